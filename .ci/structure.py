@@ -31,6 +31,7 @@ policy/codegen
 policy/moves
 policy/chat
 policy/model
+policy/contrastive
 policy/prompt
 policy/search
 actors

@@ -143,7 +143,11 @@ struct search_options {
   static constexpr std::string_view about = "Experiments.";
 
   std::string policy =
-      key("evolutionary", "The policy that proposes variants: random, evolutionary, learned, exhaustive or llm.");
+      key("evolutionary",
+          "The policy that proposes variants: random, evolutionary, learned, contrastive, exhaustive or llm.");
+  std::string model = key("",
+                          "The model that the policy contrastive starts with: a file that `cudal1 train` wrote. "
+                          "Empty: one with random weights.");
   int64_t evaluations_per_task = key(24, {1, 1e9, "evaluations"}, "Budget of a task.");
   double time_limit_s = key(0.0, {0, 1e9, "s"}, "Limit of an experiment's active time; 0: no limit.");
   double end_timeout_s =
@@ -165,8 +169,8 @@ struct search_options {
           "unless it would be the best of this one.");
 };
 BOOST_DESCRIBE_STRUCT(search_options, (),
-                      (policy, evaluations_per_task, time_limit_s, end_timeout_s, in_a_row, group_size, exemplars,
-                       reuse_verdicts))
+                      (policy, model, evaluations_per_task, time_limit_s, end_timeout_s, in_a_row, group_size,
+                       exemplars, reuse_verdicts))
 
 // A client for one endpoint and model is made of these (policy/chat/chat_models.hpp); what models_file says of a model
 // replaces the keys of the same names.

@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <sstream>
+#include <thread>
 
+#include <dlfcn.h>
 #include <torch/torch.h>
 
 #include "config/base/split_mix.hpp"
@@ -57,6 +60,9 @@ expected<void> check_sequence(const token_sequence& s, const model_shape& shape,
   if (static_cast<int64_t>(s.tokens.size()) > shape.context)
     return fail(errc::invalid_argument, "sequence {} has {} tokens, and the model's context {}", number,
                 s.tokens.size(), shape.context);
+  if (!s.values.empty() && (s.values.size() != s.tokens.size() || shape.value_periods == 0))
+    return fail(errc::invalid_argument, "sequence {} has {} values for {} tokens, and the model {} for each", number,
+                s.values.size(), s.tokens.size(), shape.value_periods == 0 ? "none" : "one");
   for (std::size_t i = 0; i < s.tokens.size(); ++i) {
     if (s.tokens[i] < 0 || s.tokens[i] >= shape.vocabulary) return bad(i, "is not in the vocabulary");
     if (s.legal[i].empty()) continue;
@@ -92,17 +98,44 @@ expected<choices> choices_of(const Batch& batch, const model_shape& shape, Seque
   return out;
 }
 
+// What a model reads: tokens, and their values where the shape has any, as [samples, places].
+struct model_input {
+  Tensor tokens, values;
+
+  model_input(std::size_t samples, std::size_t places, const model_shape& shape)
+      : tokens(torch::zeros({static_cast<int64_t>(samples), static_cast<int64_t>(places)}, torch::kLong)) {
+    if (shape.value_periods > 0)
+      values = torch::full(tokens.sizes(), std::numeric_limits<double>::quiet_NaN(), torch::kFloat);
+  }
+  void set(std::size_t sample, std::size_t first, const token_sequence& s) {
+    const auto row = static_cast<int64_t>(sample);
+    std::ranges::copy(s.tokens, tokens[row].data_ptr<int64_t>() + first);
+    if (!s.values.empty()) std::ranges::copy(s.values, values[row].data_ptr<float>() + first);
+  }
+};
+
 // Right-padded; causal attention never looks at the padding.
 template <class Batch, class Sequence>
-Tensor padded(const Batch& batch, Sequence sequence_of) {
+model_input padded(const Batch& batch, const model_shape& shape, Sequence sequence_of) {
   std::size_t longest = 1;
   for (const auto& each : batch)
     longest = std::max(longest, sequence_of(each).tokens.size());
-  auto out = torch::zeros({static_cast<int64_t>(batch.size()), static_cast<int64_t>(longest)}, torch::kLong);
-  auto* at = out.template data_ptr<int64_t>();
+  model_input out(batch.size(), longest, shape);
   for (std::size_t b = 0; b < batch.size(); ++b)
-    std::ranges::copy(sequence_of(batch[b]).tokens, at + b * longest);
+    out.set(b, 0, sequence_of(batch[b]));
   return out;
+}
+
+// A value and its waves: [..., value features].
+Tensor value_waves(const Tensor& values, int64_t periods) {
+  constexpr double shortest = 4, usual = 16;
+  std::vector<Tensor> out = {values / usual};
+  for (int64_t i = 0; i < periods; ++i) {
+    const auto angle = values * (2 * M_PI / (shortest * std::exp2(static_cast<double>(i))));
+    out.push_back(torch::sin(angle));
+    out.push_back(torch::cos(angle));
+  }
+  return torch::stack(out, -1);
 }
 
 const token_sequence& itself(const token_sequence& s) {
@@ -113,8 +146,16 @@ const token_sequence& its_sequence(const Learned& l) {
   return l.sequence;
 }
 
-Tensor as_tensor(const std::vector<int64_t>& values) {
-  return torch::tensor(values, torch::kLong);
+Tensor as_tensor(const std::vector<int64_t>& values, torch::Device device = torch::kCPU) {
+  return torch::tensor(values, torch::kLong).to(device);
+}
+
+// LibTorch's CUDA libraries take long to load, and most programs do not need them.
+expected<void> load_cuda() {
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
+    return fail(errc::unsupported, "LibTorch's CUDA libraries cannot be loaded: {}", dlerror());
+  if (!torch::cuda::is_available()) return fail(errc::unsupported, "LibTorch finds no GPU that it can use");
+  return {};
 }
 
 class transformer final : public language_model {
@@ -147,6 +188,7 @@ class transformer final : public language_model {
       out.push_back({prefix + "mlp.down_proj.weight", &l.down, {s.width, s.hidden}});
     }
     out.push_back({"model.norm.weight", &norm_, {s.width}});
+    if (s.value_periods > 0) out.push_back({"model.embed_values.weight", &of_values_, {s.width, s.value_features()}});
     return out;
   }
 
@@ -185,11 +227,27 @@ class transformer final : public language_model {
 
   const model_shape& shape() const override { return shape_; }
 
+  std::string device() const override { return device_.str(); }
+  expected<void> use_device(const std::string& device) override {
+    if (optimizer_) return fail(errc::invalid_argument, "a model that has learned stays on its device");
+    try {
+      const torch::Device to(device);
+      if (to.is_cuda()) CUDAL1_CHECK(load_cuda());
+      for (const auto& w : named())
+        *w.tensor = w.tensor->detach().to(to);
+      device_ = to;
+    } catch (const c10::Error& e) {
+      return fail(errc::unsupported, "the model cannot be on {}: {}", device, e.what_without_backtrace());
+    }
+    own_weights();
+    return {};
+  }
+
   expected<void> save(const std::string& path) const override {
     stored_tensors out;
     std::vector<Tensor> kept;
     for (const auto& w : named()) {
-      kept.push_back(w.tensor->detach().to(torch::kFloat).contiguous());
+      kept.push_back(w.tensor->detach().to(torch::kCPU, torch::kFloat).contiguous());
       const auto bytes = static_cast<std::size_t>(kept.back().nbytes());
       out[w.name] = {dtype::float32, w.size, {static_cast<const std::byte*>(kept.back().data_ptr()), bytes}};
     }
@@ -198,6 +256,7 @@ class transformer final : public language_model {
 
   std::unique_ptr<language_model> clone() const override {
     auto out = std::make_unique<transformer>(shape_, type_);
+    out->device_ = device_;
     const auto from = named(), to = out->named();
     for (std::size_t i = 0; i < from.size(); ++i)
       *to[i].tensor = from[i].tensor->detach().clone();
@@ -213,10 +272,10 @@ class transformer final : public language_model {
       out.resize(sequences.size());
       return out;
     }
-    const auto all = log_probabilities(padded(sequences, itself), chosen)
-                         .gather(1, as_tensor(chosen.chosen).unsqueeze(1))
+    const auto all = log_probabilities(padded(sequences, shape_, itself), chosen)
+                         .gather(1, as_tensor(chosen.chosen, device_).unsqueeze(1))
                          .squeeze(1)
-                         .to(torch::kDouble)
+                         .to(torch::kCPU, torch::kDouble)
                          .contiguous();
     const double* at = all.data_ptr<double>();
     for (const std::size_t count : chosen.of_sequence) {
@@ -226,56 +285,51 @@ class transformer final : public language_model {
     return out;
   }
 
-  expected<std::vector<sampled_sequence>> sample(std::span<const std::vector<token>> prompts, const legal_tokens& legal,
-                                                 const sampling_options& options) const override {
+  expected<std::vector<sampled_sequence>> sample(std::span<const token_sequence> prompts, const legal_tokens& legal,
+                                                 const sampling_options& options, std::size_t each) const override {
     const torch::NoGradGuard no_gradients;
-    std::vector<sampled_sequence> out(prompts.size());
-    if (prompts.empty()) return out;
+    std::vector<sampled_sequence> out(prompts.size() * each);
+    if (out.empty()) return out;
     std::size_t longest = 0;
-    for (std::size_t b = 0; b < prompts.size(); ++b) {
+    for (std::size_t b = 0; b < out.size(); ++b) {
       auto& s = out[b].sequence;
-      s.tokens = prompts[b];
-      s.legal.resize(s.tokens.size());
-      CUDAL1_CHECK(check_sequence(s, shape_, b));
+      s = prompts[b / each];
+      s.legal.assign(s.tokens.size(), {});
+      if (b % each == 0) CUDAL1_CHECK(check_sequence(s, shape_, b / each));
       longest = std::max(longest, s.tokens.size());
     }
-    const auto samples = static_cast<int64_t>(prompts.size()), width = static_cast<int64_t>(longest);
     // Left-padded, so that all samples go on at the same place.
-    auto tokens = torch::zeros({samples, width}, torch::kLong);
+    model_input read(prompts.size(), longest, shape_);
     std::vector<int64_t> padding;
     for (std::size_t b = 0; b < prompts.size(); ++b) {
-      padding.push_back(width - static_cast<int64_t>(prompts[b].size()));
-      std::ranges::copy(prompts[b], tokens[static_cast<int64_t>(b)].data_ptr<int64_t>() + padding.back());
+      padding.push_back(static_cast<int64_t>(longest - prompts[b].tokens.size()));
+      read.set(b, longest - prompts[b].tokens.size(), prompts[b]);
     }
-    const auto pad = as_tensor(padding).unsqueeze(1);
-    std::vector<uint64_t> random(prompts.size());
-    for (std::size_t b = 0; b < prompts.size(); ++b)
-      random[b] = split_mix(options.seed + split_mix_step * (b + 1));
+    const auto many = static_cast<int64_t>(each);
+    auto pad = as_tensor(padding, device_).unsqueeze(1);
     key_value_cache cache(layers_.size());
-    std::vector<bool> ended(prompts.size());
-    for (int64_t step = 0; step < options.most_tokens; ++step) {
-      const int64_t first = step == 0 ? 0 : width + step - 1;
-      const auto logits = logits_of(hidden(tokens, first, pad, &cache).index({idx::Slice(), -1})).to(torch::kDouble);
-      auto next = torch::zeros({samples, 1}, torch::kLong);
-      bool any = false;
-      for (std::size_t b = 0; b < prompts.size(); ++b) {
-        if (ended[b]) continue;
-        auto& s = out[b];
-        const auto allowed = legal(b, s.sequence.tokens);
-        if (allowed.empty() || static_cast<int64_t>(s.sequence.tokens.size()) >= shape_.context) {
-          ended[b] = true;
-          s.complete = allowed.empty();
-          continue;
-        }
-        CUDAL1_CHECK(choose(s, allowed, logits[static_cast<int64_t>(b)].contiguous(), options, random[b]));
-        next[static_cast<int64_t>(b)][0] = static_cast<int64_t>(s.sequence.tokens.back());
-        any = true;
-      }
-      if (!any) break;
-      tokens = next;
+    auto last = hidden(read, 0, pad, &cache).index({idx::Slice(), -1}).repeat_interleave(many, 0);
+    pad = pad.repeat_interleave(many, 0);
+    for (auto& [keys, values] : cache) {
+      keys = keys.repeat_interleave(many, 0);
+      values = values.repeat_interleave(many, 0);
     }
-    for (std::size_t b = 0; b < prompts.size(); ++b)
-      if (!ended[b]) out[b].complete = legal(b, out[b].sequence.tokens).empty();
+    std::vector<uint64_t> random(out.size());
+    for (std::size_t b = 0; b < out.size(); ++b)
+      random[b] = split_mix(options.seed + split_mix_step * (b + 1));
+    std::vector<bool> ended(out.size());
+    for (int64_t step = 0; step < options.most_tokens; ++step) {
+      CUDAL1_TRY(const auto next, choose_next(out, ended, last, legal, options, random));
+      if (!next) break;
+      if (step + 1 < options.most_tokens)
+        last = hidden(*next, static_cast<int64_t>(longest) + step, pad, &cache).index({idx::Slice(), -1});
+    }
+    for (std::size_t b = 0; b < out.size(); ++b) {
+      auto& s = out[b];
+      if (!ended[b]) s.complete = legal(b, s.sequence.tokens).empty();
+      if (!s.sequence.values.empty())
+        s.sequence.values.resize(s.sequence.tokens.size(), std::numeric_limits<float>::quiet_NaN());
+    }
     return out;
   }
 
@@ -294,13 +348,13 @@ class transformer final : public language_model {
     auto to = named();
     const auto from = dynamic_cast<const transformer&>(other).named();
     for (std::size_t i = 0; i < to.size(); ++i)
-      to[i].tensor->lerp_(from[i].tensor->to(type_), share);
+      to[i].tensor->lerp_(from[i].tensor->to(device_, type_), share);
   }
 
   std::string checkpoint() const override {
     torch::serialize::OutputArchive archive, optimizer;
     for (const auto& w : named())
-      archive.write(w.name, w.tensor->detach());
+      archive.write(w.name, w.tensor->detach().to(torch::kCPU));
     if (optimizer_) {
       optimizer_->save(optimizer);
       archive.write("optimizer", optimizer);
@@ -315,7 +369,7 @@ class transformer final : public language_model {
     try {
       torch::serialize::InputArchive archive, optimizer;
       std::istringstream in(checkpoint);
-      archive.load_from(in);
+      archive.load_from(in, device_);
       const torch::NoGradGuard no_gradients;
       for (const auto& w : named()) {
         Tensor read;
@@ -380,24 +434,32 @@ class transformer final : public language_model {
   }
 
   static void append(std::vector<double>& out, const Tensor& t) {
-    const auto flat = t.to(torch::kDouble).contiguous();
+    const auto flat = t.to(torch::kCPU, torch::kDouble).contiguous();
     out.insert(out.end(), flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
   }
 
   // The residual stream after the last norm, of the tokens from place `first` on: [samples, tokens, width]. `pad`: how
   // many places at the beginning of each sample are padding, [samples, 1]. With a cache, earlier places are in it.
-  Tensor hidden(const Tensor& tokens, int64_t first, const Tensor& pad, key_value_cache* cache) const {
-    const int64_t samples = tokens.size(0), count = tokens.size(1), head = shape_.head_size();
-    const auto places = torch::arange(first, first + count, torch::kLong);
+  Tensor hidden(const model_input& read, int64_t first, const Tensor& pad, key_value_cache* cache) const {
+    const int64_t samples = read.tokens.size(0), count = read.tokens.size(1), head = shape_.head_size();
+    const auto whole = torch::TensorOptions().dtype(torch::kLong).device(device_);
+    const auto places = torch::arange(first, first + count, whole);
     const auto position = (places.unsqueeze(0) - pad).clamp_min(0).to(type_);
     const auto frequency =
-        torch::pow(shape_.rope_base, torch::arange(0, head, 2, torch::TensorOptions().dtype(type_)) / -double(head));
+        torch::pow(shape_.rope_base,
+                   torch::arange(0, head, 2, torch::TensorOptions().dtype(type_).device(device_)) / -double(head));
     const auto angles = (position.unsqueeze(-1) * frequency).unsqueeze(1);
-    const auto keys = torch::arange(0, first + count, torch::kLong);
+    const auto keys = torch::arange(0, first + count, whole);
     const auto visible = (keys.view({1, 1, -1}) <= places.view({1, -1, 1}))
                              .logical_and(keys.view({1, 1, -1}) >= pad.unsqueeze(-1))
                              .unsqueeze(1);
-    auto x = torch::embedding(embedding_, tokens);
+    auto x = torch::embedding(embedding_, read.tokens.to(device_));
+    if (of_values_.defined()) {
+      const auto values = read.values.to(device_);
+      const auto given = torch::isnan(values).logical_not().unsqueeze(-1);
+      const auto waves = value_waves(torch::nan_to_num(values).to(type_), shape_.value_periods);
+      x = x + torch::linear(waves, of_values_) * given.to(type_);
+    }
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const auto& l = layers_[i];
       const auto h = rms_norm(x, l.attention_norm, shape_.norm_epsilon);
@@ -428,11 +490,38 @@ class transformer final : public language_model {
   Tensor logits_of(const Tensor& states) const { return torch::linear(states, embedding_); }
 
   // Of every token among the legal ones in the place of each chosen one: [choices, vocabulary]; -inf where illegal.
-  Tensor log_probabilities(const Tensor& tokens, const choices& chosen) const {
-    const auto states = hidden(tokens, 0, torch::zeros({tokens.size(0), 1}, torch::kLong), nullptr);
-    const auto logits = logits_of(states.index({as_tensor(chosen.row), as_tensor(chosen.before)}));
-    return torch::log_softmax(logits.masked_fill(chosen.legal.logical_not(), -std::numeric_limits<double>::infinity()),
-                              -1);
+  Tensor log_probabilities(const model_input& read, const choices& chosen) const {
+    const auto no_padding = torch::zeros({read.tokens.size(0), 1}, torch::kLong).to(device_);
+    const auto states = hidden(read, 0, no_padding, nullptr);
+    const auto logits = logits_of(states.index({as_tensor(chosen.row, device_), as_tensor(chosen.before, device_)}));
+    return torch::log_softmax(
+        logits.masked_fill(chosen.legal.to(device_).logical_not(), -std::numeric_limits<double>::infinity()), -1);
+  }
+
+  // The next token of each sample that has not ended, and all of them as the model's next input; nothing if all ended.
+  expected<std::optional<model_input>> choose_next(std::vector<sampled_sequence>& out, std::vector<bool>& ended,
+                                                   const Tensor& last, const legal_tokens& legal,
+                                                   const sampling_options& options,
+                                                   std::vector<uint64_t>& random) const {
+    const auto logits = logits_of(last).to(torch::kCPU, torch::kDouble).contiguous();
+    model_input next(out.size(), 1, shape_);
+    bool any = false;
+    for (std::size_t b = 0; b < out.size(); ++b) {
+      if (ended[b]) continue;
+      auto& s = out[b];
+      const auto allowed = legal(b, s.sequence.tokens);
+      if (allowed.empty() || static_cast<int64_t>(s.sequence.tokens.size()) >= shape_.context) {
+        ended[b] = true;
+        s.complete = allowed.empty();
+        continue;
+      }
+      const auto row = static_cast<int64_t>(b);
+      CUDAL1_CHECK(choose(s, allowed, logits[row], options, random[b]));
+      next.tokens[row][0] = static_cast<int64_t>(s.sequence.tokens.back());
+      any = true;
+    }
+    if (!any) return std::nullopt;
+    return next;
   }
 
   static expected<void> choose(sampled_sequence& s, const std::vector<token>& allowed, const Tensor& logits,
@@ -469,8 +558,8 @@ class transformer final : public language_model {
       at = order[drawn];
     }
     s.sequence.tokens.push_back(allowed[at]);
-    s.sequence.legal.push_back(allowed);
-    s.log_probability.push_back(of_legal[at] - most - std::log(sum));
+    s.sequence.legal.push_back(allowed.size() > 1 ? allowed : std::vector<token>());
+    if (allowed.size() > 1) s.log_probability.push_back(of_legal[at] - most - std::log(sum));
     return {};
   }
 
@@ -480,10 +569,10 @@ class transformer final : public language_model {
     std::vector<double> weights;
     for (std::size_t b = 0; b < batch.size(); ++b)
       weights.insert(weights.end(), chosen.of_sequence[b], batch[b].weight);
-    const auto all = log_probabilities(padded(batch, its_sequence<weighted_sequence>), chosen);
-    const auto now = all.gather(1, as_tensor(chosen.chosen).unsqueeze(1)).squeeze(1);
+    const auto all = log_probabilities(padded(batch, shape_, its_sequence<weighted_sequence>), chosen);
+    const auto now = all.gather(1, as_tensor(chosen.chosen, device_).unsqueeze(1)).squeeze(1);
     loss_of_batch out;
-    out.loss = -(now * torch::tensor(weights, torch::kDouble).to(type_)).mean();
+    out.loss = -(now * torch::tensor(weights, torch::kDouble).to(device_, type_)).mean();
     out.report.entropy = entropy_of(all).item<double>();
     out.report.tokens = static_cast<int64_t>(weights.size());
     return out;
@@ -509,10 +598,10 @@ class transformer final : public language_model {
       reference.insert(reference.end(), g.reference.begin(), g.reference.end());
     }
     const auto constant = [&](const std::vector<double>& values) {
-      return torch::tensor(values, torch::kDouble).to(type_);
+      return torch::tensor(values, torch::kDouble).to(device_, type_);
     };
-    const auto all = log_probabilities(padded(batch, its_sequence<graded_sequence>), chosen);
-    const auto now = all.gather(1, as_tensor(chosen.chosen).unsqueeze(1)).squeeze(1);
+    const auto all = log_probabilities(padded(batch, shape_, its_sequence<graded_sequence>), chosen);
+    const auto now = all.gather(1, as_tensor(chosen.chosen, device_).unsqueeze(1)).squeeze(1);
     const auto advantage = constant(advantages), ratio = (now - constant(sampled)).exp();
     const auto clipped = ratio.clamp(1 - how.ratio_clip, 1 + how.ratio_clip);
     const auto gain = torch::minimum(ratio * advantage, clipped * advantage);
@@ -555,12 +644,17 @@ class transformer final : public language_model {
 
   model_shape shape_;
   torch::ScalarType type_;
-  Tensor embedding_, norm_;
+  torch::Device device_ = torch::kCPU;
+  Tensor embedding_, norm_, of_values_;  // of_values_: none where tokens have no values
   std::vector<layer_weights> layers_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;  // none before the first step
 };
 
 }  // namespace
+
+void language_model::use_threads(int count) {
+  at::set_num_threads(count > 0 ? count : static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 expected<std::unique_ptr<language_model>> language_model::make(const model_shape& shape, uint64_t seed,
                                                                model_precision precision) {

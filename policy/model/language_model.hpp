@@ -21,10 +21,13 @@ namespace cudal1 {
 using token = int32_t;
 
 struct token_sequence {
-  std::vector<token> tokens;
+  std::vector<token> tokens = {};
   // For each token those that were legal in its place, ascending and with itself; empty: it was given, not chosen. The
   // first one is always given.
-  std::vector<std::vector<token>> legal;
+  std::vector<std::vector<token>> legal = {};
+  // For each token the number that it stands for ("size" and 10.3), NaN where it stands for none. Empty: none does. The
+  // model sees it through waves of several periods, the shortest 4, so differences below a hundredth are lost.
+  std::vector<float> values = {};
 };
 
 struct sampling_options {
@@ -38,9 +41,10 @@ struct sampling_options {
 using legal_tokens = std::function<std::vector<token>(std::size_t sample, std::span<const token> so_far)>;
 
 struct sampled_sequence {
-  token_sequence sequence;              // the prompt and what was chosen
-  std::vector<double> log_probability;  // of each chosen token among the legal ones, at temperature 1
-  bool complete = false;                // else it reached the limit or the context's end
+  token_sequence sequence;  // the prompt and what was chosen
+  // Of each chosen token among the legal ones, at temperature 1. Where only one is legal, it counts as given.
+  std::vector<double> log_probability;
+  bool complete = false;  // else it reached the limit or the context's end
 };
 
 // A sequence to learn from.
@@ -90,9 +94,14 @@ class language_model {
   // The weights of a safetensors file with the names of a Llama checkpoint, in float32. errc::corrupt names the tensor
   // that is missing, or has another type or shape.
   static expected<std::unique_ptr<language_model>> load(const model_shape& shape, const std::string& path);
+  // Threads of LibTorch in this process; 0: one for each core.
+  static void use_threads(int count);
   virtual ~language_model() = default;
 
   virtual const model_shape& shape() const = 0;
+  // Moves it to "cpu" or "cuda:0", ...: before it learns. errc::unsupported where LibTorch has no such device.
+  virtual expected<void> use_device(const std::string& device) = 0;
+  virtual std::string device() const = 0;
   virtual expected<void> save(const std::string& path) const = 0;
   // Another one with the same weights, without the optimiser's state.
   virtual std::unique_ptr<language_model> clone() const = 0;
@@ -100,11 +109,12 @@ class language_model {
   // Log probabilities of the chosen tokens, in their order. errc::invalid_argument where a sequence is longer than the
   // context, or a token not below the vocabulary or not among its legal ones.
   virtual expected<std::vector<std::vector<double>>> score(std::span<const token_sequence> sequences) const = 0;
-  // One sample for each prompt, which has at least one token. The same seed gives the same samples on the same machine,
-  // whatever else is sampled beside them but for rounding.
-  virtual expected<std::vector<sampled_sequence>> sample(std::span<const std::vector<token>> prompts,
-                                                         const legal_tokens& legal,
-                                                         const sampling_options& options) const = 0;
+  // `each` samples of each prompt, beside each other; a prompt has at least one token, and what its tokens have as
+  // legal is not looked at. A prompt is read once. The same seed gives the same samples on the same machine, whatever
+  // else is sampled beside them but for rounding.
+  virtual expected<std::vector<sampled_sequence>> sample(std::span<const token_sequence> prompts,
+                                                         const legal_tokens& legal, const sampling_options& options,
+                                                         std::size_t each = 1) const = 0;
 
   // One step of AdamW on the mean over the chosen tokens of: -weight log p (supervised), or GRPO's loss.
   virtual expected<step_report> learn(std::span<const weighted_sequence> batch, const optimizer_options& how) = 0;

@@ -4,19 +4,13 @@
 
 namespace cudal1 {
 
-namespace {
-
-constexpr std::size_t most_steps = 32;  // the schedules of larger tasks take minutes to list
-
-}  // namespace
-
 expected<proposal> exhaustive_policy::propose_one(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
-  if (const auto steps = p.what->reference.text.steps.size(); steps > most_steps)
+  if (const auto steps = p.what->reference.text.steps.size(); steps > most_steps_of_a_space)
     return fail(
         errc::not_found,
         "task {} has {} steps; policy exhaustive is for tasks of at most {}, such as parts (`cudal1 run --parts`)",
-        p.what->name, steps, most_steps);
+        p.what->name, steps, most_steps_of_a_space);
   std::shared_ptr<walk> w;
   {
     const std::lock_guard lock(mutex_);

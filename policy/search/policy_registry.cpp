@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "policy/search/contrastive_policy.hpp"
 #include "policy/search/evolutionary_policy.hpp"
 #include "policy/search/exhaustive_policy.hpp"
 #include "policy/search/learned_policy.hpp"
@@ -24,9 +25,10 @@ expected<std::unique_ptr<policy>> made(const policy_setup& setup) {
   return std::make_unique<Policy>(setup);
 }
 
-constexpr std::array<policy_kind, 5> k_policies{{{"random", made<random_policy>},
+constexpr std::array<policy_kind, 6> k_policies{{{"random", made<random_policy>},
                                                  {"evolutionary", made<evolutionary_policy>},
                                                  {"learned", made<learned_policy>},
+ {"contrastive", contrastive_policy::make},
                                                  {"exhaustive", made<exhaustive_policy>},
                                                  {"llm", llm_policy::make}}};
 

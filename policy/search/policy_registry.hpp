@@ -29,7 +29,7 @@ struct policy_setup {
 expected<std::unique_ptr<policy>> make_policy(const std::string& name, const policy_setup& setup);
 // Whether there is a policy of that name; errc::invalid_argument with the names.
 expected<void> check_policy_name(const std::string& name);
-// "random", "evolutionary", "learned", "exhaustive", "llm".
+// "random", "evolutionary", "learned", "contrastive", "exhaustive", "llm".
 std::vector<std::string> policy_names();
 
 }  // namespace cudal1

@@ -17,6 +17,7 @@ struct schedule_space {
 };
 
 inline constexpr std::size_t most_schedules_of_a_space = 256;
+inline constexpr std::size_t most_steps_of_a_space = 32;  // the schedules of larger tasks take minutes to list
 
 // Each implementation (a whole schedule, starting_schedules.hpp, also with another way to compute one of its steps),
 // then each of them with one legal value of a tuning move, with two, and so on, at most one of each kind for each

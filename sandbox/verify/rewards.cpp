@@ -190,14 +190,18 @@ reward_member reward_member_of(const verdict& v) {
   return m;
 }
 
+void pay_values(paid_group& g) {
+  find_deviation(g);
+  pay(g);
+}
+
 expected<paid_group> pay_group(std::span<const reward_member> members, const reward_options& rules) {
   CUDAL1_TRY(const reward_rule rule, rule_of(rules.rule));
   paid_group g;
   g.rules = rules;
   for (const auto& m : members)
     g.members.push_back(scoring(m, rules).run(rule));
-  find_deviation(g);
-  pay(g);
+  pay_values(g);
   return g;
 }
 

@@ -64,6 +64,8 @@ struct paid_group {
 };
 BOOST_DESCRIBE_STRUCT(paid_group, (), (rules, mean, deviation, floor, members, steps))
 
+// Mean, deviation and rewards of members whose value, half width and `counts` are set, with their steps.
+void pay_values(paid_group& g);
 // errc::invalid_argument for an unknown rule.
 expected<paid_group> pay_group(std::span<const reward_member> members, const reward_options& rules);
 

@@ -194,7 +194,7 @@ TEST(LanguageModel, WhatIsSampledHasTheProbabilityThatIsScored) {
   for (const auto precision : {model_precision::float64, model_precision::float32}) {
     auto m = made(tiny, 3, precision);
     // Prompts of different lengths beside each other.
-    const std::vector<std::vector<token>> prompts = {{1}, {4, 4, 2, 9}, {7, 0}, {3, 3, 3, 3, 3, 3, 3}};
+    const std::vector<token_sequence> prompts = {{{1}}, {{4, 4, 2, 9}}, {{7, 0}}, {{3, 3, 3, 3, 3, 3, 3}}};
     const auto legal = [](std::size_t, std::span<const token> so_far) {
       if (so_far.size() >= 12) return std::vector<token>{};
       return so_far.back() % 2 == 0 ? any_of(tiny.vocabulary) : std::vector<token>{0, 2, 3, 8, 9};
@@ -221,7 +221,7 @@ TEST(LanguageModel, WhatIsSampledHasTheProbabilityThatIsScored) {
 TEST(LanguageModel, SamplesAsOftenAsTheProbabilitySays) {
   auto m = made();
   constexpr std::size_t n = 4000;
-  const std::vector<std::vector<token>> prompts(n, {6});
+  const std::vector<token_sequence> prompts(n, {{6}});
   const std::vector<token> choices = {1, 3, 4, 8};
   const auto once = [&](std::size_t, std::span<const token> so_far) {
     return so_far.size() == 1 ? choices : std::vector<token>{};
@@ -257,7 +257,7 @@ TEST(LanguageModel, SamplesAsOftenAsTheProbabilitySays) {
 
 TEST(LanguageModel, NeverChoosesWhatIsNotLegal) {
   auto m = made(tiny, 9, model_precision::float32);
-  const std::vector<std::vector<token>> prompts(2000, {0});
+  const std::vector<token_sequence> prompts(2000, {{0}});
   // What is legal depends on all tokens so far.
   const auto legal = [](std::size_t, std::span<const token> so_far) {
     if (so_far.size() == 6) return std::vector<token>{};
@@ -276,7 +276,7 @@ TEST(LanguageModel, NeverChoosesWhatIsNotLegal) {
 
 TEST(LanguageModel, EndsAtTheContextAndAtTheLimit) {
   auto m = made();
-  const std::vector<std::vector<token>> prompts = {{1, 2}};
+  const std::vector<token_sequence> prompts = {{{1, 2}}};
   const auto always = [](std::size_t, std::span<const token>) { return any_of(tiny.vocabulary); };
   const auto to_context = value_of(m->sample(prompts, always, {})).front();
   EXPECT_EQ(static_cast<int64_t>(to_context.sequence.tokens.size()), tiny.context);

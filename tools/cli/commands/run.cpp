@@ -96,7 +96,8 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   }
   if (o.parts > 0 && r.policy == "llm")
     return fail(errc::invalid_argument,
-                "--parts is for policies of moves (random, evolutionary, learned, exhaustive), whose schedules can be "
+                "--parts is for policies of moves (random, evolutionary, learned, contrastive, exhaustive), whose "
+                "schedules can be "
                 "put together; "
                 "language models write whole programs");
   r.seed = o.seed;

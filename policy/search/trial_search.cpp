@@ -1,0 +1,205 @@
+#include "policy/search/trial_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "config/base/hash.hpp"
+#include "config/base/split_mix.hpp"
+#include "policy/moves/lowering.hpp"
+#include "policy/search/evolutionary_policy.hpp"
+#include "policy/search/random_source.hpp"
+#include "store/exemplars.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int most_tries = 8;           // of a policy, to propose a candidate that is recorded and open
+constexpr std::size_t at_once = 64;     // trials whose prompts a model reads together
+constexpr std::size_t shown_best = 16;  // exemplars of the policy evolutionary, as search.exemplars
+
+void measure_any(recorded_trial& t) {
+  std::vector<std::size_t> open;
+  for (std::size_t c = 0; c < t.of().candidates.size(); ++c)
+    if (t.open().test(c)) open.push_back(c);
+  t.measure(open[draw_below(open.size(), t.random())]);
+}
+
+// What a policy of moves is shown of a trial.
+prompt prompt_of(recorded_trial& t, const lowering_target& target) {
+  prompt p;
+  p.what = std::shared_ptr<const task>(std::shared_ptr<const task>(), &t.of().what);
+  p.target = &target;
+  auto measured = t.measured();
+  std::ranges::stable_sort(measured, std::greater<>(), &measured_candidate::score);
+  for (const auto& m : measured) {
+    if (m.score <= 0 || p.exemplars.size() == shown_best) break;
+    exemplar e;
+    e.plan = t.of().candidates.plan(m.candidate);
+    e.known.variant.id = t.of().candidates.program(m.candidate);
+    e.known.result.score = m.score;
+    p.exemplars.push_back(std::move(e));
+  }
+  p.is_tried = [&t](const std::string& id) {
+    const std::size_t c = t.of().candidates.find(id);
+    return c < t.of().candidates.size() && !t.open().test(c);
+  };
+  return p;
+}
+
+class evolution {
+ public:
+  evolution(const lowering_target& target, uint64_t seed, int64_t& fallbacks)
+      : target_(&target), policy_({.seed = seed, .search = {}}), fallbacks_(&fallbacks) {}
+
+  void measure_one(recorded_trial& t) {
+    prompt p = prompt_of(t, *target_);
+    for (int i = 0; i < most_tries; ++i) {
+      p.seed = t.random() = split_mix(t.random() + split_mix_step);
+      const auto made = policy_.propose_one(p);
+      if (!made) break;
+      const auto program = lower(t.of().what, made->plan, *target_);
+      const std::size_t c = program ? t.of().candidates.find(program->checked.id) : t.of().candidates.size();
+      if (c == t.of().candidates.size() || !t.open().test(c)) continue;
+      t.measure(c);
+      return;
+    }
+    ++*fallbacks_;
+    measure_any(t);
+  }
+
+ private:
+  const lowering_target* target_;
+  evolutionary_policy policy_;
+  int64_t* fallbacks_;
+};
+
+// Of the mean over tasks of the mean over seeds: values are [tasks][seeds], logarithms.
+curve_estimate estimate(const std::vector<double>& values, std::size_t tasks, std::size_t seeds) {
+  constexpr int draws = 2000;
+  const auto n = static_cast<double>(values.size());
+  double sum = 0;
+  for (const double v : values)
+    sum += v;
+  uint64_t random = 1;
+  std::vector<double> means;
+  for (int i = 0; i < draws; ++i) {
+    double drawn = 0;
+    for (std::size_t t = 0; t < tasks; ++t) {
+      const std::size_t task = draw_below(tasks, random);
+      for (std::size_t s = 0; s < seeds; ++s)
+        drawn += values[task * seeds + draw_below(seeds, random)];
+    }
+    means.push_back(drawn / n);
+  }
+  std::ranges::sort(means);
+  return {std::exp(sum / n), std::exp(means[draws / 40]), std::exp(means[draws - 1 - draws / 40])};
+}
+
+}  // namespace
+
+trial_step random_step() {
+  return [](std::span<recorded_trial*> trials, std::size_t most) -> expected<void> {
+    for (auto* t : trials)
+      for (std::size_t i = 0; i < most && t->open().any(); ++i)
+        measure_any(*t);
+    return {};
+  };
+}
+
+expected<trial_step> evolutionary_step(uint64_t seed, int64_t& fallbacks) {
+  CUDAL1_TRY(const lowering_target* target, find_lowering_target("cuda"));
+  auto all = std::make_shared<evolution>(*target, seed, fallbacks);
+  return [all](std::span<recorded_trial*> trials, std::size_t most) -> expected<void> {
+    for (auto* t : trials)
+      for (std::size_t i = 0; i < most && t->open().any(); ++i)
+        all->measure_one(*t);
+    return {};
+  };
+}
+
+trial_step contrastive_step(const candidate_writer& writer, uint64_t seed) {
+  return [&writer, random = seed](std::span<recorded_trial*> trials, std::size_t most) mutable -> expected<void> {
+    for (std::size_t first = 0; first < trials.size(); first += at_once) {
+      const auto some = trials.subspan(first, std::min(at_once, trials.size() - first));
+      std::vector<contrastive_request> requests;
+      for (auto* t : some)
+        requests.push_back(t->next_request());
+      CUDAL1_TRY(const auto written, writer.write(requests, most, {.seed = split_mix(random += split_mix_step)}));
+      for (std::size_t i = 0; i < written.size(); ++i)
+        some[i / most]->measure(written[i].answer.candidate);
+    }
+    return {};
+  };
+}
+
+expected<trial_curves> run_trials(std::span<const std::shared_ptr<const trial_task>> tasks, const trial_plan& plan,
+                                  const trial_step& step) {
+  std::vector<recorded_trial> trials;
+  for (std::size_t t = 0; t < tasks.size(); ++t)
+    for (std::size_t s = 0; s < plan.seeds; ++s)
+      trials.emplace_back(tasks[t], split_mix((plan.first_seed + s) * split_mix_step + t), plan.exemplars);
+  for (;;) {
+    // Those with equally many left to measure together, so that none measures more than it may.
+    std::vector<recorded_trial*> left;
+    std::size_t most = plan.a_prompt;
+    for (auto& t : trials)
+      if (t.evaluations() < plan.evaluations && t.open().any()) {
+        left.push_back(&t);
+        most = std::min(most, plan.evaluations - t.evaluations());
+      }
+    if (left.empty()) break;
+    CUDAL1_CHECK(step(left, most));
+  }
+  trial_curves out{tasks.size(), plan.seeds, plan.evaluations, {}};
+  for (const auto& t : trials)
+    for (std::size_t n = 0; n < plan.evaluations; ++n)
+      out.values.push_back(t.best_so_far()[std::min(n, t.best_so_far().size() - 1)]);
+  return out;
+}
+
+trial_number share_after(std::size_t evaluations, const trial_tasks& tasks) {
+  return [evaluations, &tasks](const trial_curves& c, std::size_t task, std::size_t seed) {
+    return c.at(task, seed, std::min(evaluations, c.evaluations) - 1) / std::max(tasks[task]->best, 1.0);
+  };
+}
+
+trial_number area_under(const trial_tasks& tasks) {
+  return [&tasks](const trial_curves& c, std::size_t task, std::size_t seed) {
+    double sum = 0;
+    for (std::size_t n = 0; n < c.evaluations; ++n)
+      sum += std::log(c.at(task, seed, n) / std::max(tasks[task]->best, 1.0));
+    return std::exp(sum / static_cast<double>(c.evaluations));
+  };
+}
+
+trial_number evaluations_to(double share, const trial_tasks& tasks) {
+  return [share, &tasks](const trial_curves& c, std::size_t task, std::size_t seed) {
+    for (std::size_t n = 0; n < c.evaluations; ++n)
+      if (c.at(task, seed, n) >= share * tasks[task]->best) return static_cast<double>(n + 1);
+    return 2.0 * static_cast<double>(c.evaluations);
+  };
+}
+
+curve_estimate mean_of(const trial_curves& c, const trial_number& number) {
+  std::vector<double> values;
+  for (std::size_t t = 0; t < c.tasks; ++t)
+    for (std::size_t s = 0; s < c.seeds; ++s)
+      values.push_back(std::log(number(c, t, s)));
+  return estimate(values, c.tasks, c.seeds);
+}
+
+curve_estimate mean_ratio(const trial_curves& c, const trial_curves& to, const trial_number& number) {
+  std::vector<double> values;
+  for (std::size_t t = 0; t < c.tasks; ++t)
+    for (std::size_t s = 0; s < c.seeds; ++s)
+      values.push_back(std::log(number(c, t, s) / number(to, t, s)));
+  return estimate(values, c.tasks, c.seeds);
+}
+
+bool is_held_out(const std::string& operators, std::size_t fold, std::size_t folds) {
+  return std::strtoull(sha256_hex(operators).substr(0, 8).c_str(), nullptr, 16) % folds == fold;
+}
+
+}  // namespace cudal1

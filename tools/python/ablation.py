@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Trains variants of the contrastive policy on a recorded space and compares them on what was held out.
+
+    tools/python/ablation.py SPACE.jsonl OUT [--folds 3] [--fold 0] [--seeds 20] [--steps 100,20,400] [--jobs 2]
+                             [--device cpu] [--only full,reinforce,...] [--baselines random,evolutionary]
+
+Every variant has the same tasks, steps and seeds. OUT gets a model and a log for each, `ablation.json` (every number
+with its interval, ratios, curves and tasks) and `ablation.svg` (best-so-far curves). Models that are there are not
+trained again.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+# Options of `cudal1 train`, beside the steps.
+VARIANTS = {
+    "full": [],
+    "islands": ["--islands", "2"],
+    "leave_one_out": ["--advantage", "leave_one_out"],
+    "grpo_without_exemplars": ["--exemplars", "0"],
+    "reinforce": ["--exemplars", "0", "--advantage", "none"],
+    "prompt_without_training": ["--contrastive", "0"],
+    "without_supervised": ["--supervised", "0"],
+    "without_self_supervised": ["--self-supervised", "0"],
+}
+COLOURS = ["#777777", "#b06d00", "#0b57d0", "#188038", "#a142f4", "#d93025", "#12858d", "#c5221f", "#5f6368", "#e8710a"]
+
+
+def cudal1():
+    return os.environ.get("CUDAL1", "cudal1")
+
+
+def train(name, options):
+    model = options.out / f"{name}.json"
+    if model.exists():
+        return
+    supervised, self_supervised, contrastive = options.steps.split(",")
+    command = [cudal1(), "train", options.space, "--out", str(model), "--device", options.device,
+               "--folds", str(options.folds), "--fold", str(options.fold), "--supervised", supervised,
+               "--self-supervised", self_supervised, "--contrastive", contrastive, *VARIANTS[name]]
+    with open(options.out / f"{name}.log", "w") as log:
+        subprocess.run(command, check=True, stdout=log, stderr=log)
+
+
+def compare(name, options):
+    """The document of one model, or of the policies without one (None)."""
+    command = [cudal1(), "compare", options.space, "--json", "--folds", str(options.folds), "--fold",
+               str(options.fold), "--seeds", str(options.seeds), "--device", options.device, "--policy", "random"]
+    if name is None:
+        for other in options.baselines.split(",")[1:]:
+            command += ["--policy", other]
+    else:
+        command += ["--model", str(options.out / f"{name}.json")]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)["policies"]
+
+
+def plot(policies, path):
+    """Best-so-far curves as SVG: the share of the best recorded score over evaluations, on a logarithmic scale."""
+    width, height, left, bottom = 860, 480, 60, 40
+    lowest = min(p["curve"][3]["value"] for p in policies) - 0.02
+    last = len(policies[0]["curve"])
+
+    def place(n, value):
+        import math
+        x = left + (width - left - 220) * math.log(n) / math.log(last)
+        y = 20 + (height - bottom - 20) * (1 - max(value - lowest, 0) / (1 - lowest))
+        return f"{x:.1f},{y:.1f}"
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+           'font-size="12"><rect width="100%" height="100%" fill="white"/>']
+    for n in (1, 2, 4, 8, 16, 32, 64):
+        if n <= last:
+            x, y = place(n, lowest).split(",")
+            out.append(f'<text x="{x}" y="{height - 15}" text-anchor="middle">{n}</text>')
+    for percent in range(int(lowest * 100) + 1, 101, 2):
+        x, y = place(1, percent / 100).split(",")
+        out.append(f'<line x1="{left}" x2="{width - 220}" y1="{y}" y2="{y}" stroke="#ddd"/>'
+                   f'<text x="{left - 8}" y="{float(y) + 4}" text-anchor="end">{percent}%</text>')
+    for i, p in enumerate(policies):
+        colour = COLOURS[i % len(COLOURS)]
+        points = " ".join(place(n + 1, v["value"]) for n, v in enumerate(p["curve"]) if v["value"] >= lowest)
+        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                   f'<text x="{width - 210}" y="{40 + 18 * i}" fill="{colour}">{p["name"]}</text>')
+    out.append(f'<text x="{(width - 160) / 2}" y="{height - 2}" text-anchor="middle">evaluations</text></svg>')
+    path.write_text("\n".join(out))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("space")
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--fold", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--steps", default="100,20,400", help="of the three stages")
+    parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--baselines", default="random,evolutionary", help="the first is random")
+    parser.add_argument("--only", default=",".join(VARIANTS))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    names = options.only.split(",")
+    unknown = set(names) - set(VARIANTS)
+    if unknown:
+        sys.exit(f"there is no variant {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda name: train(name, options), names))
+        documents = list(pool.map(lambda name: compare(name, options), [None, *names]))
+    policies = documents[0]
+    for name, (_, one) in zip(names, documents[1:]):
+        policies.append({**one, "name": name})
+    (options.out / "ablation.json").write_text(json.dumps(policies))
+    plot(policies, options.out / "ablation.svg")
+    for p in policies:
+        after = "  ".join(f"{n}: {100 * p[f'share_after_{n}']['value']:5.1f}% [{100 * p[f'share_after_{n}']['low']:.1f}, "
+                          f"{100 * p[f'share_after_{n}']['high']:.1f}]" for n in (4, 8, 16, 64))
+        to = p["evaluations_to_95_percent"]
+        print(f"{p['name']:26s} {after}  area {100 * p['area']['value']:.2f}%  to 95%: {to['value']:.2f} "
+              f"[{to['low']:.2f}, {to['high']:.2f}]")
+
+
+if __name__ == "__main__":
+    main()

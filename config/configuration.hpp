@@ -145,9 +145,10 @@ struct search_options {
   std::string policy =
       key("evolutionary",
           "The policy that proposes variants: random, evolutionary, learned, contrastive, exhaustive or llm.");
-  std::string model = key("",
-                          "The model that the policy contrastive starts with: a file that `cudal1 train` wrote. "
-                          "Empty: one with random weights.");
+  std::string model =
+      key("",
+          "The model that the policy contrastive starts with: a file that `cudal1 train` wrote. Empty: the one that "
+          "cudal1 comes with; \"random\": one with random weights.");
   int64_t evaluations_per_task = key(24, {1, 1e9, "evaluations"}, "Budget of a task.");
   double time_limit_s = key(0.0, {0, 1e9, "s"}, "Limit of an experiment's active time; 0: no limit.");
   double end_timeout_s =

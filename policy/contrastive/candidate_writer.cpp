@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -74,6 +75,7 @@ void describe_resources(const std::string& program_text, const verdict& v, measu
 std::vector<measured_candidate> choose_exemplars(std::span<const measured_candidate> measured, std::size_t most,
                                                  double temperature, uint64_t& random) {
   std::vector<measured_candidate> out;
+  most = std::min(most, frame::names.size());
   if (measured.empty() || most == 0) return out;
   const auto best = std::ranges::max_element(measured, {}, &measured_candidate::score);
   out.push_back(*best);
@@ -100,6 +102,22 @@ std::vector<measured_candidate> choose_exemplars(std::span<const measured_candid
   if (out.size() < most && !failed.empty()) out.push_back(*failed[draw_below(failed.size(), random)]);
   std::ranges::stable_sort(out, {}, &measured_candidate::score);
   return out;
+}
+
+expected<std::string> builtin_model() {
+  namespace fs = std::filesystem;
+  const char* name = "contrastive.json";
+  std::error_code problem;
+  if (const auto self = fs::read_symlink("/proc/self/exe", problem); !problem) {
+    const auto installed = self.parent_path().parent_path() / "share" / "cudal1" / "models" / name;
+    if (fs::is_regular_file(installed, problem)) return installed.string();
+  }
+  const auto source = fs::path(CUDAL1_SOURCE_MODELS) / name;
+  if (fs::is_regular_file(source, problem)) return source.string();
+  return fail(errc::not_found,
+              "the model of policy contrastive is neither installed nor in {}; name one with search.model, or "
+              "search.model=random for one with random weights",
+              CUDAL1_SOURCE_MODELS);
 }
 
 model_shape candidate_writer::default_shape() {
@@ -179,22 +197,29 @@ token_sequence candidate_writer::prompt_of(const contrastive_request& r) const {
   return out;
 }
 
+expected<contrastive_request> candidate_writer::fitted(contrastive_request r) const {
+  for (;;) {
+    const auto length = static_cast<int64_t>(prompt_of(r).tokens.size());
+    if (length <= model_->shape().context - longest_answer) return r;
+    if (r.exemplars.empty())
+      return fail(errc::unsupported, "the problem takes {} words, and the model's context is {}", length,
+                  model_->shape().context);
+    r.exemplars.erase(r.exemplars.begin());
+  }
+}
+
 expected<std::vector<written_candidate>> candidate_writer::write(std::span<const contrastive_request> requests,
                                                                  std::size_t each,
                                                                  const sampling_options& options) const {
   std::vector<token_sequence> prompts;
   std::vector<answer_reader_state> states;
   std::vector<std::size_t> read;  // tokens
-  for (contrastive_request r : requests) {
-    if (r.open.none()) return fail(errc::invalid_argument, "a request without an open candidate");
-    token_sequence prompt = prompt_of(r);
-    while (static_cast<int64_t>(prompt.tokens.size()) > model_->shape().context - longest_answer) {
-      if (r.exemplars.empty())
-        return fail(errc::unsupported, "the problem takes {} words, and the model's context is {}",
-                    prompt.tokens.size(), model_->shape().context);
-      r.exemplars.erase(r.exemplars.begin());
-      prompt = prompt_of(r);
-    }
+  std::vector<std::vector<measured_candidate>> exemplars;
+  for (const auto& wanted : requests) {
+    if (wanted.open.none()) return fail(errc::invalid_argument, "a request without an open candidate");
+    CUDAL1_TRY(const contrastive_request r, fitted(wanted));
+    const token_sequence prompt = prompt_of(r);
+    exemplars.push_back(r.exemplars);
     std::vector<std::size_t> shown;
     for (const auto& e : r.exemplars)
       shown.push_back(e.candidate);
@@ -216,7 +241,8 @@ expected<std::vector<written_candidate>> candidate_writer::write(std::span<const
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (!samples[i].complete || !states[i].complete())
       return fail(errc::unsupported, "an answer is longer than {} words", longest_answer);
-    out.push_back({std::move(samples[i].sequence), std::move(samples[i].log_probability), states[i].answer()});
+    out.push_back({std::move(samples[i].sequence), std::move(samples[i].log_probability), states[i].answer(),
+                   exemplars[i / each]});
   }
   return out;
 }

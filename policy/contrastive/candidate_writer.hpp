@@ -37,6 +37,7 @@ struct written_candidate {
   token_sequence sequence;              // prompt and answer
   std::vector<double> log_probability;  // of each chosen token
   written_answer answer;
+  std::vector<measured_candidate> exemplars;  // that were shown
 };
 
 // Registers, blocks and threads of a variant, from its program ("" if it is not known) and its verdict.
@@ -46,6 +47,10 @@ void describe_resources(const std::string& program, const verdict& v, measured_c
 // exemplars.hpp draws them. Ascending by score.
 std::vector<measured_candidate> choose_exemplars(std::span<const measured_candidate> measured, std::size_t most,
                                                  double temperature, uint64_t& random);
+
+// The model that cudal1 comes with: beside the installed binaries (../share/cudal1/models), else in the source tree
+// that this was built from. errc::not_found where there is none.
+expected<std::string> builtin_model();
 
 class candidate_writer {
  public:
@@ -68,6 +73,9 @@ class candidate_writer {
   const json& provenance() const { return provenance_; }
 
   token_sequence prompt_of(const contrastive_request& r) const;
+  // Without the first exemplars, as many as make prompt and answer longer than the context. errc::unsupported where the
+  // problem alone does.
+  expected<contrastive_request> fitted(contrastive_request r) const;
   // `each` answers to each request, those of one beside each other. Prompts longer than the context lose exemplars. The
   // requests may repeat a candidate.
   expected<std::vector<written_candidate>> write(std::span<const contrastive_request> requests, std::size_t each,

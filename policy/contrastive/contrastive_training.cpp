@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
 #include "config/base/split_mix.hpp"
 #include "config/base/stopwatch.hpp"
 #include "store/exemplars.hpp"
@@ -15,6 +16,7 @@ namespace cudal1 {
 namespace {
 
 constexpr std::size_t most_begun = 12;  // candidates that are measured before a supervised answer
+constexpr std::size_t most_tries = 16;  // random candidates among which a success is looked for
 
 template <class T>
 void shuffle(std::vector<T>& all, uint64_t& random) {
@@ -30,15 +32,31 @@ std::vector<std::size_t> open_of(const recorded_trial& t) {
 }
 
 struct training_state {
+  std::string of;  // tasks and options
   int64_t done = 0;
   std::string random;
   std::vector<std::size_t> tasks;
   json trials;
   std::size_t writer_bytes = 0, reference_bytes = 0;
 };
-BOOST_DESCRIBE_STRUCT(training_state, (), (done, random, tasks, trials, writer_bytes, reference_bytes))
+BOOST_DESCRIBE_STRUCT(training_state, (), (of, done, random, tasks, trials, writer_bytes, reference_bytes))
 
 }  // namespace
+
+expected<void> check_training(const training_options& o) {
+  if (o.batch < 1 || o.batch > 4096 || o.group < 2 || o.batch % o.group != 0)
+    return fail(errc::invalid_argument, "a batch of {} is not made of groups of {}", o.batch, o.group);
+  const auto names = static_cast<int64_t>(frame::names.size());
+  if (o.exemplars < 0 || o.exemplars > names)
+    return fail(errc::invalid_argument, "a prompt has {} exemplars, and should have from 0 to {}", o.exemplars, names);
+  if (o.islands < 1 || o.islands > 16 || o.trial_evaluations < 1 || !(o.temperature > 0))
+    return fail(errc::invalid_argument,
+                "{} islands, {} evaluations of a trial or temperature {} do not fit: 1 to 16, at least 1, above 0",
+                o.islands, o.trial_evaluations, o.temperature);
+  if (o.supervised_steps < 0 || o.self_supervised_steps < 0 || o.contrastive_steps < 0)
+    return fail(errc::invalid_argument, "a stage cannot have fewer than 0 steps");
+  return {};
+}
 
 contrastive_training::contrastive_training(candidate_writer& writer,
                                            std::vector<std::shared_ptr<const trial_task>> tasks,
@@ -49,8 +67,7 @@ expected<contrastive_training> contrastive_training::make(candidate_writer& writ
                                                           std::vector<std::shared_ptr<const trial_task>> tasks,
                                                           const training_options& how) {
   if (tasks.empty()) return fail(errc::invalid_argument, "there is no task to train on");
-  if (how.batch < 1 || how.group < 2 || how.batch % how.group != 0)
-    return fail(errc::invalid_argument, "a batch of {} is not made of groups of {}", how.batch, how.group);
+  CUDAL1_CHECK(check_training(how));
   return contrastive_training(writer, std::move(tasks), how);
 }
 
@@ -80,20 +97,37 @@ contrastive_training::searched contrastive_training::begun_trial() {
   auto open = open_of(out.trial);
   shuffle(open, random_);
   const std::size_t count = std::min(below(most_begun + 1), open.size() - 1);
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < count; ++i) {
+    out.trial.next_island();
     out.trial.measure(open[i]);
+  }
   return out;
+}
+
+// The first of some random open candidates that is faster than all that was measured, or else the fastest of them.
+std::size_t contrastive_training::success_of(const recorded_trial& t) {
+  double to_beat = 1;
+  for (const auto& m : t.measured())
+    to_beat = std::max(to_beat, m.score);
+  auto open = open_of(t);
+  shuffle(open, random_);
+  open.resize(std::min(open.size(), most_tries));
+  std::size_t best = open.front();
+  for (const std::size_t c : open) {
+    if (t.of().records[c].score > t.of().records[best].score) best = c;
+    if (t.of().records[best].score > to_beat) break;
+  }
+  return best;
 }
 
 expected<step_report> contrastive_training::supervised_step() {
   std::vector<weighted_sequence> batch;
   while (static_cast<int64_t>(batch.size()) < how_.batch) {
     searched s = begun_trial();
-    const auto open = open_of(s.trial);
-    const std::size_t wanted = open[below(open.size())];
+    const std::size_t wanted = success_of(s.trial);
     const auto& t = s.trial.of();
     if (t.records[wanted].score <= 0) continue;  // only what compiles and is correct
-    const contrastive_request r = s.trial.next_request();
+    CUDAL1_TRY(const contrastive_request r, writer_->fitted(s.trial.next_request()));
     written_answer a{std::nullopt, wanted};
     if (!r.exemplars.empty()) {
       std::vector<std::size_t> shown;
@@ -231,8 +265,15 @@ expected<void> contrastive_training::run(const std::function<bool(const training
   return {};
 }
 
+std::string contrastive_training::identity() const {
+  std::string text = to_json(how_).text();
+  for (const auto& t : tasks_)
+    text += " " + t->what.id + " " + std::to_string(t->candidates.size());
+  return sha256_hex(text);
+}
+
 std::string contrastive_training::checkpoint() const {
-  training_state state{done_, std::to_string(random_), {}, json(json::array{}), 0, 0};
+  training_state state{identity(), done_, std::to_string(random_), {}, json(json::array{}), 0, 0};
   for (const auto& t : trials_) {
     state.tasks.push_back(t.task);
     state.trials.as_array().push_back(t.trial.state());
@@ -250,6 +291,8 @@ expected<void> contrastive_training::restore(const std::string& checkpoint) {
   CUDAL1_TRY(const json document, json::parse(checkpoint.substr(0, line)));
   training_state state;
   CUDAL1_CHECK(from_json(document, state));
+  if (state.of != identity())
+    return fail(errc::invalid_argument, "the checkpoint is of a training of other tasks, or with other options");
   if (state.writer_bytes + state.reference_bytes + line + 1 != checkpoint.size() || !state.trials.is_array() ||
       state.trials.as_array().size() != state.tasks.size())
     return fail(errc::corrupt, "the checkpoint of the training was cut off");

@@ -1,7 +1,7 @@
 // The three stages of Contrastive-RL (CUDA-L1, arXiv 2507.14111) on recorded tasks.
 //
-//   supervised       random candidates that are correct, each with the analysis that it follows from and its decisions
-//                    in random order, are learned
+//   supervised       successes among random candidates are learned, each with the analysis that it follows from and its
+//                    decisions in random order: the first of 16 that is faster than all exemplars, or the fastest
 //   self-supervised  the model's own answers are learned if they are correct
 //   contrastive      groups of answers to one prompt are rewarded by their scores, and learned with GRPO
 #pragma once
@@ -27,10 +27,10 @@ BOOST_DEFINE_ENUM_CLASS(advantage_rule,
 
 struct training_options {
   uint64_t seed = 1;
-  int64_t supervised_steps = 100, self_supervised_steps = 20, contrastive_steps = 400;
+  int64_t supervised_steps = 150, self_supervised_steps = 20, contrastive_steps = 300;
   int64_t batch = 64;              // sequences a step
   int64_t group = 8;               // answers to a prompt
-  int64_t exemplars = 4;           // at most, in a prompt; 0: none, and no analysis
+  int64_t exemplars = 6;           // at most, in a prompt; 0: none, and no analysis
   double temperature = 1;          // of the draw of exemplars
   int64_t trial_evaluations = 32;  // after which another task is searched
   int64_t islands = 1;             // in which a trial's exemplars evolve apart; 1: buckets of all of them
@@ -45,13 +45,16 @@ BOOST_DESCRIBE_STRUCT(training_options, (),
                        temperature, trial_evaluations, islands, rate, ratio_clip, kl_weight, entropy_weight,
                        reference_share, advantage, reward))
 
+// errc::invalid_argument names the number that does not fit.
+expected<void> check_training(const training_options& o);
+
 // After each step.
 struct training_progress {
   training_stage stage = training_stage::supervised;
   int64_t step = 0, steps = 0;  // of the stage
   step_report report;
   double mean_score = 0;  // of the answers; 0 in the supervised stage
-  double seconds = 0;     // since the beginning
+  double seconds = 0;     // since run() was called
 };
 
 class contrastive_training {
@@ -63,7 +66,8 @@ class contrastive_training {
   // What is left of all stages; `after_step` may return false to stop there.
   expected<void> run(const std::function<bool(const training_progress&)>& after_step);
   bool finished() const { return done_ >= all_steps(); }
-  // To go on from here, bit for bit on the same machine: weights, optimisers' state, trials, random state.
+  // To go on from here, bit for bit on the same machine: weights, optimisers' state, trials, random state. To be
+  // restored by a training of the same tasks and options only.
   std::string checkpoint() const;
   expected<void> restore(const std::string& checkpoint);
 
@@ -74,6 +78,7 @@ class contrastive_training {
   };
   contrastive_training(candidate_writer& writer, std::vector<std::shared_ptr<const trial_task>> tasks,
                        const training_options& how);
+  std::string identity() const;
   int64_t all_steps() const { return how_.supervised_steps + how_.self_supervised_steps + how_.contrastive_steps; }
   training_progress progress() const;  // of the next step
   expected<step_report> supervised_step();
@@ -84,6 +89,7 @@ class contrastive_training {
   searched new_trial(std::size_t task);
   // A trial of a random task with some random candidates measured.
   searched begun_trial();
+  std::size_t success_of(const recorded_trial& t);
   std::vector<double> advantages_of(const std::vector<const recorded_candidate*>& records,
                                     const std::vector<double>& scores) const;
 

@@ -11,6 +11,8 @@
 #include "config/base/durable_file.hpp"
 #include "config/base/hash.hpp"
 #include "policy/contrastive/candidate_writer.hpp"
+#include "sandbox/verify/rewards.hpp"
+#include "sandbox/verify/scored_samples.hpp"
 #include "store/exemplars.hpp"
 
 namespace cudal1 {
@@ -21,7 +23,7 @@ constexpr double ratio_unit = 1e-4;
 constexpr std::size_t most_ratios = 32;  // that are kept of a candidate
 
 // Evenly over all of them.
-std::vector<int64_t> ratios_of(const std::vector<timing_sample>& samples) {
+std::vector<int64_t> ratios_of(std::span<const timing_sample> samples) {
   std::vector<int64_t> out;
   const std::size_t count = std::min(samples.size(), most_ratios);
   for (std::size_t i = 0; i < count; ++i) {
@@ -48,13 +50,14 @@ recorded_candidate candidate_of(const variant_record& made, const verdict& v) {
   out.registers = used.registers;
   out.blocks = used.blocks;
   out.threads = used.threads;
-  if (out.result == outcome::correct) out.ratios = ratios_of(v.samples);
+  if (out.result == outcome::correct) out.ratios = ratios_of(samples_of_score(v.samples, v.score));
   return out;
 }
 
-// Nothing was found out about the variant itself.
-bool says_nothing(outcome o) {
-  return o == outcome::unmeasurable || o == outcome::unexplained || o == outcome::quarantined;
+// Nothing was found out about the variant itself, or the auditor doubts its score.
+bool says_nothing(const verdict& v) {
+  return v.result == outcome::unmeasurable || v.result == outcome::unexplained || v.result == outcome::quarantined ||
+         !reward_member_of(v).doubt.empty();
 }
 
 std::string operators_of(const task& t) {
@@ -79,7 +82,7 @@ expected<std::vector<recorded_candidate>> candidates_of(store& records, const st
       CUDAL1_TRY(const environment where, records.get_environment(v.environment_id));
       classes[v.environment_id] = environment_class(where);
     }
-    if (classes[v.environment_id] != wanted_class || says_nothing(v.result)) continue;
+    if (classes[v.environment_id] != wanted_class || says_nothing(v)) continue;
     head.measured_from_unix_ms =
         head.measured_from_unix_ms == 0 ? v.time_unix_ms : std::min(head.measured_from_unix_ms, v.time_unix_ms);
     head.measured_to_unix_ms = std::max(head.measured_to_unix_ms, v.time_unix_ms);
@@ -156,6 +159,7 @@ expected<recorded_space> read_space(const std::string& path) {
     if (out.head.format != 1)
       return fail(errc::corrupt, "{} has format {}, and this program reads format 1", path, out.head.format);
   }
+  if (text.empty()) return fail(errc::corrupt, "{} is empty", path);
   if (static_cast<int64_t>(out.tasks.size()) != out.head.tasks)
     return fail(errc::corrupt, "{} has {} of {} tasks", path, out.tasks.size(), out.head.tasks);
   return out;
@@ -166,9 +170,9 @@ double drawn_score(const recorded_candidate& c, uint64_t& random) {
   std::vector<int64_t> drawn;
   for (std::size_t i = 0; i < c.ratios.size(); ++i)
     drawn.push_back(c.ratios[draw_below(c.ratios.size(), random)]);
-  const auto middle = drawn.begin() + static_cast<std::ptrdiff_t>(drawn.size() / 2);
-  std::ranges::nth_element(drawn, middle);
-  return std::exp(ratio_unit * static_cast<double>(*middle));
+  std::ranges::sort(drawn);
+  const std::size_t n = drawn.size();
+  return std::exp(ratio_unit * static_cast<double>(drawn[(n - 1) / 2] + drawn[n / 2]) / 2);
 }
 
 }  // namespace cudal1

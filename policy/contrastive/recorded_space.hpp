@@ -1,6 +1,6 @@
-// A recorded space: small tasks with every candidate measured, so that policies can be trained and compared without a
-// device. One file of JSON lines: the first says where and when it was measured, each other one is a task with its
-// candidates. The file's SHA-256 names it.
+// A recorded space: small tasks with all their candidates, or the first so many, measured, so that policies can be
+// trained and compared without a device. One file of JSON lines: the first says where and when it was measured, each
+// other one is a task with its candidates. The file's SHA-256 names it.
 #pragma once
 
 #include <cstdint>

@@ -11,6 +11,8 @@ namespace cudal1 {
 
 expected<std::shared_ptr<const trial_task>> trial_task::make(const recorded_task& t, const recorded_header& head,
                                                              const vocabulary& words) {
+  if (!head.where.device.starts_with("cuda"))
+    return fail(errc::unsupported, "the space was measured on {}; models are trained for GPUs only", head.where.device);
   CUDAL1_TRY(task what, read_task(t.text, "cuda"));
   std::vector<schedule> schedules;
   std::vector<std::string> programs;
@@ -33,6 +35,7 @@ expected<std::shared_ptr<const trial_task>> trial_task::make(const recorded_task
     out->records[place] = c;
     out->best = std::max(out->best, c.score);
   }
+  if (out->best <= 0) return fail(errc::invalid_argument, "task {} has no candidate that is correct", t.name);
   return out;
 }
 
@@ -45,7 +48,9 @@ recorded_trial::recorded_trial(std::shared_ptr<const trial_task> of, uint64_t se
 void recorded_trial::add(std::size_t candidate, double drawn) {
   open_.reset(candidate);
   const auto& r = of_->records[candidate];
-  const double us = r.variant_device_us > 0 ? r.variant_device_us : r.variant_us;
+  // As long as the drawn score says.
+  const double recorded_us = r.variant_device_us > 0 ? r.variant_device_us : r.variant_us;
+  const double us = drawn > 0 ? recorded_us * r.score / drawn : 0;
   islands_[island_].push_back(measured_.size());
   measured_.push_back({candidate, drawn, us, r.registers, r.blocks, r.threads});
   best_so_far_.push_back(std::max(best_so_far_.empty() ? 1 : best_so_far_.back(), r.score));
@@ -76,7 +81,7 @@ void recorded_trial::reset_islands() {
 }
 
 contrastive_request recorded_trial::next_request() {
-  island_ = (island_ + 1) % islands_.size();
+  next_island();
   std::vector<measured_candidate> seen;
   for (const std::size_t m : islands_[island_])
     seen.push_back(measured_[m]);

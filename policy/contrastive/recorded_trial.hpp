@@ -52,6 +52,8 @@ class recorded_trial {
   // The highest recorded score of what was measured, after each evaluation: what a search ends with that measures its
   // best few again, as cudal1 does. At least 1, since the reference is always there.
   const std::vector<double>& best_so_far() const { return best_so_far_; }
+  // What is measured next is of the next island.
+  void next_island() { island_ = (island_ + 1) % islands_.size(); }
   contrastive_request next_request();
   uint64_t& random() { return random_; }
 

@@ -1,5 +1,3 @@
-#include "policy/model/language_model.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include <torch/torch.h>
 
 #include "config/base/split_mix.hpp"
+#include "policy/model/language_model_library.hpp"
 #include "sandbox/program/safetensors.hpp"
 
 namespace cudal1 {
@@ -650,14 +649,8 @@ class transformer final : public language_model {
   std::unique_ptr<torch::optim::AdamW> optimizer_;  // none before the first step
 };
 
-}  // namespace
-
-void language_model::use_threads(int count) {
-  at::set_num_threads(count > 0 ? count : static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-expected<std::unique_ptr<language_model>> language_model::make(const model_shape& shape, uint64_t seed,
-                                                               model_precision precision) {
+expected<std::unique_ptr<language_model>> make_model(const model_shape& shape, uint64_t seed,
+                                                     model_precision precision) {
   CUDAL1_CHECK(check_shape(shape));
   auto made =
       std::make_unique<transformer>(shape, precision == model_precision::float64 ? torch::kDouble : torch::kFloat);
@@ -665,11 +658,20 @@ expected<std::unique_ptr<language_model>> language_model::make(const model_shape
   return made;
 }
 
-expected<std::unique_ptr<language_model>> language_model::load(const model_shape& shape, const std::string& path) {
+expected<std::unique_ptr<language_model>> load_model(const model_shape& shape, const std::string& path) {
   CUDAL1_CHECK(check_shape(shape));
   auto made = std::make_unique<transformer>(shape, torch::kFloat);
   CUDAL1_CHECK(made->read(path));
   return made;
 }
+
+void use_model_threads(int count) {
+  at::set_num_threads(count > 0 ? count : static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const language_model_library cudal1_language_model_library;
+const language_model_library cudal1_language_model_library = {make_model, load_model, use_model_threads};
 
 }  // namespace cudal1

@@ -1,4 +1,5 @@
-// The policy's own language model, on LibTorch, which only its implementation includes. Tokens are numbers below the
+// The policy's own language model, on LibTorch: its implementation is a library that is loaded when it is first needed
+// (errc::unsupported where LibTorch cannot be loaded). Tokens are numbers below the
 // shape's vocabulary; what they mean, and which are legal where, is the caller's matter.
 //
 // A sequence of tokens has a list of legal tokens for each of them that the model chose: probabilities are among these.
@@ -95,7 +96,7 @@ class language_model {
   // that is missing, or has another type or shape.
   static expected<std::unique_ptr<language_model>> load(const model_shape& shape, const std::string& path);
   // Threads of LibTorch in this process; 0: one for each core.
-  static void use_threads(int count);
+  static expected<void> use_threads(int count);
   virtual ~language_model() = default;
 
   virtual const model_shape& shape() const = 0;

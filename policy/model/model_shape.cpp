@@ -13,7 +13,8 @@ expected<void> check_shape(const model_shape& s) {
        {std::pair("vocabulary", s.vocabulary), std::pair("layers", s.layers), std::pair("width", s.width),
         std::pair("heads", s.heads), std::pair("kv_heads", s.kv_heads), std::pair("hidden", s.hidden),
         std::pair("context", s.context)})
-    if (value < 1) return fail(errc::invalid_argument, "a model's {} is {}, and should be at least 1", name, value);
+    if (value < 1 || value > (1 << 20))
+      return fail(errc::invalid_argument, "a model's {} is {}, and should be from 1 to 2^20", name, value);
   if (s.value_periods < 0 || s.value_periods > 16)
     return fail(errc::invalid_argument, "a model's value_periods are {}, and should be from 0 to 16", s.value_periods);
   if (s.width % s.heads != 0 || s.head_size() % 2 != 0)

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
@@ -16,6 +19,7 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t a_prompt = 4;               // answers
+constexpr int64_t most_versions_behind = 8;   // of a group that is still learned from
 constexpr std::size_t learned_together = 32;  // answers
 
 // An answer as it is kept with its variant, to be learned from.
@@ -65,29 +69,37 @@ expected<token_sequence> sequence_of(const answer_trace& t) {
 struct saved_policy {
   int64_t format = 1;
   std::string policy, seed;
+  training_options training;  // of the model that it began with
   std::size_t writer_bytes = 0, reference_bytes = 0;
 };
-BOOST_DESCRIBE_STRUCT(saved_policy, (), (format, policy, seed, writer_bytes, reference_bytes))
+BOOST_DESCRIBE_STRUCT(saved_policy, (), (format, policy, seed, training, writer_bytes, reference_bytes))
 
 // The same for all proposals to one prompt.
 uint64_t number_of(const prompt& p, uint64_t seed) {
   uint64_t out = seed;
   for (const auto& e : p.exemplars)
-    out = split_mix(out + std::hash<std::string>()(e.id()));
+    out = split_mix(out + std::strtoull(e.id().substr(0, 16).c_str(), nullptr, 16));
   return out;
 }
 
 }  // namespace
 
 expected<std::unique_ptr<policy>> contrastive_policy::make(const policy_setup& setup) {
-  language_model::use_threads(1);  // a node measures beside it
+  CUDAL1_CHECK(language_model::use_threads(1));  // a node measures beside it
   training_options how;
-  if (setup.search.model.empty()) {
+  if (setup.search.model == "random") {
     CUDAL1_TRY(auto writer, candidate_writer::make(candidate_writer::default_shape(), setup.seed));
     return std::unique_ptr<policy>(new contrastive_policy(setup, std::move(writer), how));
   }
-  CUDAL1_TRY(auto writer, candidate_writer::load(setup.search.model));
-  if (const json* trained = writer.provenance().find("training")) CUDAL1_CHECK(from_json(*trained, how));
+  std::string path = setup.search.model;
+  if (path.empty()) {
+    CUDAL1_TRY(path, builtin_model());
+  }
+  CUDAL1_TRY(auto writer, candidate_writer::load(path));
+  if (const json* trained = writer.provenance().find("training")) {
+    CUDAL1_CHECK(from_json(*trained, how));
+    CUDAL1_CHECK(check_training(how));
+  }
   return std::unique_ptr<policy>(new contrastive_policy(setup, std::move(writer), how));
 }
 
@@ -163,8 +175,10 @@ expected<proposal> contrastive_policy::propose_one(const prompt& p) {
       for (const auto& known : *list)
         if (known.id() == candidates.program(e.candidate))
           describe_resources(known.known.variant.program, known.known.result, e);
-  CUDAL1_TRY(auto written, writer_.write(std::span(&r, 1), 1, {.seed = random_for(seed_, p).next()}));
-  const auto& w = written.front();
+  const auto written = writer_.write(std::span(&r, 1), 1, {.seed = random_for(seed_, p).next()});
+  if (!written && written.error().code == errc::unsupported) return of_large_tasks_.propose_one(p);  // too long
+  if (!written) return tl::unexpected<error>(written.error());
+  const auto& w = written->front();
   proposal out;
   out.plan = candidates.plan(w.answer.candidate);
   double log_probability = 0;
@@ -174,7 +188,7 @@ expected<proposal> contrastive_policy::propose_one(const prompt& p) {
   if (w.answer.analysis) {
     std::vector<std::size_t> of;
     std::vector<double> scores;
-    for (const auto& e : r.exemplars) {
+    for (const auto& e : w.exemplars) {
       of.push_back(e.candidate);
       scores.push_back(e.score);
       out.parents.push_back(candidates.program(e.candidate));
@@ -186,27 +200,30 @@ expected<proposal> contrastive_policy::propose_one(const prompt& p) {
 }
 
 expected<bool> contrastive_policy::learn(const std::vector<experience>& group) {
+  std::vector<graded_sequence> answers;
   for (const auto& e : group) {
     if (!std::isfinite(e.reward)) return fail(errc::invalid_argument, "a reward should be a finite number");
     const json* kept = e.trace.is_object() ? e.trace.find("answer") : nullptr;
     if (kept == nullptr) continue;  // assembled from parts, or of a large task
+    if (version_ - e.policy_version > most_versions_behind) continue;
     answer_trace trace;
     CUDAL1_CHECK(from_json(*kept, trace));
     CUDAL1_TRY(auto sequence, sequence_of(trace));
-    gathered_.push_back({std::move(sequence), e.reward, std::move(trace.log_probability), {}});
+    answers.push_back({std::move(sequence), e.reward, std::move(trace.log_probability), {}});
   }
+  std::ranges::move(answers, std::back_inserter(gathered_));
   if (gathered_.size() < learned_together) return false;
+  // What cannot be learned from is not kept for the next time.
+  std::vector<graded_sequence> batch = std::exchange(gathered_, {});
   if (reference_ == nullptr) reference_ = writer_.model().clone();
   std::vector<token_sequence> sequences;
-  for (const auto& g : gathered_)
+  for (const auto& g : batch)
     sequences.push_back(g.sequence);
   CUDAL1_TRY(auto scored, reference_->score(sequences));
-  for (std::size_t i = 0; i < gathered_.size(); ++i)
-    gathered_[i].reference = std::move(scored[i]);
-  CUDAL1_CHECK(
-      writer_.model().learn(gathered_, grpo_options{how_.ratio_clip, how_.kl_weight, how_.entropy_weight}, {}));
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    batch[i].reference = std::move(scored[i]);
+  CUDAL1_CHECK(writer_.model().learn(batch, grpo_options{how_.ratio_clip, how_.kl_weight, how_.entropy_weight}, {}));
   reference_->move_towards(writer_.model(), how_.reference_share);
-  gathered_.clear();
   ++version_;
   return true;
 }
@@ -214,7 +231,7 @@ expected<bool> contrastive_policy::learn(const std::vector<experience>& group) {
 std::string contrastive_policy::save() const {
   const std::string writer = writer_.checkpoint();
   const std::string reference = reference_ == nullptr ? "" : reference_->checkpoint();
-  return to_json(saved_policy{1, name(), std::to_string(seed_), writer.size(), reference.size()}).text() + "\n" +
+  return to_json(saved_policy{1, name(), std::to_string(seed_), how_, writer.size(), reference.size()}).text() + "\n" +
          writer + reference;
 }
 
@@ -225,6 +242,7 @@ expected<void> contrastive_policy::load(const std::string& blob, int64_t version
   CUDAL1_TRY(const json document, json::parse(blob.substr(0, line)));
   saved_policy state;
   CUDAL1_CHECK(from_json(document, state));
+  CUDAL1_CHECK(check_training(state.training));
   if (line + 1 + state.writer_bytes + state.reference_bytes != blob.size())
     return fail(errc::corrupt, "the state of policy contrastive was cut off");
   CUDAL1_TRY(auto writer, candidate_writer::restore(blob.substr(line + 1, state.writer_bytes)));
@@ -238,7 +256,9 @@ expected<void> contrastive_policy::load(const std::string& blob, int64_t version
     const std::lock_guard spaces(spaces_mutex_);
     spaces_.clear();
   }
+  CUDAL1_CHECK(of_large_tasks_.load(save_seed(of_large_tasks_.name(), seed), version));
   seed_ = seed;
+  how_ = state.training;
   writer_ = std::move(writer);
   reference_ = std::move(reference);
   version_ = version;

@@ -22,7 +22,8 @@ namespace cudal1 {
 // the policy evolutionary, after what was assembled from their parts.
 class contrastive_policy final : public immediate_policy {
  public:
-  // Its model is that of search.model, or else one with random weights. Errors of candidate_writer::load.
+  // Its model is that of search.model, or else the built-in one; "random": one with random weights. Errors of
+  // candidate_writer::load.
   static expected<std::unique_ptr<policy>> make(const policy_setup& setup);
 
   std::string name() const override { return "contrastive"; }

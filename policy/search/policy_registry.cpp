@@ -28,7 +28,7 @@ expected<std::unique_ptr<policy>> made(const policy_setup& setup) {
 constexpr std::array<policy_kind, 6> k_policies{{{"random", made<random_policy>},
                                                  {"evolutionary", made<evolutionary_policy>},
                                                  {"learned", made<learned_policy>},
- {"contrastive", contrastive_policy::make},
+                                                 {"contrastive", contrastive_policy::make},
                                                  {"exhaustive", made<exhaustive_policy>},
                                                  {"llm", llm_policy::make}}};
 

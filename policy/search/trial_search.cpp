@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
+#include <set>
 
 #include "config/base/hash.hpp"
 #include "config/base/split_mix.hpp"
@@ -27,7 +29,7 @@ void measure_any(recorded_trial& t) {
 }
 
 // What a policy of moves is shown of a trial.
-prompt prompt_of(recorded_trial& t, const lowering_target& target) {
+prompt prompt_of(recorded_trial& t, const lowering_target& target, const std::set<std::string>& unrecorded) {
   prompt p;
   p.what = std::shared_ptr<const task>(std::shared_ptr<const task>(), &t.of().what);
   p.target = &target;
@@ -41,9 +43,9 @@ prompt prompt_of(recorded_trial& t, const lowering_target& target) {
     e.known.result.score = m.score;
     p.exemplars.push_back(std::move(e));
   }
-  p.is_tried = [&t](const std::string& id) {
+  p.is_tried = [&t, &unrecorded](const std::string& id) {
     const std::size_t c = t.of().candidates.find(id);
-    return c < t.of().candidates.size() && !t.open().test(c);
+    return c < t.of().candidates.size() ? !t.open().test(c) : unrecorded.contains(id);
   };
   return p;
 }
@@ -54,13 +56,17 @@ class evolution {
       : target_(&target), policy_({.seed = seed, .search = {}}), fallbacks_(&fallbacks) {}
 
   void measure_one(recorded_trial& t) {
-    prompt p = prompt_of(t, *target_);
+    // What it proposed in vain counts as tried, as a measured variant would.
+    std::set<std::string>& unrecorded = unrecorded_[&t];
+    if (t.evaluations() == 0) unrecorded.clear();
+    prompt p = prompt_of(t, *target_, unrecorded);
     for (int i = 0; i < most_tries; ++i) {
       p.seed = t.random() = split_mix(t.random() + split_mix_step);
       const auto made = policy_.propose_one(p);
       if (!made) break;
       const auto program = lower(t.of().what, made->plan, *target_);
       const std::size_t c = program ? t.of().candidates.find(program->checked.id) : t.of().candidates.size();
+      if (c == t.of().candidates.size() && program) unrecorded.insert(program->checked.id);
       if (c == t.of().candidates.size() || !t.open().test(c)) continue;
       t.measure(c);
       return;
@@ -73,28 +79,34 @@ class evolution {
   const lowering_target* target_;
   evolutionary_policy policy_;
   int64_t* fallbacks_;
+  std::map<const recorded_trial*, std::set<std::string>> unrecorded_;  // programs
 };
 
 // Of the mean over tasks of the mean over seeds: values are [tasks][seeds], logarithms.
-curve_estimate estimate(const std::vector<double>& values, std::size_t tasks, std::size_t seeds) {
+curve_estimate estimate(const std::vector<double>& values, const trial_curves& c) {
   constexpr int draws = 2000;
-  const auto n = static_cast<double>(values.size());
+  std::map<std::string, std::vector<std::size_t>> by_operators;
+  for (std::size_t t = 0; t < c.tasks; ++t)
+    by_operators[c.operators[t]].push_back(t);
+  std::vector<const std::vector<std::size_t>*> clusters;
+  for (const auto& each : by_operators)
+    clusters.push_back(&each.second);
   double sum = 0;
   for (const double v : values)
     sum += v;
   uint64_t random = 1;
   std::vector<double> means;
   for (int i = 0; i < draws; ++i) {
-    double drawn = 0;
-    for (std::size_t t = 0; t < tasks; ++t) {
-      const std::size_t task = draw_below(tasks, random);
-      for (std::size_t s = 0; s < seeds; ++s)
-        drawn += values[task * seeds + draw_below(seeds, random)];
-    }
-    means.push_back(drawn / n);
+    double drawn = 0, count = 0;
+    for (std::size_t k = 0; k < clusters.size(); ++k)
+      for (const std::size_t task : *clusters[draw_below(clusters.size(), random)])
+        for (std::size_t s = 0; s < c.seeds; ++s, ++count)
+          drawn += values[task * c.seeds + draw_below(c.seeds, random)];
+    means.push_back(drawn / count);
   }
   std::ranges::sort(means);
-  return {std::exp(sum / n), std::exp(means[draws / 40]), std::exp(means[draws - 1 - draws / 40])};
+  return {std::exp(sum / static_cast<double>(values.size())), std::exp(means[draws / 40]),
+          std::exp(means[draws - 1 - draws / 40])};
 }
 
 }  // namespace
@@ -119,14 +131,17 @@ expected<trial_step> evolutionary_step(uint64_t seed, int64_t& fallbacks) {
   };
 }
 
-trial_step contrastive_step(const candidate_writer& writer, uint64_t seed) {
-  return [&writer, random = seed](std::span<recorded_trial*> trials, std::size_t most) mutable -> expected<void> {
+trial_step contrastive_step(const candidate_writer& writer, uint64_t seed, double temperature) {
+  return [&writer, temperature, random = seed](std::span<recorded_trial*> trials,
+                                               std::size_t most) mutable -> expected<void> {
     for (std::size_t first = 0; first < trials.size(); first += at_once) {
       const auto some = trials.subspan(first, std::min(at_once, trials.size() - first));
       std::vector<contrastive_request> requests;
       for (auto* t : some)
         requests.push_back(t->next_request());
-      CUDAL1_TRY(const auto written, writer.write(requests, most, {.seed = split_mix(random += split_mix_step)}));
+      CUDAL1_TRY(
+          const auto written,
+          writer.write(requests, most, {.temperature = temperature, .seed = split_mix(random += split_mix_step)}));
       for (std::size_t i = 0; i < written.size(); ++i)
         some[i / most]->measure(written[i].answer.candidate);
     }
@@ -141,18 +156,18 @@ expected<trial_curves> run_trials(std::span<const std::shared_ptr<const trial_ta
     for (std::size_t s = 0; s < plan.seeds; ++s)
       trials.emplace_back(tasks[t], split_mix((plan.first_seed + s) * split_mix_step + t), plan.exemplars);
   for (;;) {
-    // Those with equally many left to measure together, so that none measures more than it may.
-    std::vector<recorded_trial*> left;
-    std::size_t most = plan.a_prompt;
+    // By how many they may measure until the next prompt.
+    std::map<std::size_t, std::vector<recorded_trial*>> left;
     for (auto& t : trials)
-      if (t.evaluations() < plan.evaluations && t.open().any()) {
-        left.push_back(&t);
-        most = std::min(most, plan.evaluations - t.evaluations());
-      }
+      if (t.evaluations() < plan.evaluations && t.open().any())
+        left[std::min(plan.a_prompt, plan.evaluations - t.evaluations())].push_back(&t);
     if (left.empty()) break;
-    CUDAL1_CHECK(step(left, most));
+    for (auto& [most, some] : left)
+      CUDAL1_CHECK(step(some, most));
   }
-  trial_curves out{tasks.size(), plan.seeds, plan.evaluations, {}};
+  trial_curves out{tasks.size(), plan.seeds, plan.evaluations, {}, {}};
+  for (const auto& t : tasks)
+    out.operators.push_back(t->operators);
   for (const auto& t : trials)
     for (std::size_t n = 0; n < plan.evaluations; ++n)
       out.values.push_back(t.best_so_far()[std::min(n, t.best_so_far().size() - 1)]);
@@ -187,7 +202,7 @@ curve_estimate mean_of(const trial_curves& c, const trial_number& number) {
   for (std::size_t t = 0; t < c.tasks; ++t)
     for (std::size_t s = 0; s < c.seeds; ++s)
       values.push_back(std::log(number(c, t, s)));
-  return estimate(values, c.tasks, c.seeds);
+  return estimate(values, c);
 }
 
 curve_estimate mean_ratio(const trial_curves& c, const trial_curves& to, const trial_number& number) {
@@ -195,7 +210,7 @@ curve_estimate mean_ratio(const trial_curves& c, const trial_curves& to, const t
   for (std::size_t t = 0; t < c.tasks; ++t)
     for (std::size_t s = 0; s < c.seeds; ++s)
       values.push_back(std::log(number(c, t, s) / number(to, t, s)));
-  return estimate(values, c.tasks, c.seeds);
+  return estimate(values, c);
 }
 
 bool is_held_out(const std::string& operators, std::size_t fold, std::size_t folds) {

@@ -21,13 +21,14 @@ trial_step random_step();
 // of the open candidates is drawn; `fallbacks` counts these.
 expected<trial_step> evolutionary_step(uint64_t seed, int64_t& fallbacks);
 // The model's answers, `most` to a prompt. Of equal ones one is measured. The writer must outlive it.
-trial_step contrastive_step(const candidate_writer& writer, uint64_t seed);
+trial_step contrastive_step(const candidate_writer& writer, uint64_t seed, double temperature = 1);
 
 // Scores of the best candidate so far after 1, 2, ... evaluations, as recorded_trial::best_so_far; the last one goes on
 // where all candidates were measured.
 struct trial_curves {
   std::size_t tasks = 0, seeds = 0, evaluations = 0;
-  std::vector<double> values;  // [tasks][seeds][evaluations]
+  std::vector<std::string> operators;  // of each task
+  std::vector<double> values;          // [tasks][seeds][evaluations]
   double at(std::size_t task, std::size_t seed, std::size_t evaluation) const {
     return values[(task * seeds + seed) * evaluations + evaluation];
   }
@@ -43,7 +44,8 @@ struct trial_plan {
 expected<trial_curves> run_trials(std::span<const std::shared_ptr<const trial_task>> tasks, const trial_plan& plan,
                                   const trial_step& step);
 
-// An estimate with its 95% interval, from resampling tasks, and of each of them seeds, with replacement.
+// An estimate with its 95% interval, from resampling operators with all their tasks, and of each task its seeds, with
+// replacement. What another training of the same model would change is not in it.
 struct curve_estimate {
   double value = 0, low = 0, high = 0;
 };

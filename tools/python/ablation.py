@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Trains variants of the contrastive policy on a recorded space and compares them on what was held out.
 
-    tools/python/ablation.py SPACE.jsonl OUT [--folds 3] [--fold 0] [--seeds 20] [--steps 100,20,400] [--jobs 2]
+    tools/python/ablation.py SPACE.jsonl OUT [--folds 3] [--fold 0] [--seeds 20] [--steps 150,20,300] [--jobs 2]
                              [--device cpu] [--only full,reinforce,...] [--baselines random,evolutionary]
 
-Every variant has the same tasks, steps and seeds. OUT gets a model and a log for each, `ablation.json` (every number
-with its interval, ratios, curves and tasks) and `ablation.svg` (best-so-far curves). Models that are there are not
-trained again.
+Every variant has the same tasks and seeds, and the steps of the stages that it has. OUT gets a model and a log for each,
+`ablation.json` (numbers with their intervals over operators and seeds of one training, ratios to random search, curves
+and tasks) and `ablation.svg` (best-so-far curves). A model that is there is kept if it was trained in the same way.
 """
 
 import argparse
@@ -24,7 +24,7 @@ VARIANTS = {
     "leave_one_out": ["--advantage", "leave_one_out"],
     "grpo_without_exemplars": ["--exemplars", "0"],
     "reinforce": ["--exemplars", "0", "--advantage", "none"],
-    "prompt_without_training": ["--contrastive", "0"],
+    "without_contrastive": ["--contrastive", "0"],
     "without_supervised": ["--supervised", "0"],
     "without_self_supervised": ["--self-supervised", "0"],
 }
@@ -37,12 +37,20 @@ def cudal1():
 
 def train(name, options):
     model = options.out / f"{name}.json"
-    if model.exists():
-        return
-    supervised, self_supervised, contrastive = options.steps.split(",")
+    steps = dict(zip(("--supervised", "--self-supervised", "--contrastive"), options.steps.split(",")))
+    further = VARIANTS[name]
+    steps |= {option: value for option, value in zip(further, further[1:]) if option in steps}
+    further = [word for word, before in zip(further, [None, *further]) if word not in steps and before not in steps]
     command = [cudal1(), "train", options.space, "--out", str(model), "--device", options.device,
-               "--folds", str(options.folds), "--fold", str(options.fold), "--supervised", supervised,
-               "--self-supervised", self_supervised, "--contrastive", contrastive, *VARIANTS[name]]
+               "--folds", str(options.folds), "--fold", str(options.fold), *further]
+    for option, value in steps.items():
+        command += [option, value]
+    if model.exists():
+        kept = options.out / f"{name}.command"
+        if kept.exists() and kept.read_text() == " ".join(command):
+            return
+        sys.exit(f"{model} was trained in another way: give another folder")
+    (options.out / f"{name}.command").write_text(" ".join(command))
     with open(options.out / f"{name}.log", "w") as log:
         subprocess.run(command, check=True, stdout=log, stderr=log)
 
@@ -98,7 +106,7 @@ def main():
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--fold", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--steps", default="100,20,400", help="of the three stages")
+    parser.add_argument("--steps", default="150,20,300", help="of the three stages")
     parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--baselines", default="random,evolutionary", help="the first is random")

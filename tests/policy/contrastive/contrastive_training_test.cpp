@@ -81,6 +81,12 @@ TEST(ContrastiveTraining, GoesOnFromACheckpointBitForBit) {
     ASSERT_TRUE(resumed.run([](const training_progress&) { return true; }));
     EXPECT_EQ(second.model().weights(), whole.model().weights()) << "stopped after " << stop;
     EXPECT_FALSE(resumed.restore(checkpoint.substr(0, checkpoint.size() - 1)));
+    training_options others = few_steps();
+    others.seed = 2;
+    auto other = value_of(contrastive_training::make(second, of_second, others));
+    const auto refused = other.restore(checkpoint);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr("other tasks, or with other options"));
   }
 }
 
@@ -97,6 +103,9 @@ TEST(ContrastiveTraining, EveryRuleOfAdvantagesRunsAndBadOptionsAreRefused) {
   }
   auto writer = value_of(candidate_writer::make(small_shape, 1));
   EXPECT_FALSE(contrastive_training::make(writer, {}, few_steps()));
+  EXPECT_FALSE(
+      trial_task::make(recorded("softmax", 20, [](const std::string&) { return 0.0; }), head_of({}), writer.words()))
+      << "no candidate is correct";
   training_options uneven = few_steps();
   uneven.group = 5;
   EXPECT_FALSE(contrastive_training::make(writer, some_tasks(writer.words()), uneven));
@@ -154,7 +163,7 @@ TEST(ContrastivePolicy, WritesAnAnalysisAndNeverProposesAVariantTwice) {
   }
   EXPECT_TRUE(value_of(by->learn(group)));
   EXPECT_EQ(by->version(), 1);
-  auto other = policy_with("");
+  auto other = policy_with("random");
   ASSERT_TRUE(other->load(by->save(), 1));
   p.seed = 77;
   EXPECT_EQ(value_of(other->propose_one(p)).plan, value_of(by->propose_one(p)).plan);
@@ -168,7 +177,7 @@ TEST(ContrastivePolicy, WritesAnAnalysisAndNeverProposesAVariantTwice) {
 }
 
 TEST(ContrastivePolicy, LearnsFewAnswersLaterAndOthersNot) {
-  auto by = policy_with("");
+  auto by = policy_with("random");
   experience assembled;
   assembled.reward = 1;
   EXPECT_FALSE(value_of(by->learn({assembled})));
@@ -183,7 +192,7 @@ TEST(ContrastivePolicy, LargeTasksAreSearchedByEvolution) {
   prompt p;
   p.what = std::shared_ptr<const task>(std::shared_ptr<const task>(), &t);
   p.target = &for_cuda();
-  const auto made = value_of(policy_with("")->propose_one(p));
+  const auto made = value_of(policy_with("random")->propose_one(p));
   EXPECT_FALSE(made.plan.moves.empty());
   EXPECT_TRUE(made.analysis.empty());
 }

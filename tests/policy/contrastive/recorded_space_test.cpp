@@ -65,6 +65,13 @@ TEST(RecordedSpace, DrawnScoresAreMediansOfTheRecordedPairs) {
   }
   EXPECT_NEAR(low, c.score * std::exp(-0.004), 1e-3);
   EXPECT_NEAR(high, c.score * std::exp(0.004), 1e-3);
+  // Two pairs as far above as below: no draw prefers either.
+  recorded_candidate even = c;
+  even.ratios = {-1000, 1000};
+  double sum = 0;
+  for (int i = 0; i < 4000; ++i)
+    sum += std::log(drawn_score(even, random)) / 4000;
+  EXPECT_NEAR(sum, 0, 0.01);
   recorded_candidate failed;
   EXPECT_EQ(drawn_score(failed, random), 0);
 }

@@ -80,8 +80,8 @@ void add_spaces(CLI::App& app, context& c) {
              "  cudal1 spaces record space.jsonl\n"
              "  cudal1 train space.jsonl --out model.json",
              "  0    done\n"
-             "  2    no such file, or it is not a recorded space\n"
-             "  3    the store cannot be read, or the file cannot be written"));
+             "  2    the store has no task with so many candidates\n"
+             "  3    the store or the file cannot be read or written"));
   auto o = std::make_shared<spaces_options>();
   auto* sub = all->add_subcommand("record",
                                   "write the tasks of the store and all their variants, with the scores that were "

@@ -105,8 +105,8 @@ expected<int> train(train_options o, context& c) {
   CUDAL1_TRY(auto training, contrastive_training::make(writer, tasks, o.how));
   const std::string kept = o.out + ".training";
   if (o.resume) CUDAL1_CHECK(read_checkpoint(kept, training));
-  c.err.print(fmt::format("{} weights, {}, {}\n", writer.model().shape().parameters(),
-                          format_count(std::ssize(tasks), "task"), format_count(space.head.candidates, "candidate")));
+  c.err.print(fmt::format("{} weights, {} of {}\n", writer.model().shape().parameters(), std::ssize(tasks),
+                          format_count(space.head.tasks, "task")));
   stopwatch since_line, since_save;
   const auto save = [&]() -> expected<void> { return write_durably({kept, 0644}, training.checkpoint()); };
   expected<void> saved;
@@ -168,8 +168,8 @@ void add_train(CLI::App& app, context& c) {
       footer("  cudal1 train space.jsonl --out model.json\n"
              "  cudal1 train space.jsonl --out part.json --folds 3 --fold 0     a third of the operators held out",
              "  0    trained\n"
-             "  2    the space cannot be read, or an option does not fit\n"
-             "  3    the model cannot be written"));
+             "  2    an option does not fit\n"
+             "  3    the space cannot be read, or the model cannot be written"));
 }
 
 // ---- compare --------------------------------------------------------------------------------------------------------
@@ -180,21 +180,42 @@ struct compare_options {
   std::string device = "cpu";
   fold_options held_out;
   trial_plan plan;
+  double temperature = 1;
   bool json = false;
 };
 
 struct compared {
   std::string name;
+  std::shared_ptr<candidate_writer> writer;  // the tasks refer to its words
+  bool trained_on_them = false;              // on these tasks
   trial_curves curves;
   trial_tasks tasks;
   double seconds = 0;
   int64_t fallbacks = 0;
 };
 
+// Whether the model was trained on the tasks that are compared. An error if that is not known of tasks that are held
+// out.
+expected<bool> is_trained_on(const candidate_writer& writer, const recorded_space& space, const fold_options& o) {
+  const auto number = [&](const char* name) {
+    const json* found = writer.provenance().is_object() ? writer.provenance().find(name) : nullptr;
+    return found != nullptr && found->is_int() ? found->as_int() : -1;
+  };
+  const json* trained_on = writer.provenance().is_object() ? writer.provenance().find("space") : nullptr;
+  const bool same_space = trained_on != nullptr && trained_on->is_string() && trained_on->as_string() == space.sha256;
+  if (o.folds == 1) return same_space;
+  if (!same_space || number("folds") != static_cast<int64_t>(o.folds) || number("fold") != static_cast<int64_t>(o.fold))
+    return fail(errc::invalid_argument,
+                "the model was not trained on this space with --folds {} --fold {}: what it has seen of these tasks is "
+                "not known",
+                o.folds, o.fold);
+  return false;
+}
+
 expected<compared> compare_one(const std::string& name, const recorded_space& space, const compare_options& o) {
-  compared out{name, {}, {}, 0, 0};
+  compared out;
+  out.name = name;
   const side which = o.held_out.folds > 1 ? side::held_out : side::all;
-  std::shared_ptr<candidate_writer> writer;
   trial_step step;
   trial_plan plan = o.plan;
   if (name == "random") {
@@ -203,16 +224,17 @@ expected<compared> compare_one(const std::string& name, const recorded_space& sp
     CUDAL1_TRY(step, evolutionary_step(plan.first_seed, out.fallbacks));
   } else {
     CUDAL1_TRY(auto loaded, candidate_writer::load(name));
-    writer = std::make_shared<candidate_writer>(std::move(loaded));
-    CUDAL1_CHECK(writer->model().use_device(o.device));
+    out.writer = std::make_shared<candidate_writer>(std::move(loaded));
+    CUDAL1_CHECK(out.writer->model().use_device(o.device));
+    CUDAL1_TRY(out.trained_on_them, is_trained_on(*out.writer, space, o.held_out));
     training_options how;
-    if (const auto* trained = writer->provenance().find("training")) CUDAL1_CHECK(from_json(*trained, how));
+    if (const auto* trained = out.writer->provenance().find("training")) CUDAL1_CHECK(from_json(*trained, how));
     plan.exemplars = {.most = static_cast<std::size_t>(how.exemplars),
                       .temperature = how.temperature,
                       .islands = static_cast<std::size_t>(how.islands)};
-    step = contrastive_step(*writer, plan.first_seed);
+    step = contrastive_step(*out.writer, plan.first_seed, o.temperature);
   }
-  CUDAL1_TRY(out.tasks, tasks_in(space, o.held_out, which, writer ? writer->words() : vocabulary::standard()));
+  CUDAL1_TRY(out.tasks, tasks_in(space, o.held_out, which, out.writer ? out.writer->words() : vocabulary::standard()));
   const stopwatch clock;
   CUDAL1_TRY(out.curves, run_trials(out.tasks, plan, step));
   out.seconds = clock.ms() / 1000;
@@ -264,7 +286,8 @@ json document_of(const compared& r, std::span<const compared> before) {
                                 {"tasks", static_cast<int64_t>(r.curves.tasks)},
                                 {"seeds", static_cast<int64_t>(r.curves.seeds)},
                                 {"seconds", r.seconds},
-                                {"fallbacks", r.fallbacks}});
+                                {"fallbacks", r.fallbacks},
+                                {"trained_on_these_tasks", r.trained_on_them}});
   for (const auto& [name, number] : numbers_of(r))
     out.set(name, document_of(mean_of(r.curves, number)));
   json ratios = json::make_object();
@@ -296,7 +319,8 @@ std::string table_of(std::span<const compared> all, const context& c) {
                        .right = true});
   table list(std::move(columns));
   for (const auto& r : all) {
-    std::vector<std::string> cells = {fs::path(r.name).stem().string()};
+    std::vector<std::string> cells = {fs::path(r.name).stem().string() +
+                                      (r.trained_on_them ? " (trained on these)" : "")};
     for (const auto& [name, number] : numbers_of(r)) {
       const auto e = mean_of(r.curves, number);
       cells.push_back(name == "evaluations_to_95_percent" ? number_text(e) : percent_text(e));
@@ -326,7 +350,7 @@ expected<int> compare(const compare_options& o, context& c) {
     print_json(c, json::make_object({{"space", space.sha256}, {"policies", json(std::move(documents))}}));
     return exit_code::success;
   }
-  c.out.print("share of the best recorded score, geometric means with 95% intervals over tasks and seeds\n");
+  c.out.print("share of the best recorded score, geometric means with 95% intervals over operators and seeds\n");
   c.out.print(table_of(all, c));
   for (const auto& r : std::span(all).subspan(1)) {
     const auto ratio = mean_ratio(r.curves, all.front().curves, share_after(4, r.tasks));
@@ -350,13 +374,18 @@ void add_compare(CLI::App& app, context& c) {
   sub->add_option("--evaluations", o->plan.evaluations, "of each search")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
+  sub->add_option("--answers", o->plan.a_prompt, "evaluations between two prompts of a model")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  sub->add_option("--temperature", o->temperature, "at which a model's answers are drawn")->capture_default_str();
   sub->add_flag("--json", o->json, "one JSON document, with curves and every task");
   sub->callback([o, &c] { finish(c, compare(*o, c)); });
   sub->footer(
       footer("  cudal1 compare space.jsonl --seeds 5\n"
              "  cudal1 compare space.jsonl --model part.json --folds 3 --fold 0     on what was held out",
              "  0    the table was printed\n"
-             "  2    the space or a model cannot be read, or an option does not fit"));
+             "  2    an option does not fit, or a model was not trained with these --folds\n"
+             "  3    the space or a model cannot be read"));
 }
 
 const command_registration registered_train(49, add_train);

@@ -1,0 +1,92 @@
+// Recorded spaces, training and comparison as a user runs them, on a sample of a space that was measured on an H100.
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/tools_fixture.hpp"
+
+namespace cudal1::cli {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+std::string sample() {
+  return std::string(CUDAL1_SOURCE) + "/tests/tools/recorded/sample_space.jsonl";
+}
+
+std::vector<std::string> quickly(std::vector<std::string> arguments) {
+  for (const char* each : {"--layers", "1", "--width", "16", "--batch", "8", "--group", "4", "--supervised", "2",
+                           "--self-supervised", "1", "--contrastive", "3"})
+    arguments.emplace_back(each);
+  return arguments;
+}
+
+TEST(recorded_spaces, a_space_is_shown_with_where_it_was_measured) {
+  const auto p = run_cudal1({"spaces", "show", sample()});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.out, AllOf(HasSubstr("151 candidates of 4 tasks on NVIDIA H100 80GB HBM3 (LibTorch 2.11.0)"),
+                           ContainsRegex("part-bmm-755a3283 +bmm +24 +[0-9]+ +[0-9.]+x")));
+  const auto missing = run_cudal1({"spaces", "show", "/nowhere/space.jsonl"});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("/nowhere/space.jsonl cannot be read"));
+}
+
+TEST(recorded_spaces, a_store_without_enough_candidates_has_no_space) {
+  temporary_folder folder;
+  prepare_store(folder / "data");
+  const auto p = run_cudal1({"spaces", "record", folder / "space.jsonl", "--data", folder / "data"});
+  EXPECT_EQ(p.code, 2);
+  EXPECT_THAT(p.err, HasSubstr("no task of which 16 schedules were measured"));
+}
+
+TEST(recorded_spaces, a_model_is_trained_resumed_and_compared) {
+  temporary_folder folder;
+  const std::string model = folder / "model.json";
+  const auto trained = run_cudal1(quickly({"train", sample(), "--out", model}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("contrastive 3/3"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "model.safetensors"));
+  const auto again = run_cudal1(quickly({"train", sample(), "--out", model, "--resume"}));
+  EXPECT_EQ(again.code, 0) << "all steps are done: " << again.err;
+
+  const auto compared = run_cudal1({"compare", sample(), "--model", model, "--seeds", "2", "--evaluations", "8"});
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  EXPECT_THAT(compared.out, AllOf(ContainsRegex("random +[0-9.]+% \\["), ContainsRegex("evolutionary +[0-9.]+% \\["),
+                                  ContainsRegex("model \\(trained on these\\) +[0-9.]+% \\["),
+                                  HasSubstr("model over random after 4")));
+  EXPECT_THAT(compared.out, HasSubstr("model (trained on these)"));
+  const auto unknown = run_cudal1({"compare", sample(), "--policy", "random", "--model", model, "--folds", "2"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("was not trained on this space with --folds 2 --fold 0"));
+  const auto p = run_cudal1(
+      {"compare", sample(), "--policy", "random", "--seeds", "3", "--evaluations", "24", "--folds", "2", "--json"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  const json document = document_of(p);
+  const json& random = document.find("policies")->as_array().front();
+  EXPECT_EQ(random.find("seeds")->as_int(), 3);
+  EXPECT_EQ(random.find("curve")->as_array().size(), 24u);
+  EXPECT_LT(random.find("tasks")->as_int(), 4) << "one fold is held out";
+}
+
+TEST(recorded_spaces, what_does_not_fit_is_refused_with_a_sentence) {
+  temporary_folder folder;
+  const std::string model = folder / "model.json";
+  const auto fold = run_cudal1({"train", sample(), "--out", model, "--folds", "2", "--fold", "2"});
+  EXPECT_EQ(fold.code, 2);
+  EXPECT_THAT(fold.err, HasSubstr("--fold is 2, and should be below --folds, 2"));
+  const auto batch = run_cudal1({"train", sample(), "--out", model, "--batch", "10", "--group", "4"});
+  EXPECT_EQ(batch.code, 2);
+  EXPECT_THAT(batch.err, HasSubstr("a batch of 10 is not made of groups of 4"));
+  const auto device = run_cudal1({"train", sample(), "--out", model, "--device", "npu:0"});
+  EXPECT_NE(device.code, 0);
+  EXPECT_THAT(device.err, HasSubstr("npu:0"));
+  const auto none = run_cudal1({"compare", sample(), "--policy", "random", "--model", folder / "none.json"});
+  EXPECT_NE(none.code, 0);
+  EXPECT_THAT(none.err, HasSubstr("none.json cannot be read"));
+}
+
+}  // namespace
+}  // namespace cudal1::cli

@@ -176,8 +176,7 @@ std::vector<token> answer_reader_state::legal() const {
     if (each.words.size() > begun_.size() && std::equal(begun_.begin(), begun_.end(), each.words.begin()))
       out.push_back(each.words[begun_.size()]);
   std::ranges::sort(out);
-  const auto again = std::ranges::unique(out);
-  out.erase(again.begin(), again.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 

@@ -206,7 +206,6 @@ void answer_reader_state::choose(const option& o) {
         analysis_.change.push_back(o.number);
       break;
     case place::implementation:
-      implementation_ = static_cast<std::size_t>(o.number);
       at_ = place::decisions;
       break;
     case place::decisions:

@@ -92,7 +92,6 @@ class answer_reader_state {
   place at_ = place::start;
   std::vector<token> begun_;  // of an option of several tokens
   exemplar_analysis analysis_;
-  std::size_t implementation_ = 0;
   std::vector<std::size_t> chosen_;  // decisions
   written_answer answer_;
 };

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <sstream>
 
 #include "config/base/describe.hpp"
 #include "config/base/durable_file.hpp"
+#include "config/base/text_file.hpp"
 #include "store/exemplars.hpp"
 
 namespace cudal1 {
@@ -38,14 +37,6 @@ expected<writer_header> read_header(const json& document) {
   if (out.shape.vocabulary != static_cast<int64_t>(out.words.size()))
     return fail(errc::corrupt, "the model has {} words for a vocabulary of {}", out.words.size(), out.shape.vocabulary);
   return out;
-}
-
-expected<std::string> text_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream all;
-  all << in.rdbuf();
-  if (!in) return fail(errc::io_error, "{} cannot be read", path);
-  return std::move(all).str();
 }
 
 std::string weights_beside(const std::string& path) {
@@ -132,7 +123,7 @@ expected<candidate_writer> candidate_writer::make(model_shape shape, uint64_t se
 }
 
 expected<candidate_writer> candidate_writer::load(const std::string& path) {
-  CUDAL1_TRY(const std::string text, text_of_file(path));
+  CUDAL1_TRY(const std::string text, read_text_file(path));
   CUDAL1_TRY(const json document, json::parse(text));
   const json* model = document.find("model");
   if (model == nullptr) return fail(errc::corrupt, "{} does not describe a contrastive model", path);

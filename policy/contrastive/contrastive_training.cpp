@@ -24,13 +24,6 @@ void shuffle(std::vector<T>& all, uint64_t& random) {
     std::swap(all[i - 1], all[draw_below(i, random)]);
 }
 
-std::vector<std::size_t> open_of(const recorded_trial& t) {
-  std::vector<std::size_t> out;
-  for (std::size_t c = 0; c < t.of().candidates.size(); ++c)
-    if (t.open().test(c)) out.push_back(c);
-  return out;
-}
-
 struct training_state {
   std::string of;  // tasks and options
   int64_t done = 0;
@@ -94,7 +87,7 @@ contrastive_training::searched contrastive_training::new_trial(std::size_t task)
 
 contrastive_training::searched contrastive_training::begun_trial() {
   searched out = new_trial(below(tasks_.size()));
-  auto open = open_of(out.trial);
+  auto open = out.trial.open_candidates();
   shuffle(open, random_);
   const std::size_t count = std::min(below(most_begun + 1), open.size() - 1);
   for (std::size_t i = 0; i < count; ++i) {
@@ -109,7 +102,7 @@ std::size_t contrastive_training::success_of(const recorded_trial& t) {
   double to_beat = 1;
   for (const auto& m : t.measured())
     to_beat = std::max(to_beat, m.score);
-  auto open = open_of(t);
+  auto open = t.open_candidates();
   shuffle(open, random_);
   open.resize(std::min(open.size(), most_tries));
   std::size_t best = open.front();

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <set>
 #include <sstream>
 
 #include "config/base/describe.hpp"
 #include "config/base/durable_file.hpp"
 #include "config/base/hash.hpp"
+#include "config/base/text_file.hpp"
 #include "policy/contrastive/candidate_writer.hpp"
 #include "sandbox/verify/rewards.hpp"
 #include "sandbox/verify/scored_samples.hpp"
@@ -140,11 +139,7 @@ expected<void> write_space(recorded_space& s, const std::string& path) {
 }
 
 expected<recorded_space> read_space(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream all;
-  all << in.rdbuf();
-  if (!in) return fail(errc::io_error, "{} cannot be read", path);
-  const std::string text = std::move(all).str();
+  CUDAL1_TRY(const std::string text, read_text_file(path));
   recorded_space out;
   out.sha256 = sha256_hex(text);
   std::istringstream lines(text);

@@ -56,6 +56,13 @@ void recorded_trial::add(std::size_t candidate, double drawn) {
   best_so_far_.push_back(std::max(best_so_far_.empty() ? 1 : best_so_far_.back(), r.score));
 }
 
+std::vector<std::size_t> recorded_trial::open_candidates() const {
+  std::vector<std::size_t> out;
+  for (std::size_t c = 0; c < of_->candidates.size(); ++c)
+    if (open_.test(c)) out.push_back(c);
+  return out;
+}
+
 const measured_candidate& recorded_trial::measure(std::size_t candidate) {
   if (!open_.test(candidate)) return *std::ranges::find(measured_, candidate, &measured_candidate::candidate);
   add(candidate, drawn_score(of_->records[candidate], random_));

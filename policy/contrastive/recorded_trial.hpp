@@ -47,6 +47,7 @@ class recorded_trial {
   const std::vector<measured_candidate>& measured() const { return measured_; }
   // Candidates that were not measured yet.
   const candidate_bits& open() const { return open_; }
+  std::vector<std::size_t> open_candidates() const;  // ascending
   // Measures it for the last request's island, if it was not measured before.
   const measured_candidate& measure(std::size_t candidate);
   // The highest recorded score of what was measured, after each evaluation: what a search ends with that measures its

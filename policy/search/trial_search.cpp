@@ -10,7 +10,6 @@
 #include "config/base/split_mix.hpp"
 #include "policy/moves/lowering.hpp"
 #include "policy/search/evolutionary_policy.hpp"
-#include "policy/search/random_source.hpp"
 #include "store/exemplars.hpp"
 
 namespace cudal1 {
@@ -22,9 +21,7 @@ constexpr std::size_t at_once = 64;     // trials whose prompts a model reads to
 constexpr std::size_t shown_best = 16;  // exemplars of the policy evolutionary, as search.exemplars
 
 void measure_any(recorded_trial& t) {
-  std::vector<std::size_t> open;
-  for (std::size_t c = 0; c < t.of().candidates.size(); ++c)
-    if (t.open().test(c)) open.push_back(c);
+  const auto open = t.open_candidates();
   t.measure(open[draw_below(open.size(), t.random())]);
 }
 

@@ -139,9 +139,23 @@ expected<void> prompt_source::add_repair(prompt& p, const message::propose& m) c
   return {};
 }
 
+// The variants that a prompt without a document showed.
+expected<void> prompt_source::add_shown(prompt& p, const std::vector<std::string>& ids) const {
+  for (const auto& id : ids) {
+    auto variant = records_->get_variant(id);
+    if (!variant && variant.error().code == errc::not_found) continue;  // pruned since
+    if (!variant) return tl::unexpected(std::move(variant).error());
+    CUDAL1_TRY(const auto verdicts, records_->verdicts_of_variant(id));
+    if (!verdicts.empty()) add(p.exemplars, {std::move(*variant), verdicts.back(), 1});
+  }
+  return {};
+}
+
 expected<prompt_source::made> prompt_source::stored(prompt p, group_record group) const {
   if (!group.prompt.empty()) {
     CUDAL1_TRY(p.document, files_.get(group.prompt));
+  } else {
+    CUDAL1_CHECK(add_shown(p, group.exemplars));
   }
   p.model = group.model;
   p.seed = group.seed;

@@ -221,7 +221,17 @@ expected<message::done> store_state::save_policy(const message::save_policy& m) 
     for (const auto& key : {own, m.name})
       if (const auto put = db->put_policy(key, {m.version, file}); !put) spdlog::error("{}", put.error().message);
   }));
+  if (stored) remove_unused_state(stored->blob);
   return message::done{};
+}
+
+// Each version of a policy can be megabytes; only states that a record names are loaded again.
+void store_state::remove_unused_state(const std::string& blob) {
+  if (!is_blob_name(blob, state_ending)) return;
+  const auto is_used = db->has_policy_state(blob);
+  if (is_used && *is_used) return;
+  const auto removed = is_used ? files->remove(blob) : tl::unexpected(is_used.error());
+  if (!removed) spdlog::warn("store: a policy's replaced state stays: {}", removed.error().message);
 }
 
 expected<message::policy_version> store_state::load_policy(const message::load_policy& m) {

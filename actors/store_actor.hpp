@@ -61,6 +61,7 @@ struct store_state {
   expected<message::score> best_score(const message::best_score& m);
   expected<std::optional<store::policy_state>> find_policy(const std::string& key);
   expected<std::string> state_of(const store::policy_state& stored) const;
+  void remove_unused_state(const std::string& blob);
   expected<message::done> save_policy(const message::save_policy& m);
   expected<message::policy_version> load_policy(const message::load_policy& m);
   void note_event(const message::note_event& m);

@@ -68,6 +68,12 @@ expected<std::string> blobs::get(const std::string& name) const {
   }
 }
 
+expected<void> blobs::remove(const std::string& name) const {
+  const std::string path = folder_ + "/" + name;
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return failed(path, "removing");
+  return {};
+}
+
 expected<void> blobs::take(const std::string& from, const std::string& name) const {
   if (has(name)) return {};
   CUDAL1_TRY(const unique_fd source, open_blob(from, name));

@@ -22,6 +22,9 @@ class blobs {
   // The content, verified. errc::not_found, errc::corrupt.
   expected<std::string> get(const std::string& name) const;
 
+  // Does nothing if there is none of that name.
+  expected<void> remove(const std::string& name) const;
+
   // Adds the blob of that name from another folder: verifies it, then links it, or copies it from another file system.
   // Does nothing if it is here already. errc::not_found or errc::corrupt: of the other folder's file.
   expected<void> take(const std::string& from, const std::string& name) const;

@@ -102,12 +102,27 @@ expected<std::vector<event_record>> store_queries::events_after(int64_t sequence
 expected<store::policy_state> store_queries::get_policy(const std::string& name) {
   CUDAL1_TRY(auto value, database_->get(family::policies, name));
   if (!value) return fail(errc::not_found, "the store {} has no state of the policy \"{}\"", database_->folder(), name);
-  keys::reader r(*value);
+  return read_policy_state(name, *value);
+}
+
+expected<store::policy_state> store_queries::read_policy_state(std::string_view name, std::string_view value) {
+  keys::reader r(value);
   policy_state s;
   s.version = static_cast<int64_t>(r.number());
   if (!r.ok()) return tl::unexpected(database_->damaged(family::policies, name, "it is too short"));
   s.blob = std::string(r.rest());
   return s;
+}
+
+expected<bool> store_queries::has_policy_state(const std::string& blob) {
+  bool found = false;
+  CUDAL1_CHECK(
+      database_->scan(family::policies, "", [&](std::string_view name, std::string_view value) -> expected<bool> {
+        CUDAL1_TRY(const auto state, read_policy_state(name, value));
+        found = state.blob == blob;
+        return !found;
+      }));
+  return found;
 }
 
 // ---- variants -------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ class store_queries : public store {
   expected<std::vector<reward_record>> rewards_of_experiment(const std::string& experiment) override;
   expected<std::vector<event_record>> events_after(int64_t sequence, std::size_t limit) override;
   expected<policy_state> get_policy(const std::string& name) override;
+  expected<bool> has_policy_state(const std::string& blob) override;
   expected<store_check> verify() override;
 
  protected:
@@ -71,6 +72,8 @@ class store_queries : public store {
   std::unique_ptr<stored_records> database_;
 
  private:
+  // Of a record of family policies.
+  expected<policy_state> read_policy_state(std::string_view name, std::string_view value);
   expected<void> load_details(const std::string& key, verdict& into);
   // As load_use; a variant that was measured again from its program text (by hand, for a baseline) has the schedule of
   // its first record.

@@ -298,6 +298,8 @@ class store {
   };
   virtual expected<void> put_policy(const std::string& name, const policy_state& s) = 0;
   virtual expected<policy_state> get_policy(const std::string& name) = 0;  // errc::not_found
+  // Whether any policy's state has this blob.
+  virtual expected<bool> has_policy_state(const std::string& blob) = 0;
 
   // Runs `changes`, which calls this store, and writes all changes as one synced batch: on disk when this returns; on
   // an error none of them is, whatever the calls returned. Each call sees those before it. `changes` must not throw.

@@ -199,6 +199,41 @@ TEST_F(learning, one_variant_alone_teaches_nothing) {
   EXPECT_FALSE(db_->get_rewards(group_.id));
 }
 
+TEST_F(learning, a_prompt_that_is_asked_again_shows_the_exemplars_that_it_showed) {
+  const auto shown = propose(1).front().variant;
+  const auto attempt = db_->reserve(shown, "e1");
+  ASSERT_TRUE(attempt) << attempt.error().message;
+  verdict v;
+  v.task = task_->id;
+  v.variant = shown.id;
+  v.result = outcome::correct;
+  v.score = 1.5;
+  environment where;
+  where.device = "cpu";
+  ASSERT_TRUE(db_->commit(*attempt, v, where));
+  group_record before;
+  before.experiment = "e1";
+  before.task = task_->id;
+  before.policy = "evolutionary";
+  before.exemplars = {shown.id};
+  before.seed = 7;
+  const auto stored = db_->put_group(before);
+  ASSERT_TRUE(stored) << stored.error().message;
+  message::propose again;
+  again.what = task_;
+  again.experiment = "e1";
+  again.device = "cpu";
+  again.group = stored->id;
+  const auto policy = make_policy("evolutionary", policy_setup{3, {}}).value();
+  const auto made = prompt_source(db_, blobs(folder_), where, "", false).make(again, *policy);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_TRUE(made->what.resumed);
+  EXPECT_EQ(made->what.seed, 7u);
+  ASSERT_EQ(made->what.exemplars.size(), 1u);
+  EXPECT_EQ(made->what.exemplars.front().id(), shown.id);
+  EXPECT_EQ(made->what.exemplars.front().score(), 1.5);
+}
+
 TEST_F(learning, experiments_that_run_together_do_not_overwrite_each_others_policy) {
   const auto save = [&](const std::string& experiment, int64_t version, int64_t replaces, const std::string& blob) {
     return ask_blocking<message::done>(*self_, store_, 30s,
@@ -220,6 +255,13 @@ TEST_F(learning, experiments_that_run_together_do_not_overwrite_each_others_poli
   EXPECT_EQ(load("e2", true).blob, "of e2");
   EXPECT_EQ(load("e1", false).blob, "of e1, later");
   EXPECT_EQ(load("e3", false).blob, "of e1, later");
+  const auto states = std::distance(std::filesystem::directory_iterator(folder_ + "/blobs"), {});
+  EXPECT_EQ(states, 2) << "a state that no experiment has any more is removed";
+  EXPECT_TRUE(save("e3", 6, 0, "of e2"));
+  EXPECT_TRUE(save("e3", 7, 6, "of e3"));
+  EXPECT_EQ(load("e2", true).blob, "of e2") << "but not one that another experiment has";
+  EXPECT_TRUE(save("e1", 6, 5, "of e1, at last"));
+  EXPECT_TRUE(save("e1", 5, 6, "of e1, later"));
   const auto second_learner = save("e1", 3, 1, "of a learner that was thought dead");
   ASSERT_FALSE(second_learner);
   EXPECT_EQ(second_learner.error().code, errc::already_exists);

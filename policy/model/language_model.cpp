@@ -27,19 +27,32 @@ struct layer_weights {
   Tensor attention_norm, q, k, v, o, mlp_norm, gate, up, down;
 };
 
-// Keys and values of the tokens so far, by layer: [samples, kv_heads, tokens, head size].
-using key_value_cache = std::vector<std::pair<Tensor, Tensor>>;
+struct keys_and_values {
+  Tensor keys, values;  // [sequences, kv_heads, places, head size]
+};
+
+// What samples have read so far. The samples of a prompt share its keys and values.
+struct sampling_cache {
+  std::vector<keys_and_values> prompts, samples;  // by layer
+  Tensor padding;                                 // places before each prompt, [prompts, 1]
+  Tensor hidden;                                  // to be added to scores of a prompt's places, [prompts, 1, 1, places]
+  int64_t read = 0;                               // tokens of each sample after its prompt
+};
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
-  return x * torch::rsqrt(x.pow(2).mean(-1, true) + epsilon) * weight;
+  return at::rms_norm(x, weight.sizes(), weight, epsilon);
 }
 
+// Of the angles of rotary positions: [samples, 1, tokens, head size], each in both halves.
+struct rotation {
+  Tensor cosine, sine;
+};
+
 // The two halves of each head are the components of rotated pairs, as in Llama's checkpoints. x: [samples, heads,
-// tokens, size]; angles: [samples, 1, tokens, size / 2].
-Tensor rotated(const Tensor& x, const Tensor& angles) {
+// tokens, head size].
+Tensor rotated(const Tensor& x, const rotation& by) {
   const auto halves = x.chunk(2, -1);
-  const auto c = torch::cos(angles), s = torch::sin(angles);
-  return torch::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1);
+  return x * by.cosine + torch::cat({halves[1].neg(), halves[0]}, -1) * by.sine;
 }
 
 // The chosen tokens of a batch: where they are, and what was legal there.
@@ -149,6 +162,14 @@ Tensor as_tensor(const std::vector<int64_t>& values, torch::Device device = torc
   return torch::tensor(values, torch::kLong).to(device);
 }
 
+// Of the types in which weights are stored.
+std::optional<torch::ScalarType> scalar_type_of(dtype t) {
+  if (t == dtype::float32) return torch::kFloat;
+  if (t == dtype::float16) return torch::kHalf;
+  if (t == dtype::bfloat16) return torch::kBFloat16;
+  return std::nullopt;
+}
+
 // LibTorch's CUDA libraries take long to load, and most programs do not need them.
 expected<void> load_cuda() {
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
@@ -215,10 +236,13 @@ class transformer final : public language_model {
     CUDAL1_TRY(const auto file, safetensors_file::open(path));
     for (const auto& w : named()) {
       CUDAL1_TRY(const stored_tensor* stored, file.find(w.name));
-      if (stored->type != dtype::float32 || stored->shape != w.size)
-        return fail(errc::corrupt, "{}: {} should be {}", path, w.name, contiguous(dtype::float32, w.size).text());
-      *w.tensor = torch::empty(w.size, torch::kFloat);
-      std::memcpy(w.tensor->data_ptr(), stored->bytes.data(), stored->bytes.size());
+      const auto type = scalar_type_of(stored->type);
+      if (!type || stored->shape != w.size)
+        return fail(errc::corrupt, "{}: {} should be {}, or in a half type", path, w.name,
+                    contiguous(dtype::float32, w.size).text());
+      const auto read = torch::empty(w.size, *type);
+      std::memcpy(read.data_ptr(), stored->bytes.data(), stored->bytes.size());
+      *w.tensor = read.to(torch::kFloat);
     }
     own_weights();
     return {};
@@ -242,13 +266,15 @@ class transformer final : public language_model {
     return {};
   }
 
-  expected<void> save(const std::string& path) const override {
+  expected<void> save(const std::string& path, dtype type) const override {
+    const auto stored_as = scalar_type_of(type);
+    if (!stored_as) return fail(errc::invalid_argument, "weights are not stored in {}", name_of(type));
     stored_tensors out;
     std::vector<Tensor> kept;
     for (const auto& w : named()) {
-      kept.push_back(w.tensor->detach().to(torch::kCPU, torch::kFloat).contiguous());
+      kept.push_back(w.tensor->detach().to(torch::kCPU, *stored_as).contiguous());
       const auto bytes = static_cast<std::size_t>(kept.back().nbytes());
-      out[w.name] = {dtype::float32, w.size, {static_cast<const std::byte*>(kept.back().data_ptr()), bytes}};
+      out[w.name] = {type, w.size, {static_cast<const std::byte*>(kept.back().data_ptr()), bytes}};
     }
     return write_safetensors(path, out);
   }
@@ -305,14 +331,10 @@ class transformer final : public language_model {
       read.set(b, longest - prompts[b].tokens.size(), prompts[b]);
     }
     const auto many = static_cast<int64_t>(each);
-    auto pad = as_tensor(padding, device_).unsqueeze(1);
-    key_value_cache cache(layers_.size());
-    auto last = hidden(read, 0, pad, &cache).index({idx::Slice(), -1}).repeat_interleave(many, 0);
-    pad = pad.repeat_interleave(many, 0);
-    for (auto& [keys, values] : cache) {
-      keys = keys.repeat_interleave(many, 0);
-      values = values.repeat_interleave(many, 0);
-    }
+    sampling_cache cache;
+    cache.padding = as_tensor(padding, device_).unsqueeze(1);
+    auto last = hidden(read, cache.padding, &cache.prompts).index({idx::Slice(), -1}).repeat_interleave(many, 0);
+    make_room(cache, many, options.most_tokens);
     std::vector<uint64_t> random(out.size());
     for (std::size_t b = 0; b < out.size(); ++b)
       random[b] = split_mix(options.seed + split_mix_step * (b + 1));
@@ -320,8 +342,7 @@ class transformer final : public language_model {
     for (int64_t step = 0; step < options.most_tokens; ++step) {
       CUDAL1_TRY(const auto next, choose_next(out, ended, last, legal, options, random));
       if (!next) break;
-      if (step + 1 < options.most_tokens)
-        last = hidden(*next, static_cast<int64_t>(longest) + step, pad, &cache).index({idx::Slice(), -1});
+      if (step + 1 < options.most_tokens) last = hidden_of_next(*next, cache);
     }
     for (std::size_t b = 0; b < out.size(); ++b) {
       auto& s = out[b];
@@ -437,20 +458,44 @@ class transformer final : public language_model {
     out.insert(out.end(), flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
   }
 
-  // The residual stream after the last norm, of the tokens from place `first` on: [samples, tokens, width]. `pad`: how
-  // many places at the beginning of each sample are padding, [samples, 1]. With a cache, earlier places are in it.
-  Tensor hidden(const model_input& read, int64_t first, const Tensor& pad, key_value_cache* cache) const {
-    const int64_t samples = read.tokens.size(0), count = read.tokens.size(1), head = shape_.head_size();
-    const auto whole = torch::TensorOptions().dtype(torch::kLong).device(device_);
-    const auto places = torch::arange(first, first + count, whole);
-    const auto position = (places.unsqueeze(0) - pad).clamp_min(0).to(type_);
+  // Of positions, [samples, tokens].
+  rotation rotation_of(const Tensor& position) const {
+    const int64_t head = shape_.head_size();
     const auto frequency =
         torch::pow(shape_.rope_base,
                    torch::arange(0, head, 2, torch::TensorOptions().dtype(type_).device(device_)) / -double(head));
-    const auto angles = (position.unsqueeze(-1) * frequency).unsqueeze(1);
-    const auto keys = torch::arange(0, first + count, whole);
-    const auto visible = (keys.view({1, 1, -1}) <= places.view({1, -1, 1}))
-                             .logical_and(keys.view({1, 1, -1}) >= pad.unsqueeze(-1))
+    const auto angles = (position.clamp_min(0).to(type_).unsqueeze(-1) * frequency).unsqueeze(1);
+    const auto both = torch::cat({angles, angles}, -1);
+    return {torch::cos(both), torch::sin(both)};
+  }
+
+  struct projections {
+    Tensor q, k, v;  // [samples, heads, tokens, head size]; q is scaled
+  };
+  projections projections_of(const layer_weights& l, const Tensor& x, const rotation& by) const {
+    const auto h = rms_norm(x, l.attention_norm, shape_.norm_epsilon);
+    const auto split = [&](const Tensor& weight, int64_t heads) {
+      return torch::linear(h, weight).view({x.size(0), x.size(1), heads, shape_.head_size()}).transpose(1, 2);
+    };
+    return {rotated(split(l.q, shape_.heads), by) * score_scale(), rotated(split(l.k, shape_.kv_heads), by),
+            split(l.v, shape_.kv_heads)};
+  }
+
+  // The residual stream after a layer, from what its attention made: [samples, tokens, width].
+  Tensor after_layer(const layer_weights& l, const Tensor& x, const Tensor& mixed) const {
+    const auto y = x + torch::linear(mixed, l.o);
+    const auto m = rms_norm(y, l.mlp_norm, shape_.norm_epsilon);
+    return y + torch::linear(torch::silu(torch::linear(m, l.gate)) * torch::linear(m, l.up), l.down);
+  }
+
+  // The residual stream after the last norm: [samples, tokens, width]. `padding`: how many places at the beginning of
+  // each sample are padding, [samples, 1]. Keys and values are added to `kept`, if there is one.
+  Tensor hidden(const model_input& read, const Tensor& padding, std::vector<keys_and_values>* kept) const {
+    const int64_t samples = read.tokens.size(0), count = read.tokens.size(1);
+    const auto places = torch::arange(0, count, torch::TensorOptions().dtype(torch::kLong).device(device_));
+    const auto by = rotation_of(places.unsqueeze(0) - padding);
+    const auto visible = (places.view({1, 1, -1}) <= places.view({1, -1, 1}))
+                             .logical_and(places.view({1, 1, -1}) >= padding.unsqueeze(-1))
                              .unsqueeze(1);
     auto x = torch::embedding(embedding_, read.tokens.to(device_));
     if (of_values_.defined()) {
@@ -459,31 +504,69 @@ class transformer final : public language_model {
       const auto waves = value_waves(torch::nan_to_num(values).to(type_), shape_.value_periods);
       x = x + torch::linear(waves, of_values_) * given.to(type_);
     }
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const auto& l = layers_[i];
-      const auto h = rms_norm(x, l.attention_norm, shape_.norm_epsilon);
-      const auto split = [&](const Tensor& weight, int64_t heads) {
-        return torch::linear(h, weight).view({samples, count, heads, head}).transpose(1, 2);
-      };
-      const auto q = rotated(split(l.q, shape_.heads), angles);
-      auto k = rotated(split(l.k, shape_.kv_heads), angles), v = split(l.v, shape_.kv_heads);
-      if (cache != nullptr) {
-        auto& [old_k, old_v] = (*cache)[i];
-        if (old_k.defined()) {
-          k = torch::cat({old_k, k}, 2);
-          v = torch::cat({old_v, v}, 2);
-        }
-        (*cache)[i] = {k, v};
-      }
-      const int64_t shared = shape_.heads / shape_.kv_heads;
-      const auto scores = torch::matmul(q, k.repeat_interleave(shared, 1).transpose(-2, -1)) / std::sqrt(double(head));
+    const int64_t shared = shape_.heads / shape_.kv_heads;
+    for (const auto& l : layers_) {
+      const auto [q, k, v] = projections_of(l, x, by);
+      if (kept != nullptr) kept->push_back({k, v});
+      const auto scores = torch::matmul(q, k.repeat_interleave(shared, 1).transpose(-2, -1));
       const auto weights = torch::softmax(scores.masked_fill(visible.logical_not(), hidden_score), -1);
       const auto mixed = torch::matmul(weights, v.repeat_interleave(shared, 1)).transpose(1, 2);
-      x = x + torch::linear(mixed.reshape({samples, count, shape_.width}), l.o);
-      const auto m = rms_norm(x, l.mlp_norm, shape_.norm_epsilon);
-      x = x + torch::linear(torch::silu(torch::linear(m, l.gate)) * torch::linear(m, l.up), l.down);
+      x = after_layer(l, x, mixed.reshape({samples, count, shape_.width}));
     }
     return rms_norm(x, norm_, shape_.norm_epsilon);
+  }
+
+  double score_scale() const { return 1 / std::sqrt(static_cast<double>(shape_.head_size())); }
+
+  // For `each` samples of each prompt that was read, and `most` tokens of each.
+  void make_room(sampling_cache& cache, int64_t each, int64_t most) const {
+    const auto& read = cache.prompts.front().keys;
+    const int64_t prompts = read.size(0), places = read.size(2);
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const auto room = [&] {
+        return torch::empty({prompts * each, shape_.kv_heads, most, shape_.head_size()}, read.options());
+      };
+      cache.samples.push_back({room(), room()});
+      cache.prompts[i].keys = cache.prompts[i].keys.contiguous();
+      cache.prompts[i].values = cache.prompts[i].values.contiguous();
+    }
+    const auto at = torch::arange(0, places, torch::TensorOptions().dtype(torch::kLong).device(device_));
+    cache.hidden = torch::zeros({prompts, places}, read.options())
+                       .masked_fill(at.unsqueeze(0) < cache.padding, hidden_score)
+                       .view({prompts, 1, 1, places});
+  }
+
+  // As hidden(), of one further token of each sample: [samples, width].
+  Tensor hidden_of_next(const model_input& next, sampling_cache& cache) const {
+    const int64_t samples = next.tokens.size(0), prompts = cache.padding.size(0), each = samples / prompts;
+    const int64_t kv = shape_.kv_heads, shared = shape_.heads / kv, head = shape_.head_size();
+    const int64_t place = cache.prompts.front().keys.size(2) + cache.read++;
+    const auto by = rotation_of(place - cache.padding.repeat_interleave(each, 0));
+    // From the order of samples to that in which all heads of a prompt that share its keys are together, and back.
+    const auto by_prompt = [&](const Tensor& x) {
+      return x.reshape({prompts, each, kv, shared, -1}).transpose(1, 2).reshape({prompts, kv, each * shared, -1});
+    };
+    const auto by_sample = [&](const Tensor& x) {
+      return x.reshape({prompts, kv, each, shared, -1}).transpose(1, 2).reshape({samples, kv, shared, -1});
+    };
+    auto x = torch::embedding(embedding_, next.tokens.to(device_));
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const auto [q, k, v] = projections_of(layers_[i], x, by);
+      const auto& prompt = cache.prompts[i];
+      auto& own = cache.samples[i];
+      own.keys.select(2, cache.read - 1).copy_(k.squeeze(2));
+      own.values.select(2, cache.read - 1).copy_(v.squeeze(2));
+      const auto own_keys = own.keys.narrow(2, 0, cache.read), own_values = own.values.narrow(2, 0, cache.read);
+      const auto grouped = q.reshape({samples, kv, shared, head});
+      const auto to_prompt = torch::matmul(by_prompt(grouped), prompt.keys.transpose(-2, -1));
+      const auto to_own = torch::matmul(grouped, own_keys.transpose(-2, -1));
+      const auto weights = torch::softmax(torch::cat({to_prompt + cache.hidden, by_prompt(to_own)}, -1), -1);
+      const int64_t places = prompt.keys.size(2);
+      const auto of_prompt = by_sample(torch::matmul(weights.narrow(3, 0, places), prompt.values));
+      const auto of_own = torch::matmul(by_sample(weights.narrow(3, places, cache.read)), own_values);
+      x = after_layer(layers_[i], x, (of_prompt + of_own).reshape({samples, 1, shape_.width}));
+    }
+    return rms_norm(x, norm_, shape_.norm_epsilon).squeeze(1);
   }
 
   Tensor logits_of(const Tensor& states) const { return torch::linear(states, embedding_); }
@@ -491,7 +574,7 @@ class transformer final : public language_model {
   // Of every token among the legal ones in the place of each chosen one: [choices, vocabulary]; -inf where illegal.
   Tensor log_probabilities(const model_input& read, const choices& chosen) const {
     const auto no_padding = torch::zeros({read.tokens.size(0), 1}, torch::kLong).to(device_);
-    const auto states = hidden(read, 0, no_padding, nullptr);
+    const auto states = hidden(read, no_padding, nullptr);
     const auto logits = logits_of(states.index({as_tensor(chosen.row, device_), as_tensor(chosen.before, device_)}));
     return torch::log_softmax(
         logits.masked_fill(chosen.legal.to(device_).logical_not(), -std::numeric_limits<double>::infinity()), -1);

@@ -16,6 +16,7 @@
 
 #include "config/base/error.hpp"
 #include "policy/model/model_shape.hpp"
+#include "sandbox/program/types.hpp"
 
 namespace cudal1 {
 
@@ -92,8 +93,8 @@ class language_model {
   // With random weights. errc::invalid_argument from check_shape.
   static expected<std::unique_ptr<language_model>> make(const model_shape& shape, uint64_t seed,
                                                         model_precision precision = model_precision::float32);
-  // The weights of a safetensors file with the names of a Llama checkpoint, in float32. errc::corrupt names the tensor
-  // that is missing, or has another type or shape.
+  // The weights of a safetensors file with the names of a Llama checkpoint, in float32, float16 or bfloat16.
+  // errc::corrupt names the tensor that is missing, or has another type or shape.
   static expected<std::unique_ptr<language_model>> load(const model_shape& shape, const std::string& path);
   // Threads of LibTorch in this process; 0: one for each core.
   static expected<void> use_threads(int count);
@@ -103,7 +104,8 @@ class language_model {
   // Moves it to "cpu" or "cuda:0", ...: before it learns. errc::unsupported where LibTorch has no such device.
   virtual expected<void> use_device(const std::string& device) = 0;
   virtual std::string device() const = 0;
-  virtual expected<void> save(const std::string& path) const = 0;
+  // In float32, float16 or bfloat16, rounded to nearest.
+  virtual expected<void> save(const std::string& path, dtype type = dtype::float32) const = 0;
   // Another one with the same weights, without the optimiser's state.
   virtual std::unique_ptr<language_model> clone() const = 0;
 

@@ -345,6 +345,18 @@ TEST(LanguageModel, IsSavedAsALlamaCheckpoint) {
   ASSERT_TRUE(m->save(path));
   auto read = value_of(language_model::load(tiny, path));
   EXPECT_EQ(value_of(read->score(some())), value_of(m->score(some())));
+  // Rounded, its answers are nearly the same.
+  for (const auto& [type, bound] : {std::pair(dtype::float16, 1e-2), std::pair(dtype::bfloat16, 1e-1)}) {
+    const std::string rounded = folder.path() + "/rounded.safetensors";
+    ASSERT_TRUE(m->save(rounded, type));
+    const auto before = value_of(m->score(some()));
+    const auto after = value_of(value_of(language_model::load(tiny, rounded))->score(some()));
+    for (std::size_t i = 0; i < before.size(); ++i)
+      for (std::size_t k = 0; k < before[i].size(); ++k)
+        EXPECT_NEAR(after[i][k], before[i][k], bound);
+    EXPECT_NE(after, before);
+  }
+  EXPECT_FALSE(m->save(path, dtype::int64));
   auto other = tiny;
   other.hidden = 16;
   EXPECT_THAT(language_model::load(other, path).error().message, HasSubstr("mlp.gate_proj.weight should be"));

@@ -17,8 +17,12 @@ namespace cudal1 {
 namespace {
 
 constexpr int most_tries = 8;           // of a policy, to propose a candidate that is recorded and open
-constexpr std::size_t at_once = 64;     // trials whose prompts a model reads together
 constexpr std::size_t shown_best = 16;  // exemplars of the policy evolutionary, as search.exemplars
+
+// The same for all policies.
+uint64_t seed_of(const trial_task& t, std::size_t search) {
+  return split_mix(std::strtoull(t.what.id.substr(0, 16).c_str(), nullptr, 16) + search * split_mix_step);
+}
 
 void measure_any(recorded_trial& t) {
   const auto open = t.open_candidates();
@@ -79,9 +83,19 @@ class evolution {
   std::map<const recorded_trial*, std::set<std::string>> unrecorded_;  // programs
 };
 
+// For each fold, its trainings drawn with replacement: [folds][trainings].
+std::vector<std::vector<std::size_t>> drawn_trainings(const trial_curves& c, uint64_t& random) {
+  const std::size_t folds = c.folds.empty() ? 0 : *std::ranges::max_element(c.folds) + 1;
+  std::vector<std::vector<std::size_t>> out(folds, std::vector<std::size_t>(c.trainings));
+  for (auto& of_fold : out)
+    for (auto& training : of_fold)
+      training = draw_below(c.trainings, random);
+  return out;
+}
+
 // Of the mean over tasks of the mean over seeds: values are [tasks][seeds], logarithms.
 curve_estimate estimate(const std::vector<double>& values, const trial_curves& c) {
-  constexpr int draws = 2000;
+  constexpr int draws = 1000;
   std::map<std::string, std::vector<std::size_t>> by_operators;
   for (std::size_t t = 0; t < c.tasks; ++t)
     by_operators[c.operators[t]].push_back(t);
@@ -93,12 +107,15 @@ curve_estimate estimate(const std::vector<double>& values, const trial_curves& c
     sum += v;
   uint64_t random = 1;
   std::vector<double> means;
+  const std::size_t of_training = c.seeds / c.trainings;
   for (int i = 0; i < draws; ++i) {
     double drawn = 0, count = 0;
+    const auto trainings = drawn_trainings(c, random);
     for (std::size_t k = 0; k < clusters.size(); ++k)
       for (const std::size_t task : *clusters[draw_below(clusters.size(), random)])
-        for (std::size_t s = 0; s < c.seeds; ++s, ++count)
-          drawn += values[task * c.seeds + draw_below(c.seeds, random)];
+        for (const std::size_t training : trainings[c.folds[task]])
+          for (std::size_t s = 0; s < of_training; ++s, ++count)
+            drawn += values[task * c.seeds + training * of_training + draw_below(of_training, random)];
     means.push_back(drawn / count);
   }
   std::ranges::sort(means);
@@ -129,8 +146,10 @@ expected<trial_step> evolutionary_step(uint64_t seed, int64_t& fallbacks) {
 }
 
 trial_step contrastive_step(const candidate_writer& writer, uint64_t seed, double temperature) {
-  return [&writer, temperature, random = seed](std::span<recorded_trial*> trials,
-                                               std::size_t most) mutable -> expected<void> {
+  // Trials whose prompts it reads together: on a GPU it takes about as long for many as for a few.
+  const std::size_t at_once = writer.model().device() == "cpu" ? 64 : 512;
+  return [&writer, temperature, at_once, random = seed](std::span<recorded_trial*> trials,
+                                                        std::size_t most) mutable -> expected<void> {
     for (std::size_t first = 0; first < trials.size(); first += at_once) {
       const auto some = trials.subspan(first, std::min(at_once, trials.size() - first));
       std::vector<contrastive_request> requests;
@@ -151,7 +170,7 @@ expected<trial_curves> run_trials(std::span<const std::shared_ptr<const trial_ta
   std::vector<recorded_trial> trials;
   for (std::size_t t = 0; t < tasks.size(); ++t)
     for (std::size_t s = 0; s < plan.seeds; ++s)
-      trials.emplace_back(tasks[t], split_mix((plan.first_seed + s) * split_mix_step + t), plan.exemplars);
+      trials.emplace_back(tasks[t], seed_of(*tasks[t], plan.first_seed + s), plan.exemplars);
   for (;;) {
     // By how many they may measure until the next prompt.
     std::map<std::size_t, std::vector<recorded_trial*>> left;
@@ -162,12 +181,31 @@ expected<trial_curves> run_trials(std::span<const std::shared_ptr<const trial_ta
     for (auto& [most, some] : left)
       CUDAL1_CHECK(step(some, most));
   }
-  trial_curves out{tasks.size(), plan.seeds, plan.evaluations, {}, {}};
+  trial_curves out{tasks.size(), plan.seeds, plan.evaluations, 1, {}, {}, {}};
+  out.folds.resize(tasks.size());
   for (const auto& t : tasks)
     out.operators.push_back(t->operators);
   for (const auto& t : trials)
     for (std::size_t n = 0; n < plan.evaluations; ++n)
       out.values.push_back(t.best_so_far()[std::min(n, t.best_so_far().size() - 1)]);
+  return out;
+}
+
+trial_curves joined(const std::vector<std::vector<trial_curves>>& by_training) {
+  const auto& folds = by_training.front();
+  trial_curves out{0, by_training.size() * folds.front().seeds, folds.front().evaluations, by_training.size(), {}, {},
+                   {}};
+  for (std::size_t f = 0; f < folds.size(); ++f) {
+    out.tasks += folds[f].tasks;
+    out.operators.insert(out.operators.end(), folds[f].operators.begin(), folds[f].operators.end());
+    out.folds.resize(out.tasks, f);
+    const std::size_t of_task = folds[f].seeds * folds[f].evaluations;
+    for (std::size_t t = 0; t < folds[f].tasks; ++t)
+      for (const auto& training : by_training) {
+        const auto* from = training[f].values.data() + t * of_task;
+        out.values.insert(out.values.end(), from, from + of_task);
+      }
+  }
   return out;
 }
 

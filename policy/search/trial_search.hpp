@@ -27,7 +27,9 @@ trial_step contrastive_step(const candidate_writer& writer, uint64_t seed, doubl
 // where all candidates were measured.
 struct trial_curves {
   std::size_t tasks = 0, seeds = 0, evaluations = 0;
+  std::size_t trainings = 1;           // of the policy: the first of `seeds / trainings` searches are of the first one
   std::vector<std::string> operators;  // of each task
+  std::vector<std::size_t> folds;      // of each task: each fold has its own trainings
   std::vector<double> values;          // [tasks][seeds][evaluations]
   double at(std::size_t task, std::size_t seed, std::size_t evaluation) const {
     return values[(task * seeds + seed) * evaluations + evaluation];
@@ -43,9 +45,12 @@ struct trial_plan {
 
 expected<trial_curves> run_trials(std::span<const std::shared_ptr<const trial_task>> tasks, const trial_plan& plan,
                                   const trial_step& step);
+// The searches of several trainings, each of the tasks of several folds: [trainings][folds], all of as many searches
+// and evaluations.
+trial_curves joined(const std::vector<std::vector<trial_curves>>& by_training);
 
-// An estimate with its 95% interval, from resampling operators with all their tasks, and of each task its seeds, with
-// replacement. What another training of the same model would change is not in it.
+// An estimate with its 95% interval, from resampling operators with all their tasks, each fold's trainings, and of each
+// task and training its searches, with replacement. With one training, what another one would change is not in it.
 struct curve_estimate {
   double value = 0, low = 0, high = 0;
 };

@@ -60,15 +60,46 @@ TEST(recorded_spaces, a_model_is_trained_resumed_and_compared) {
   EXPECT_THAT(compared.out, HasSubstr("model (trained on these)"));
   const auto unknown = run_cudal1({"compare", sample(), "--policy", "random", "--model", model, "--folds", "2"});
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("was not trained on this space with --folds 2 --fold 0"));
+  EXPECT_THAT(unknown.err, HasSubstr("was not trained on this space with --folds 2: what it has seen"));
   const auto p = run_cudal1(
-      {"compare", sample(), "--policy", "random", "--seeds", "3", "--evaluations", "24", "--folds", "2", "--json"});
+      {"compare", sample(), "--policy", "random", "--seeds", "3", "--evaluations", "24", "--folds", "2", "--fold", "1",
+       "--json"});
   ASSERT_EQ(p.code, 0) << p.err;
   const json document = document_of(p);
   const json& random = document.find("policies")->as_array().front();
   EXPECT_EQ(random.find("seeds")->as_int(), 3);
   EXPECT_EQ(random.find("curve")->as_array().size(), 24u);
   EXPECT_LT(random.find("tasks")->as_int(), 4) << "one fold is held out";
+}
+
+TEST(recorded_spaces, each_task_is_searched_by_the_models_that_have_not_seen_it) {
+  temporary_folder folder;
+  std::string models;
+  for (const char* seed : {"1", "2"})
+    for (const char* fold : {"0", "1"}) {
+      const std::string model = folder / ("m" + std::string(seed) + fold + ".json");
+      const auto trained =
+          run_cudal1(quickly({"train", sample(), "--out", model, "--folds", "2", "--fold", fold, "--seed", seed}));
+      ASSERT_EQ(trained.code, 0) << trained.err;
+      models += (models.empty() ? "mine=" : ",") + model;
+    }
+  const auto p = run_cudal1({"compare", sample(), "--model", models, "--policy", "random", "--folds", "2", "--seeds",
+                             "4", "--evaluations", "8", "--threads", "2", "--json"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_THAT(p.err, HasSubstr("mine: "));
+  const json document = document_of(p);
+  const json& mine = document.find("policies")->as_array().back();
+  EXPECT_EQ(mine.find("name")->as_string(), "mine");
+  EXPECT_EQ(mine.find("tasks")->as_int(), 4) << "those of both folds";
+  EXPECT_EQ(mine.find("seeds")->as_int(), 4);
+  EXPECT_EQ(mine.find("trainings")->as_int(), 2);
+  const auto uneven = run_cudal1({"compare", sample(), "--model", models, "--folds", "2", "--seeds", "3"});
+  EXPECT_EQ(uneven.code, 2);
+  EXPECT_THAT(uneven.err, HasSubstr("--seeds is 3, and should be a multiple of the 2 trainings of mine"));
+  const auto missing = run_cudal1(
+      {"compare", sample(), "--model", models.substr(0, models.rfind(',')), "--folds", "2", "--seeds", "4"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("mine should have as many models for each of the 2 folds"));
 }
 
 TEST(recorded_spaces, what_does_not_fit_is_refused_with_a_sentence) {

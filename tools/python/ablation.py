@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Trains variants of the contrastive policy on a recorded space and compares them on what was held out.
 
-    tools/python/ablation.py SPACE.jsonl OUT [--folds 3] [--fold 0] [--seeds 20] [--steps 150,20,300] [--jobs 2]
-                             [--device cpu] [--only full,reinforce,...] [--baselines random,evolutionary]
+    python3 tools/python/ablation.py SPACE.jsonl OUT [--folds 3] [--only full:3,reinforce,...] [--seeds 20]
+                                     [--steps 150,20,600] [--jobs 2] [--device cpu] [--baselines random,evolutionary]
 
-Every variant has the same tasks and seeds, and the steps of the stages that it has. OUT gets a model and a log for each,
-`ablation.json` (numbers with their intervals over operators and seeds of one training, ratios to random search, curves
-and tasks) and `ablation.svg` (best-so-far curves). A model that is there is kept if it was trained in the same way.
+Each fold is held out in turn, and each variant is trained once for each of them, or as often as is said after a colon.
+Every variant has the same tasks and seeds, and the steps of the stages that it has. OUT gets a model and a log for
+each training, `ablation.json` (numbers with their intervals over operators, trainings and searches, ratios to all
+variants before it, curves and tasks) and `ablation.svg` (best-so-far curves). A model that is there is kept if it was
+trained in the same way. The program is `cudal1`, or what the environment variable CUDAL1 says.
 """
 
 import argparse
@@ -24,6 +26,7 @@ VARIANTS = {
     "leave_one_out": ["--advantage", "leave_one_out"],
     "grpo_without_exemplars": ["--exemplars", "0"],
     "reinforce": ["--exemplars", "0", "--advantage", "none"],
+    "prompt_without_training": ["--supervised", "0", "--self-supervised", "0", "--contrastive", "0"],
     "without_contrastive": ["--contrastive", "0"],
     "without_supervised": ["--supervised", "0"],
     "without_self_supervised": ["--self-supervised", "0"],
@@ -35,37 +38,55 @@ def cudal1():
     return os.environ.get("CUDAL1", "cudal1")
 
 
-def train(name, options):
-    model = options.out / f"{name}.json"
+def model_of(run, options):
+    name, fold, training = run
+    return options.out / f"{name}.fold{fold}.{training}.json"
+
+
+def train(run, options):
+    name, fold, training = run
+    model = model_of(run, options)
     steps = dict(zip(("--supervised", "--self-supervised", "--contrastive"), options.steps.split(",")))
     further = VARIANTS[name]
     steps |= {option: value for option, value in zip(further, further[1:]) if option in steps}
     further = [word for word, before in zip(further, [None, *further]) if word not in steps and before not in steps]
-    command = [cudal1(), "train", options.space, "--out", str(model), "--device", options.device,
-               "--folds", str(options.folds), "--fold", str(options.fold), *further]
+    command = [cudal1(), "train", options.space, "--out", str(model), "--seed", str(training + 1),
+               "--folds", str(options.folds), "--fold", str(fold), *further]
     for option, value in steps.items():
         command += [option, value]
+    kept = model.with_suffix(".command")
     if model.exists():
-        kept = options.out / f"{name}.command"
         if kept.exists() and kept.read_text() == " ".join(command):
             return
         sys.exit(f"{model} was trained in another way: give another folder")
-    (options.out / f"{name}.command").write_text(" ".join(command))
-    with open(options.out / f"{name}.log", "w") as log:
+    kept.write_text(" ".join(command))
+    devices = options.device.split(",")
+    command += ["--device", devices[options.runs.index(run) % len(devices)]]
+    with open(model.with_suffix(".log"), "w") as log:
         subprocess.run(command, check=True, stdout=log, stderr=log)
 
 
-def compare(name, options):
-    """The document of one model, or of the policies without one (None)."""
-    command = [cudal1(), "compare", options.space, "--json", "--folds", str(options.folds), "--fold",
-               str(options.fold), "--seeds", str(options.seeds), "--device", options.device, "--policy", "random"]
-    if name is None:
-        for other in options.baselines.split(",")[1:]:
-            command += ["--policy", other]
-    else:
-        command += ["--model", str(options.out / f"{name}.json")]
+def compare(options):
+    command = [cudal1(), "compare", options.space, "--json", "--folds", str(options.folds), "--seeds",
+               str(options.seeds), "--evaluations", str(options.evaluations), "--threads", str(options.jobs),
+               "--device", options.device]
+    for other in options.baselines.split(","):
+        command += ["--policy", other]
+    for name in dict.fromkeys(run[0] for run in options.runs):
+        models = [str(model_of(run, options)) for run in options.runs if run[0] == name]
+        command += ["--model", f"{name}={','.join(models)}"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)["policies"]
+
+
+def runs_of(options):
+    """(variant, fold, training) of each model; the first training of all variants before the second one of any."""
+    wanted = [(name, int(count or 1)) for name, _, count in (each.partition(":") for each in options.only.split(","))]
+    unknown = {name for name, _ in wanted} - set(VARIANTS)
+    if unknown:
+        sys.exit(f"there is no variant {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
+    return [(name, fold, training) for training in range(max(count for _, count in wanted))
+            for name, count in wanted if training < count for fold in range(options.folds)]
 
 
 def plot(policies, path):
@@ -104,30 +125,24 @@ def main():
     parser.add_argument("space")
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--folds", type=int, default=3)
-    parser.add_argument("--fold", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--steps", default="150,20,300", help="of the three stages")
-    parser.add_argument("--jobs", type=int, default=2, help="trainings at the same time")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seeds", type=int, default=20, help="searches of each task, a multiple of all trainings")
+    parser.add_argument("--evaluations", type=int, default=64, help="of each search")
+    parser.add_argument("--steps", default="150,20,600", help="of the three stages")
+    parser.add_argument("--jobs", type=int, default=2, help="trainings, and policies that are compared, at the same time")
+    parser.add_argument("--device", default="cpu", help="of the models, or several: cuda:0,cuda:1")
     parser.add_argument("--baselines", default="random,evolutionary", help="the first is random")
-    parser.add_argument("--only", default=",".join(VARIANTS))
+    parser.add_argument("--only", default=",".join(VARIANTS), metavar="VARIANT[:TRAININGS],...")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    names = options.only.split(",")
-    unknown = set(names) - set(VARIANTS)
-    if unknown:
-        sys.exit(f"there is no variant {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
+    options.runs = runs_of(options)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda name: train(name, options), names))
-        documents = list(pool.map(lambda name: compare(name, options), [None, *names]))
-    policies = documents[0]
-    for name, (_, one) in zip(names, documents[1:]):
-        policies.append({**one, "name": name})
+        list(pool.map(lambda run: train(run, options), options.runs))
+    policies = compare(options)
     (options.out / "ablation.json").write_text(json.dumps(policies))
     plot(policies, options.out / "ablation.svg")
     for p in policies:
         after = "  ".join(f"{n}: {100 * p[f'share_after_{n}']['value']:5.1f}% [{100 * p[f'share_after_{n}']['low']:.1f}, "
-                          f"{100 * p[f'share_after_{n}']['high']:.1f}]" for n in (4, 8, 16, 64))
+                          f"{100 * p[f'share_after_{n}']['high']:.1f}]" for n in (4, 8, 16, 64) if f"share_after_{n}" in p)
         to = p["evaluations_to_95_percent"]
         print(f"{p['name']:26s} {after}  area {100 * p['area']['value']:.2f}%  to 95%: {to['value']:.2f} "
               f"[{to['low']:.2f}, {to['high']:.2f}]")

@@ -112,7 +112,7 @@ expected<std::string> builtin_model() {
 }
 
 model_shape candidate_writer::default_shape() {
-  return {.layers = 4, .width = 128, .heads = 4, .kv_heads = 2, .hidden = 352, .context = 384, .value_periods = 6};
+  return {.layers = 6, .width = 192, .heads = 4, .kv_heads = 2, .hidden = 528, .context = 384, .value_periods = 6};
 }
 
 expected<candidate_writer> candidate_writer::make(model_shape shape, uint64_t seed) {
@@ -137,7 +137,7 @@ expected<candidate_writer> candidate_writer::load(const std::string& path) {
 }
 
 expected<void> candidate_writer::save(const std::string& path, const json& provenance) const {
-  CUDAL1_CHECK(model_->save(weights_beside(path)));
+  CUDAL1_CHECK(model_->save(weights_beside(path), dtype::float16));
   json out;
   out.set("provenance", provenance);
   out.set("model", header_of(words_, model_->shape()));

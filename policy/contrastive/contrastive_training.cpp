@@ -42,6 +42,9 @@ expected<void> check_training(const training_options& o) {
   const auto names = static_cast<int64_t>(frame::names.size());
   if (o.exemplars < 0 || o.exemplars > names)
     return fail(errc::invalid_argument, "a prompt has {} exemplars, and should have from 0 to {}", o.exemplars, names);
+  if (o.measured < 1 || o.measured > o.group)
+    return fail(errc::invalid_argument, "a trial goes on with up to {} answers, and should with 1 to {}", o.measured,
+                o.group);
   if (o.islands < 1 || o.islands > 16 || o.trial_evaluations < 1 || !(o.temperature > 0))
     return fail(errc::invalid_argument,
                 "{} islands, {} evaluations of a trial or temperature {} do not fit: 1 to 16, at least 1, above 0",
@@ -205,10 +208,13 @@ expected<step_report> contrastive_training::contrastive_step(double& mean_score)
   for (std::size_t g = 0; g < groups; ++g) {
     std::vector<const recorded_candidate*> records;
     std::vector<double> scores;
+    // So that prompts have any number of exemplars, as in a search.
+    const std::size_t measured_end = g * group + 1 + below(static_cast<std::size_t>(how_.measured));
     for (std::size_t i = g * group; i < (g + 1) * group; ++i) {
       auto& trial = trials_[g].trial;
-      records.push_back(&trial.of().records[written[i].answer.candidate]);
-      scores.push_back(trial.measure(written[i].answer.candidate).score);
+      const std::size_t candidate = written[i].answer.candidate;
+      records.push_back(&trial.of().records[candidate]);
+      scores.push_back(i < measured_end ? trial.measure(candidate).score : trial.score_of(candidate));
       mean_score += scores.back() / static_cast<double>(written.size());
     }
     const auto advantages = advantages_of(records, scores);

@@ -27,22 +27,23 @@ BOOST_DEFINE_ENUM_CLASS(advantage_rule,
 
 struct training_options {
   uint64_t seed = 1;
-  int64_t supervised_steps = 150, self_supervised_steps = 20, contrastive_steps = 300;
+  int64_t supervised_steps = 150, self_supervised_steps = 20, contrastive_steps = 600;
   int64_t batch = 64;              // sequences a step
   int64_t group = 8;               // answers to a prompt
+  int64_t measured = 4;            // of these, at most: a trial goes on with 1 to so many, the others are only rewarded
   int64_t exemplars = 6;           // at most, in a prompt; 0: none, and no analysis
   double temperature = 1;          // of the draw of exemplars
   int64_t trial_evaluations = 32;  // after which another task is searched
   int64_t islands = 1;             // in which a trial's exemplars evolve apart; 1: buckets of all of them
   double rate = 1e-3;
-  double ratio_clip = 0.2, kl_weight = 0.02, entropy_weight = 0.005;
+  double ratio_clip = 0.2, kl_weight = 0.02, entropy_weight = 0.02;
   double reference_share = 0.02;  // of the way to the model that the reference model goes after each step
   advantage_rule advantage = advantage_rule::group;
   reward_options reward = {};
 };
 BOOST_DESCRIBE_STRUCT(training_options, (),
-                      (seed, supervised_steps, self_supervised_steps, contrastive_steps, batch, group, exemplars,
-                       temperature, trial_evaluations, islands, rate, ratio_clip, kl_weight, entropy_weight,
+                      (seed, supervised_steps, self_supervised_steps, contrastive_steps, batch, group, measured,
+                       exemplars, temperature, trial_evaluations, islands, rate, ratio_clip, kl_weight, entropy_weight,
                        reference_share, advantage, reward))
 
 // errc::invalid_argument names the number that does not fit.

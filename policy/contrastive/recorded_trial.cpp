@@ -63,6 +63,11 @@ std::vector<std::size_t> recorded_trial::open_candidates() const {
   return out;
 }
 
+double recorded_trial::score_of(std::size_t candidate) {
+  if (open_.test(candidate)) return drawn_score(of_->records[candidate], random_);
+  return std::ranges::find(measured_, candidate, &measured_candidate::candidate)->score;
+}
+
 const measured_candidate& recorded_trial::measure(std::size_t candidate) {
   if (!open_.test(candidate)) return *std::ranges::find(measured_, candidate, &measured_candidate::candidate);
   add(candidate, drawn_score(of_->records[candidate], random_));

@@ -50,6 +50,8 @@ class recorded_trial {
   std::vector<std::size_t> open_candidates() const;  // ascending
   // Measures it for the last request's island, if it was not measured before.
   const measured_candidate& measure(std::size_t candidate);
+  // What measure() would say.
+  double score_of(std::size_t candidate);
   // The highest recorded score of what was measured, after each evaluation: what a search ends with that measures its
   // best few again, as cudal1 does. At least 1, since the reference is always there.
   const std::vector<double>& best_so_far() const { return best_so_far_; }

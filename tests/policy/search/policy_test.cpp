@@ -36,9 +36,11 @@ std::vector<std::string> immediate_names() {
   return names;
 }
 
-std::unique_ptr<immediate_policy> made(const std::string& name, uint64_t seed = 1) {
+// `model`: as the setting search.model.
+std::unique_ptr<immediate_policy> made(const std::string& name, uint64_t seed = 1, const std::string& model = "") {
   policy_setup setup;
   setup.seed = seed;
+  setup.search.model = model;
   auto p = make_policy(name, setup);
   if (!p) throw std::runtime_error(p.error().message);
   auto* immediate = dynamic_cast<immediate_policy*>(p->release());
@@ -135,15 +137,16 @@ TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
     if (name == "exhaustive") continue;  // has no seed
     std::vector<std::string> plans;
     for (uint64_t seed = 0; seed < 12; ++seed) {
-      const auto a = made(name)->propose_one(prompt_of(t, seed)), b = made(name)->propose_one(prompt_of(t, seed));
+      // A trained model may be sure of its answer.
+      const auto a = made(name, 1, "random")->propose_one(prompt_of(t, seed));
+      const auto b = made(name, 1, "random")->propose_one(prompt_of(t, seed));
       ASSERT_TRUE(a && b);
       EXPECT_EQ(a->plan, b->plan) << name;
       EXPECT_TRUE(lower(t, a->plan, for_cpu())) << name;
       plans.push_back(print_schedule(a->plan));
     }
     std::sort(plans.begin(), plans.end());
-    // A trained model is surer than the others.
-    EXPECT_GT(std::unique(plans.begin(), plans.end()) - plans.begin(), name == "contrastive" ? 1 : 2) << name;
+    EXPECT_GT(std::unique(plans.begin(), plans.end()) - plans.begin(), 2) << name;
   }
 }
 

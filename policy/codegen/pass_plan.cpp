@@ -99,9 +99,22 @@ expected<void> pass_plan::check_row_kernel(bool in_place) const {
   if (body_->has_scan() && (body_->has(node_kind::reduce) || columns_apart))
     return fail(errc::unsupported,
                 "a running sum cannot share a kernel with a reduction, nor be over several column dimensions");
+  if (has_scan_of_scan())
+    return fail(errc::unsupported, "a running sum cannot share a kernel with one that it depends on");
   if (in_place && reads_after_write())
     return fail(errc::unsupported, "the operand to overwrite is still read after the first write");
   return {};
+}
+
+bool pass_plan::has_scan_of_scan() const {
+  std::vector<bool> behind;  // a running sum
+  for (const auto& n : body_->nodes) {
+    const bool after =
+        std::ranges::any_of(n.operands, [&](int o) -> bool { return behind[static_cast<std::size_t>(o)]; });
+    if (after && n.kind == node_kind::scan) return true;
+    behind.push_back(after || n.kind == node_kind::scan);
+  }
+  return false;
 }
 
 bool pass_plan::reads_after_write() const {

@@ -37,6 +37,7 @@ class pass_plan {
   bool reads_after_write() const;
 
  private:
+  bool has_scan_of_scan() const;
   bool joins(int node) const;
   const body_node& node(int n) const { return body_->nodes[static_cast<std::size_t>(n)]; }
   const kernel_body* body_;

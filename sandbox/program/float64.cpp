@@ -27,6 +27,15 @@ bool reads_floats(const operator_call& call) {
 // floating result by default (aten::full).
 void widen(aten_step& call, const operator_call& bound, const std::vector<operator_result>& results) {
   call.precision.clear();
+  // A conversion between floating types converts nothing any more, and should still make a tensor of its own.
+  const auto& schema = bound.op->schema.arguments;
+  const auto* source = bound.arguments.empty() ? nullptr : std::get_if<tensor_argument>(&bound.arguments.front());
+  if (std::ranges::find(schema, "copy", &schema_argument::name) != schema.end() && source != nullptr &&
+      is_floating(source->type.type) && is_floating(results.front().type.type) &&
+      source->type.type != results.front().type.type) {
+    std::erase_if(call.args, [](const auto& each) { return each.first == "copy"; });
+    call.args.emplace_back("copy", true);
+  }
   const bool makes_floats =
       std::any_of(results.begin(), results.end(), [](const auto& r) { return is_floating(r.type.type); });
   for (const auto& a : bound.op->schema.arguments) {

@@ -9,6 +9,24 @@ expected<emitted_kernel> emit_elements(const emit_request& request);  // one ind
 expected<emitted_kernel> emit_rows(const emit_request& request);      // one thread per row, lanes along the columns
 expected<emitted_kernel> emit_tiles(const emit_request& request);     // one thread per tile of rows, lanes across rows
 
+// Bytes of a thread's arrays: the host's compiler refuses frames above 48 KiB.
+inline constexpr int64_t k_most_stack_bytes = 45 << 10;
+
+// The arrays of a kernel that are on its thread's stack.
+class stack_arrays {
+ public:
+  // "float kept_v[128];", counted.
+  std::string declare(std::string_view type, const std::string& name, int64_t elements);
+  bool fits(std::string_view type, int64_t elements, int64_t limit) const {
+    return bytes_ + bytes_of(type, elements) <= limit;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  static int64_t bytes_of(std::string_view type, int64_t elements);
+  int64_t bytes_ = 0;
+};
+
 // The options, with the default for each one that is 0.
 group_options with_cpu_defaults(const kernel_body& body, group_options options);
 

@@ -103,6 +103,15 @@ class cpu_target final : public lowering_target {
 
 }  // namespace
 
+std::string stack_arrays::declare(std::string_view type, const std::string& name, int64_t elements) {
+  bytes_ += bytes_of(type, elements);
+  return fmt::format("{} {}[{}];", type, name, elements);
+}
+
+int64_t stack_arrays::bytes_of(std::string_view type, int64_t elements) {
+  return elements * (type == "double" || type == "long long" ? 8 : 4);
+}
+
 // The host compiler unrolls loops over 16 accumulators before it vectorises, and then a maximum or an exponential stays
 // scalar; it does not unroll loops over 32.
 group_options with_cpu_defaults(const kernel_body& body, group_options options) {

@@ -12,8 +12,7 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_block_columns = 64;     // additions into a float accumulator before it is flushed into a double
-constexpr int64_t k_kept_elements = 16384;  // maximum of a row, on the thread's stack, for later passes
+constexpr int64_t k_block_columns = 64;  // additions into a float accumulator before it is flushed into a double
 constexpr int64_t k_scan_lanes = 8;
 
 class rows_writer {
@@ -84,6 +83,16 @@ class rows_writer {
 
   // ---- passes ----
 
+  // Leaves room for the lanes.
+  void keep(const pass_work& work, int pass) {
+    for (const int n : plan_.worth_keeping(work, pass, kept_, w_.body().columns())) {
+      const std::string type = c_type(w_.node(n).type);
+      if (!arrays_.fits(type, w_.body().columns(), k_most_stack_bytes)) continue;
+      storing_.push_back(n);
+      w_.line(arrays_.declare(type, "kept_" + w_.variable(n), w_.body().columns()));
+    }
+  }
+
   void write_pass(int pass) {
     const pass_work work = plan_.work_of(pass, kept_);
     if (work.empty()) return;
@@ -94,9 +103,8 @@ class rows_writer {
       need_row_value(w_.node(n).operands[0]);
     for (const int r : work.results)
       need_row_value(w_.body().results[static_cast<std::size_t>(r)].node);
-    if (w_.request().options.keep_expensive) storing_ = plan_.worth_keeping(work, pass, kept_, k_kept_elements);
-    for (const int n : storing_)
-      w_.line(fmt::format("{} kept_{}[{}];", c_type(w_.node(n).type), w_.variable(n), w_.body().columns()));
+    storing_.clear();
+    if (w_.request().options.keep_expensive) keep(work, pass);
     if (work.scanned.empty()) {
       write_columns(work);
     } else {
@@ -386,6 +394,7 @@ class rows_writer {
   bool guarded_ = false;
   std::set<int> kept_;  // nodes whose elements earlier passes stored
   std::vector<int> storing_;
+  stack_arrays arrays_;  // kept values
   std::set<int> ready_;  // per-row values that have a variable
 };
 

@@ -13,7 +13,7 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_block_columns = 128;    // additions into a float before it is flushed into a double
-constexpr int64_t k_kept_elements = 16384;  // maximum of a tile, for later passes
+constexpr int64_t k_kept_bytes = 32 << 10;  // of the stack, up to which values are kept for later passes
 
 class tiles_writer {
  public:
@@ -35,6 +35,9 @@ class tiles_writer {
     write_row_results();
     if (guarded_) w_.close();
     w_.close();
+    if (arrays_.bytes() > k_most_stack_bytes)
+      return fail(errc::unsupported, "a tile of {} rows takes {} bytes of stack, and {} are allowed", tile_,
+                  arrays_.bytes(), k_most_stack_bytes);
     return w_.finished((tiles() + threads_ - 1) / threads_, threads_);
   }
 
@@ -75,6 +78,10 @@ class tiles_writer {
       pointer(w_.target(static_cast<int>(i)), w_.body().results[i].target, true);
   }
 
+  void declare_array(std::string_view type, const std::string& name, int64_t elements, const std::string& remark = "") {
+    w_.line(arrays_.declare(type, name, elements) + remark);
+  }
+
   void open_side() {
     w_.open(fmt::format("for (int t = 0; t < {}; ++t)", side_ % tile_ == 0 ? std::to_string(tile_) : "width"));
   }
@@ -93,14 +100,12 @@ class tiles_writer {
       need(w_.body().results[static_cast<std::size_t>(r)].node);
     write_row_values(rows);
     storing_.clear();
-    if (w_.request().options.keep_expensive) storing_ = plan_.worth_keeping(work, pass, kept_, k_kept_elements / tile_);
-    for (const int n : storing_)
-      w_.line(fmt::format("{} kept_{}[{}];", c_type(w_.node(n).type), w_.variable(n), w_.body().columns() * tile_));
+    if (w_.request().options.keep_expensive) keep(work, pass);
     const bool blocked = w_.body().columns() > 2 * k_block_columns;
     for (const int n : work.reduced)
       declare(n, blocked);
     for (const int n : work.scanned) {
-      w_.line(fmt::format("double before_{}[{}];", w_.variable(n), tile_));
+      declare_array("double", "before_" + w_.variable(n), tile_);
       w_.line(fmt::format("for (int t = 0; t < {}; ++t) before_{}[t] = 0.0;", tile_, w_.variable(n)));
     }
     for (std::size_t d = 0; d < columns_.size(); ++d)
@@ -127,14 +132,24 @@ class tiles_writer {
     storing_.clear();
   }
 
+  void keep(const pass_work& work, int pass) {
+    const int64_t elements = w_.body().columns() * tile_;
+    for (const int n : plan_.worth_keeping(work, pass, kept_, w_.body().columns())) {
+      const std::string type = c_type(w_.node(n).type);
+      if (!arrays_.fits(type, elements, k_kept_bytes)) continue;
+      storing_.push_back(n);
+      declare_array(type, "kept_" + w_.variable(n), elements);
+    }
+  }
+
   bool is_sum(int n) const { return w_.node(n).reduction == reduction_kind::sum; }
 
   void declare(int n, bool blocked) {
-    w_.line(fmt::format("float {}[{}];", w_.variable(n), tile_));
+    declare_array("float", w_.variable(n), tile_);
     w_.line(
         fmt::format("for (int t = 0; t < {}; ++t) {}[t] = {};", tile_, w_.variable(n), neutral(w_.node(n).reduction)));
     if (!blocked || !is_sum(n)) return;
-    w_.line(fmt::format("double total_{}[{}];", w_.variable(n), tile_));
+    declare_array("double", "total_" + w_.variable(n), tile_);
     w_.line(fmt::format("for (int t = 0; t < {}; ++t) total_{}[t] = 0.0;", tile_, w_.variable(n)));
   }
 
@@ -212,7 +227,7 @@ class tiles_writer {
   void write_row_values(const std::set<int>& values) {
     if (values.empty()) return;
     for (const int n : values)
-      w_.line(fmt::format("{} {}[{}];{}", c_type(w_.node(n).type), w_.variable(n), tile_, w_.remark(n)));
+      declare_array(c_type(w_.node(n).type), w_.variable(n), tile_, w_.remark(n));
     open_side();
     for (const int n : values) {
       const auto& from = w_.node(n);
@@ -251,6 +266,7 @@ class tiles_writer {
   std::vector<int64_t> columns_;
   int64_t side_ = 1, tile_ = 1, threads_ = 0;
   bool guarded_ = false;
+  stack_arrays arrays_;
   std::set<int> kept_, ready_;
   std::vector<int> storing_;
 };

@@ -37,6 +37,16 @@ TEST(to_float64, widens_inputs_weights_and_dtype_arguments) {
   EXPECT_EQ(std::get<aten_step>(wide->steps[0]).precision, "") << "precision is for float32";
 }
 
+TEST(to_float64, a_conversion_that_is_an_output_stays_a_tensor_of_its_own) {
+  const auto p = read_program(std::string_view(
+      R"({"format":1,"name":"m","inputs":[{"name":"x","dtype":"bfloat16","shape":[4,6]}],
+      "steps":[{"aten":"aten::to.dtype","args":{"self":"x","dtype":"float32"},"out":["y"]}],"outputs":["y"]})"));
+  ASSERT_TRUE(p) << p.error().message;
+  const auto wide = to_float64(*p);
+  ASSERT_TRUE(wide) << wide.error().message;
+  EXPECT_TRUE(check_program(*wide));
+}
+
 TEST(to_float64, rejects_kernels_and_floats_made_from_integers) {
   const auto with_kernel = to_float64(*read_program(row_scale_text));
   ASSERT_FALSE(with_kernel);

@@ -95,6 +95,9 @@ class graph {
   // The step before any rewriting: what its results are, whatever computes them now.
   const graph_step& definition(int number) const { return tables_->steps[static_cast<std::size_t>(number)]; }
 
+  // Whether a move changed what computes the step's results: the operator, or what it reads.
+  bool is_rewritten(int number) const { return step_at(number).use != definition(number).use; }
+
   // What moves do to steps; the certificate says why no result changes. `replaced_by` replaces the step's first result;
   // "" where nothing reads a result.
   void drop(int number, const std::string& replaced_by, std::string certificate);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "config/base/describe.hpp"
+#include "policy/graph/linear_proofs.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -233,7 +234,9 @@ expected<drop_proof> prove_drop(const graph& g, const graph_step& s) {
     read = read || (!result.empty() && (g.is_output(result) || !g.readers(result).empty()));
   if (!read) return drop_proof{"", fmt::format("nothing reads a result of step {} ({})", s.number, s.op())};
   if (s.is_replaced() || s.text->results.size() != 1) return stays(s, "its results are read");
-  CUDAL1_TRY(drop_proof proof, reason_to_drop(g, s));
+  auto reason = prove_shift(g, s);
+  if (!reason) reason = reason_to_drop(g, s);
+  CUDAL1_TRY(drop_proof proof, std::move(reason));
   // An output has its own memory: it cannot be a parameter, a view or another output.
   if (g.is_output(s.text->results[0])) {
     const auto& views = g.origin().reference.view_of;

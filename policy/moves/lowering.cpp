@@ -85,14 +85,11 @@ class library_steps {
 
   expected<void> add(const graph_step& s) {
     aten_step call = renamed_step(graph_->definition(s.number), [this](const auto& value) { return (*name_)(value); });
+    if (graph_->is_rewritten(s.number)) read_as_rewritten(s, call);
     if (!s.is_replaced()) {
       kernels_->into().steps.emplace_back(std::move(call));
       return {};
     }
-    for (const auto& [key, value] : s.use->arguments)  // a rewriting may read other values
-      if (const auto* t = std::get_if<tensor_argument>(&value))
-        for (auto& [written, argument] : call.args)
-          if (written == key) argument = json((*name_)(t->name));
     auto& lowering = lowerings_[s.op()];
     if (lowering == nullptr) {
       const internal_operator* own = find_internal_operator(s.op());
@@ -104,6 +101,19 @@ class library_steps {
   }
 
  private:
+  // A rewriting may read other values. Where it is another operator, only those that the task's step has, too.
+  void read_as_rewritten(const graph_step& s, aten_step& call) const {
+    for (const auto& [key, value] : s.use->arguments) {
+      const auto* t = std::get_if<tensor_argument>(&value);
+      if (t == nullptr) continue;
+      const auto written = std::ranges::find(call.args, key, [](const auto& each) { return each.first; });
+      if (written != call.args.end())
+        written->second = json((*name_)(t->name));
+      else if (!s.is_replaced())
+        call.args.emplace_back(key, json((*name_)(t->name)));
+    }
+  }
+
   const graph* graph_;
   const renaming* name_;
   program_kernels* kernels_;

@@ -4,6 +4,7 @@
 #include "policy/codegen/interleave.hpp"
 #include "policy/codegen/row_dot.hpp"
 #include "policy/codegen/row_scale.hpp"
+#include "policy/graph/linear_proofs.hpp"
 #include "policy/graph/proofs.hpp"
 #include "policy/moves/groups.hpp"
 
@@ -131,6 +132,58 @@ expected<std::string> apply_interleave(graph& g, const move& m, const lowering_t
       group, s->number, s->task_op(), proof.stack);
 }
 
+// Adds a setup step; returns its result.
+std::string add_setup(graph& g, std::string op, decltype(aten_step::args) args, const std::string& name,
+                      const tensor_type& type) {
+  aten_step s;
+  s.op = std::move(op);
+  s.args = std::move(args);
+  s.results = {g.fresh_name(name)};
+  std::string result = s.results[0];
+  g.add_setup(std::move(s), type);
+  return result;
+}
+
+std::string converted(graph& g, const std::string& value, dtype to) {
+  const tensor_type type = contiguous(to, g.type_of(value).shape);
+  return add_setup(g, "aten::to.dtype", {{"self", json(value)}, {"dtype", json(name_of(to))}},
+                   value + "_" + name_of(to), type);
+}
+
+expected<std::string> apply_composed(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  CUDAL1_TRY(const composed_linear_proof proof, prove_composed_linear(g, *s));
+  // In float64, rounded once.
+  const int64_t features = g.type_of(proof.weight).shape[0], in = g.type_of(proof.first_weight).shape[1];
+  const std::string second = converted(g, proof.weight, dtype::float64);
+  const auto product = [&](const char* op, const std::string& right, const char* argument, const std::string& name,
+                           std::vector<int64_t> shape) {
+    return add_setup(g, op, {{"self", json(second)}, {argument, json(right)}}, name,
+                     contiguous(dtype::float64, std::move(shape)));
+  };
+  const std::string weight = converted(
+      g, product("aten::mm", converted(g, proof.first_weight, dtype::float64), "mat2", "weights", {features, in}),
+      dtype::float32);
+  operator_use by{"aten::linear", {}, s->use->record};
+  by.arguments.emplace_back("input", tensor_argument{proof.values, g.type_of(proof.values)});
+  by.arguments.emplace_back("weight", tensor_argument{weight, g.type_of(weight)});
+  std::string bias = proof.bias;
+  if (!proof.first_bias.empty()) {
+    bias = product("aten::mv", converted(g, proof.first_bias, dtype::float64), "vec", "offset", {features});
+    if (!proof.bias.empty())
+      bias = add_setup(g, "aten::add.Tensor",
+                       {{"self", json(bias)}, {"other", json(converted(g, proof.bias, dtype::float64))}}, "offset",
+                       contiguous(dtype::float64, {features}));
+    bias = converted(g, bias, dtype::float32);
+  }
+  if (!bias.empty()) by.arguments.emplace_back("bias", tensor_argument{bias, g.type_of(bias)});
+  g.rewrite(s->number, {.by = std::move(by), .certificate = proof.certificate, .left_out = {proof.first}});
+  return fmt::format(
+      "step {} (aten::linear) reads {} with the product of its weight and that of step {}, which is left "
+      "out",
+      s->number, proof.values, proof.first);
+}
+
 // A rewriting of one step.
 move_kind proof_move(const std::string& name, std::string summary, int order, decltype(move_kind::apply) apply) {
   return {.name = name,
@@ -153,15 +206,19 @@ std::vector<move_kind> proof_moves() {
                                   0, apply_pull_sum);
   pull_sum.parts = {};
   return {
-      proof_move("drop", "a dead or idempotent operator is left out, with a proof that nothing changes", 3, apply_drop),
+      proof_move("drop", "a dead or idempotent operator is left out, with a proof that nothing changes", 4, apply_drop),
       proof_move("diagonal_matmul",
-                 "a product with a diagonal matrix scales rows or columns instead, with a proof that it is diagonal", 1,
+                 "a product with a diagonal matrix scales rows or columns instead, with a proof that it is diagonal", 2,
                  apply_diagonal),
-      proof_move("constant", "a value that no input changes is written as the number that it is, with a proof", 2,
+      proof_move("constant", "a value that no input changes is written as the number that it is, with a proof", 3,
                  apply_constant),
       proof_move("interleave",
-                 "a stack whose last two dimensions are merged becomes part of a kernel over the elements", 4,
+                 "a stack whose last two dimensions are merged becomes part of a kernel over the elements", 5,
                  apply_interleave),
+      proof_move("compose_linear",
+                 "a linear layer of a linear layer's result becomes one with the product of both weights, with a proof "
+                 "that nothing else reads that result",
+                 1, apply_composed),
       std::move(pull_sum),
   };
 }

@@ -34,7 +34,7 @@ std::vector<int> with_views(const graph& g, const std::vector<int>& steps) {
     left.pop_back();
     if (!all.insert(number).second) continue;
     for (const int maker : g.makers()[static_cast<std::size_t>(number)])
-      if (is_view(g, g.step_at(maker)) && !g.step_at(maker).is_replaced()) left.push_back(maker);
+      if (is_view(g, g.step_at(maker)) && !g.is_rewritten(maker)) left.push_back(maker);
   }
   return {all.begin(), all.end()};
 }
@@ -162,7 +162,7 @@ std::vector<std::string> results_that_leave(const graph& g, const std::vector<in
 
 // A step that parts may contain.
 bool is_work(const graph& g, const graph_step& s) {
-  return !s.dropped && !s.is_replaced() && !is_view(g, s);
+  return !s.dropped && !g.is_rewritten(s.number) && !is_view(g, s);
 }
 
 partition partition_from(const schedule_builder& at, std::string name) {
@@ -180,7 +180,7 @@ partition partition_from(const schedule_builder& at, std::string name) {
     std::vector<int> steps = {s.number};
     if (s.group >= 0) steps = g.groups()[static_cast<std::size_t>(s.group)].steps;
     seen.insert(steps.begin(), steps.end());
-    if (std::ranges::all_of(steps, [&](int n) { return !g.step_at(n).is_replaced(); })) {
+    if (std::ranges::all_of(steps, [&](int n) { return !g.is_rewritten(n); })) {
       add(steps);
       continue;
     }
@@ -245,7 +245,7 @@ task_partitions partitions_of(const task& t, const lowering_target& target) {
     proved.add_all(*kind);
   task_partitions out{proved.moves(), {}, {}};
   for (const auto& s : proved.state().steps())
-    if (!s.dropped && s.is_replaced()) out.replaced.push_back(s.number);
+    if (!s.dropped && proved.state().is_rewritten(s.number)) out.replaced.push_back(s.number);
   const auto add = [&](std::string name, const std::vector<const move_kind*>& kinds) {
     schedule_builder grouped = proved;
     for (const move_kind* kind : kinds)

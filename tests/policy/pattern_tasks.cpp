@@ -289,12 +289,42 @@ std::vector<pattern> dequantized(const std::string& t) {
            {"y"}}};
 }
 
+// What a proof shortens.
+std::vector<pattern> shortened(const std::string& t) {
+  if (t != "float32") return {};
+  return {
+      {"softmax_of_shifted_rows",
+       {input("x", t, "[37, 50]"), input("m", t, "[37, 1]")},
+       {},
+       {step("sub.Tensor", R"("self": "x", "other": "m")", "s"), step("softmax.int", R"("self": "s", "dim": -1)", "y")},
+       {"y"}},
+      {"instance_norm_of_biased_channels",
+       {input("x", t, "[2, 6, 10, 7]")},
+       {input("b", t, "[6, 1, 1]")},
+       {sum("x", "b", "s"),
+        step(
+            "instance_norm",
+            R"("input": "s", "weight": null, "bias": null, "running_mean": null, "running_var": null, "use_input_stats": true, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": false)",
+            "y")},
+       {"y"}},
+      {"linear_of_linear_of_linear",
+       {input("x", t, "[12, 64]")},
+       {input("w", t, "[96, 64]"), input("b", t, "[96]"), input("v", t, "[80, 96]"), input("u", t, "[16, 80]"),
+        input("c", t, "[16]")},
+       {step("linear", R"("input": "x", "weight": "w", "bias": "b")", "l"),
+        step("linear", R"("input": "l", "weight": "v")", "m"),
+        step("linear", R"("input": "m", "weight": "u", "bias": "c")", "n"), step("relu", R"("self": "n")", "y")},
+       {"y"},
+       1,
+       {"aten::linear"}}};
+}
+
 }  // namespace
 
 std::vector<pattern_task> pattern_tasks(const std::string& type) {
   std::vector<pattern_task> out;
-  for (const auto& family :
-       {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), repeated(type), dequantized(type)}) {
+  for (const auto& family : {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), repeated(type),
+                             dequantized(type), shortened(type)}) {
     for (const auto& p : family)
       out.push_back(made(p, type));
   }

@@ -132,5 +132,128 @@ TEST(Moves, NothingIsConstantThatAnInputCanChange) {
     EXPECT_FALSE(offers(constant_task(steps), "constant")) << steps;
 }
 
+// `norm` reads "s", which `shift` makes of x: [2, 6, 4, 10].
+task shifted_task(const std::string& shift, const std::string& norm, const std::string& outputs = R"("y")") {
+  const auto t = read_task(
+      R"({"format": 1, "name": "shifted", "summary": "s", "family": "f",
+          "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 6, 4, 10]},
+                     {"name": "rows", "dtype": "float32", "shape": [2, 6, 4, 1]},
+                     {"name": "columns", "dtype": "float32", "shape": [10]},
+                     {"name": "channels", "dtype": "float32", "shape": [6, 1, 1]},
+                     {"name": "samples", "dtype": "float32", "shape": [2, 1, 1, 1]}],
+          "weights": [{"name": "v", "dtype": "float32", "shape": [6]}, {"name": "w", "dtype": "float32", "shape": [6]}],
+          "steps": [)" +
+          shift + ", " + norm + R"(], "outputs": [)" + outputs + "]}",
+      "cpu");
+  EXPECT_TRUE(t) << t.error().message;
+  return *t;
+}
+
+std::string shift_by(const std::string& value, const std::string& op = "add.Tensor") {
+  return R"({"aten": "aten::)" + op + R"(", "args": {"self": "x", "other": )" + value + R"(}, "out": ["s"]})";
+}
+
+std::string reads_shifted(const std::string& op, const std::string& arguments) {
+  return R"({"aten": "aten::)" + op + R"(", "args": {)" + arguments + R"(}, "out": ["y"]})";
+}
+
+const std::string softmax_of_rows = reads_shifted("softmax.int", R"("self": "s", "dim": -1)");
+const std::string layer_norm_of_rows = reads_shifted("layer_norm", R"("input": "s", "normalized_shape": [10])");
+const std::string instance_norm_of_s = reads_shifted(
+    "instance_norm",
+    R"("input": "s", "weight": null, "bias": null, "running_mean": null, "running_var": null, "use_input_stats": true, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": false)");
+const std::string group_norm_of_s = reads_shifted("group_norm", R"("input": "s", "num_groups": 2)");
+
+const std::string no_statistics = R"(, "running_mean": null, "running_var": null)";
+
+std::string batch_norm_of_s(const std::string& training, const std::string& statistics = no_statistics) {
+  return reads_shifted("batch_norm", R"("input": "s", "weight": null, "bias": null, "training": )" + training +
+                                         statistics + R"(, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": false)");
+}
+
+TEST(Moves, AShiftIsDroppedWhereTheNormSubtractsItAgain) {
+  for (const auto& [shift, norm] : std::vector<std::pair<std::string, std::string>>{
+           {shift_by(R"("rows")"), softmax_of_rows},
+           {shift_by(R"("rows")", "sub.Tensor"), reads_shifted("log_softmax.int", R"("self": "s", "dim": 3)")},
+           {shift_by("3.5", "add.Scalar"), layer_norm_of_rows},
+           {shift_by("3.5", "sub.Scalar"), group_norm_of_s},
+           {shift_by(R"("rows")"), layer_norm_of_rows},
+           {shift_by(R"("channels")"), instance_norm_of_s},
+           {shift_by(R"("samples")"), group_norm_of_s},
+           {shift_by(R"("channels")"), batch_norm_of_s("true")},
+           {R"({"aten": "aten::add.Tensor", "args": {"self": "rows", "other": "x"}, "out": ["s"]})",
+            softmax_of_rows}}) {
+    const task t = shifted_task(shift, norm);
+    const auto l = lower(t, parsed("drop(step=0)"), for_cpu());
+    ASSERT_TRUE(l) << shift << norm << l.error().message;
+    EXPECT_EQ(l->checked.text.steps.size(), 1u);
+    EXPECT_THAT(l->certificates.front(), AllOf(HasSubstr("subtracts its own mean or maximum"), HasSubstr("is finite")));
+  }
+}
+
+TEST(Moves, AShiftIsNotDroppedWhereTheResultDependsOnIt) {
+  const std::string statistics = R"(, "running_mean": "v", "running_var": "w")";
+  for (const auto& [shift, norm] : std::vector<std::pair<std::string, std::string>>{
+           {shift_by(R"("columns")"), softmax_of_rows},
+           {shift_by(R"("columns")"), layer_norm_of_rows},
+           {shift_by(R"("rows")"), reads_shifted("softmax.int", R"("self": "s", "dim": 1)")},
+           {shift_by(R"("rows")"), instance_norm_of_s},
+           {shift_by(R"("channels")"), group_norm_of_s},
+           {shift_by(R"("samples")"), batch_norm_of_s("true")},
+           {shift_by(R"("channels")"), batch_norm_of_s("false", statistics)},
+           {shift_by("3.5", "add.Scalar"), reads_shifted("rms_norm", R"("input": "s", "normalized_shape": [10])")},
+           {shift_by(R"("rows")"), reads_shifted("logsumexp", R"("self": "s", "dim": [3])")},
+           {shift_by("3.5", "mul.Scalar"), softmax_of_rows},
+           {shift_by(R"("x")"), softmax_of_rows}})
+    EXPECT_FALSE(offers(shifted_task(shift, norm), "drop")) << shift << norm;
+  EXPECT_FALSE(offers(shifted_task(shift_by(R"("rows")"), softmax_of_rows, R"("y", "s")"), "drop"));
+}
+
+// `w`: the shape of the second layer's weight; x: [8, 32], the first weight: [48, 32].
+task two_layers(const std::string& w, const std::string& between = "", const std::string& outputs = R"("y")") {
+  const auto t = read_task(
+      R"({"format": 1, "name": "layers", "summary": "s", "family": "f",
+          "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 32]}, {"name": "i", "dtype": "float32", "shape": [16, 48]}],
+          "weights": [{"name": "v", "dtype": "float32", "shape": [48, 32]}, {"name": "a", "dtype": "float32", "shape": [48]},
+                      {"name": "w", "dtype": "float32", "shape": )" +
+          w +
+          R"(}], "steps": [{"aten": "aten::linear", "args": {"input": "x", "weight": "v", "bias": "a"}, "out": ["l"]},)" +
+          (between.empty() ? R"({"aten": "aten::linear", "args": {"input": "l", "weight": "w"}, "out": ["y"]})"
+                           : between) +
+          R"(], "outputs": [)" + outputs + "]}",
+      "cpu");
+  EXPECT_TRUE(t) << t.error().message;
+  return *t;
+}
+
+TEST(Moves, TwoLinearLayersBecomeOneWhereThatIsLessWork) {
+  const auto l = lower(two_layers("[16, 48]"), parsed("compose_linear(step=1)"), for_cpu());
+  ASSERT_TRUE(l) << l.error().message;
+  ASSERT_EQ(l->checked.text.steps.size(), 1u);
+  const auto& layer = std::get<aten_step>(l->checked.text.steps[0]);
+  EXPECT_EQ(layer.op, "aten::linear");
+  EXPECT_EQ(l->checked.types.at(layer.args[1].second.as_string()).shape, (std::vector<int64_t>{16, 32}));
+  EXPECT_THAT(l->certificates.front(), HasSubstr("512 in place of 2304 multiplications"));
+  EXPECT_THAT(refusal(two_layers("[512, 48]", ""), "compose_linear(step=1)"), "accepted");
+  const char* after_relu = R"({"aten": "aten::relu", "args": {"self": "l"}, "out": ["r"]},
+      {"aten": "aten::linear", "args": {"input": "r", "weight": "w"}, "out": ["y"]})";
+  EXPECT_FALSE(offers(two_layers("[16, 48]", after_relu), "compose_linear"));
+  const char* by_an_input = R"({"aten": "aten::linear", "args": {"input": "l", "weight": "i"}, "out": ["y"]})";
+  EXPECT_FALSE(offers(two_layers("[16, 48]", by_an_input), "compose_linear"));
+  EXPECT_FALSE(offers(two_layers("[16, 48]", "", R"("y", "l")"), "compose_linear"));
+}
+
+TEST(Moves, ABottleneckStaysTwoLayers) {
+  const auto t = read_task(
+      R"({"format": 1, "name": "low_rank", "summary": "s", "family": "f",
+          "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 64]}],
+          "weights": [{"name": "v", "dtype": "float32", "shape": [8, 64]}, {"name": "w", "dtype": "float32", "shape": [64, 8]}],
+          "steps": [{"aten": "aten::linear", "args": {"input": "x", "weight": "v"}, "out": ["l"]},
+                    {"aten": "aten::linear", "args": {"input": "l", "weight": "w"}, "out": ["y"]}], "outputs": ["y"]})",
+      "cpu");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_THAT(refusal(*t, "compose_linear(step=1)"), HasSubstr("takes as many multiplications"));
+}
+
 }  // namespace
 }  // namespace cudal1::test

@@ -13,6 +13,7 @@
 #include "policy/contrastive/recorded_space.hpp"
 #include "policy/search/assembly.hpp"
 #include "policy/search/schedule_space.hpp"
+#include "policy/search/starting_schedules.hpp"
 
 namespace cudal1 {
 
@@ -136,6 +137,11 @@ expected<std::shared_ptr<contrastive_policy::known_space>> contrastive_policy::s
   write_problem(*p.what, p.target->name(), device ? &*device : nullptr, to);
   out->problem = std::move(to).take();
   out->candidates = std::make_unique<candidate_set>(space.schedules, space.programs);
+  out->whole = out->candidates->size();
+  if (const auto whole = whole_schedules(*p.what, *p.target); !whole.empty()) {
+    CUDAL1_TRY(const auto lowered, lower(*p.what, whole.front(), *p.target));
+    out->whole = out->candidates->find(lowered.checked.id);
+  }
   out->words = std::make_unique<answer_words>(*out->candidates, writer_.words());
   return out;
 }
@@ -168,6 +174,13 @@ expected<proposal> contrastive_policy::propose_one(const prompt& p) {
   if (r.open.none())
     return fail(errc::not_found, "all {} schedules of task {} were proposed{}", candidates.size(), p.what->name,
                 space->is_complete ? "" : "; it has more, of which policy contrastive takes only so many");
+  // A model is sure of what it has seen, and may never write a move that none of its tasks had.
+  random_source own = random_for(seed_, p);
+  proposal out;
+  if (space->whole < candidates.size() && r.open.test(space->whole) && own.below(2) == 0) {
+    out.plan = candidates.plan(space->whole);
+    return out;
+  }
   uint64_t random = number_of(p, seed_);
   r.exemplars = choose_exemplars(measured, static_cast<std::size_t>(how_.exemplars), how_.temperature, random);
   for (auto& e : r.exemplars)
@@ -175,11 +188,10 @@ expected<proposal> contrastive_policy::propose_one(const prompt& p) {
       for (const auto& known : *list)
         if (known.id() == candidates.program(e.candidate))
           describe_resources(known.known.variant.program, known.known.result, e);
-  const auto written = writer_.write(std::span(&r, 1), 1, {.seed = random_for(seed_, p).next()});
+  const auto written = writer_.write(std::span(&r, 1), 1, {.seed = own.next()});
   if (!written && written.error().code == errc::unsupported) return of_large_tasks_.propose_one(p);  // too long
   if (!written) return tl::unexpected<error>(written.error());
   const auto& w = written->front();
-  proposal out;
   out.plan = candidates.plan(w.answer.candidate);
   double log_probability = 0;
   for (const double each : w.log_probability)

@@ -44,6 +44,8 @@ class contrastive_policy final : public immediate_policy {
     std::unique_ptr<answer_words> words;
     token_sequence problem;
     bool is_complete = true;
+    // The first whole schedule; candidates.size() where the space lacks it.
+    std::size_t whole = 0;
   };
 
   contrastive_policy(const policy_setup& setup, candidate_writer writer, const training_options& how);

@@ -150,6 +150,22 @@ TEST(Policy, TheSameSeedGivesTheSameProposalAndOthersDiffer) {
   }
 }
 
+// No task that the shipped model was trained on had such a sum.
+TEST(Policy, TheTrainedPolicyTriesTheWholeScheduleToo) {
+  const task& t = builtin("linear_row_sum");
+  const auto by = made("contrastive");
+  int whole = 0;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    prompt p = prompt_of(t, seed);
+    p.target = &for_cuda();
+    const auto proposed = by->propose_one(p);
+    ASSERT_TRUE(proposed) << proposed.error().message;
+    whole += print_schedule(proposed->plan).starts_with("pull_sum_through_linear") ? 1 : 0;
+  }
+  EXPECT_GE(whole, 2);
+  EXPECT_LE(whole, 10) << "and what the model writes";
+}
+
 TEST(Policy, AllPoliciesProposeAndLearnForCudaToo) {
   for (const auto& name : immediate_names()) {
     auto by = made(name);

@@ -140,13 +140,19 @@ expected<void> prompt_source::add_repair(prompt& p, const message::propose& m) c
 }
 
 // The variants that a prompt without a document showed.
-expected<void> prompt_source::add_shown(prompt& p, const std::vector<std::string>& ids) const {
-  for (const auto& id : ids) {
+expected<void> prompt_source::add_shown(prompt& p, const group_record& group) const {
+  for (const auto& id : group.exemplars) {
     auto variant = records_->get_variant(id);
     if (!variant && variant.error().code == errc::not_found) continue;  // pruned since
     if (!variant) return tl::unexpected(std::move(variant).error());
-    CUDAL1_TRY(const auto verdicts, records_->verdicts_of_variant(id));
-    if (!verdicts.empty()) add(p.exemplars, {std::move(*variant), verdicts.back(), 1});
+    CUDAL1_TRY(const auto verdicts, records_->verdicts_in_experiment(group.experiment, group.task, id));
+    if (!verdicts.empty()) {
+      add(p.exemplars, {std::move(*variant), verdicts.back(), 1});
+      continue;
+    }
+    // Drawn from another experiment.
+    CUDAL1_TRY(auto elsewhere, records_->verdict_in_class(group.task, id, environment_class(where_)));
+    if (elsewhere) add(p.exemplars, {std::move(*variant), std::move(*elsewhere), 1});
   }
   return {};
 }
@@ -155,7 +161,7 @@ expected<prompt_source::made> prompt_source::stored(prompt p, group_record group
   if (!group.prompt.empty()) {
     CUDAL1_TRY(p.document, files_.get(group.prompt));
   } else {
-    CUDAL1_CHECK(add_shown(p, group.exemplars));
+    CUDAL1_CHECK(add_shown(p, group));
   }
   p.model = group.model;
   p.seed = group.seed;

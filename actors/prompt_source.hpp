@@ -42,7 +42,7 @@ class prompt_source {
   // From what is measured: what the fast exemplars have that the others lack.
   std::string analysis_of(const prompt& p);
   expected<void> add_repair(prompt& p, const message::propose& m) const;
-  expected<void> add_shown(prompt& p, const std::vector<std::string>& ids) const;
+  expected<void> add_shown(prompt& p, const group_record& group) const;
   expected<made> stored(prompt p, group_record group) const;
   expected<group_record> next_replayed(const message::propose& m);
 

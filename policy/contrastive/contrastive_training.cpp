@@ -42,9 +42,9 @@ expected<void> check_training(const training_options& o) {
   const auto names = static_cast<int64_t>(frame::names.size());
   if (o.exemplars < 0 || o.exemplars > names)
     return fail(errc::invalid_argument, "a prompt has {} exemplars, and should have from 0 to {}", o.exemplars, names);
-  if (o.measured < 1 || o.measured > o.group)
-    return fail(errc::invalid_argument, "a trial goes on with up to {} answers, and should with 1 to {}", o.measured,
-                o.group);
+  if (o.measured < 1)
+    return fail(errc::invalid_argument, "a trial goes on with up to {} answers, and should with at least 1",
+                o.measured);
   if (o.islands < 1 || o.islands > 16 || o.trial_evaluations < 1 || !(o.temperature > 0))
     return fail(errc::invalid_argument,
                 "{} islands, {} evaluations of a trial or temperature {} do not fit: 1 to 16, at least 1, above 0",
@@ -209,7 +209,8 @@ expected<step_report> contrastive_training::contrastive_step(double& mean_score)
     std::vector<const recorded_candidate*> records;
     std::vector<double> scores;
     // So that prompts have any number of exemplars, as in a search.
-    const std::size_t measured_end = g * group + 1 + below(static_cast<std::size_t>(how_.measured));
+    const std::size_t measured_end =
+        g * group + 1 + below(static_cast<std::size_t>(std::min(how_.measured, how_.group)));
     for (std::size_t i = g * group; i < (g + 1) * group; ++i) {
       auto& trial = trials_[g].trial;
       const std::size_t candidate = written[i].answer.candidate;

@@ -30,7 +30,7 @@ struct training_options {
   int64_t supervised_steps = 150, self_supervised_steps = 20, contrastive_steps = 600;
   int64_t batch = 64;              // sequences a step
   int64_t group = 8;               // answers to a prompt
-  int64_t measured = 4;            // of these, at most: a trial goes on with 1 to so many, the others are only rewarded
+  int64_t measured = 4;            // of these, at most: a trial goes on with 1 to so many, the rest is only rewarded
   int64_t exemplars = 6;           // at most, in a prompt; 0: none, and no analysis
   double temperature = 1;          // of the draw of exemplars
   int64_t trial_evaluations = 32;  // after which another task is searched

@@ -98,7 +98,7 @@ class graph {
   // Whether a move changed what computes the step's results: the operator, or what it reads.
   bool is_rewritten(int number) const { return step_at(number).use != definition(number).use; }
 
-  // What moves do to steps; the certificate says why no result changes. `replaced_by` replaces the step's first result;
+  // What moves do to steps; the certificate says why no output changes. `replaced_by` replaces the step's first result;
   // "" where nothing reads a result.
   void drop(int number, const std::string& replaced_by, std::string certificate);
   void rewrite(int number, replacement with);

@@ -1,6 +1,7 @@
 #include "policy/graph/linear_proofs.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sandbox/program/operators/record.hpp"
 
@@ -80,10 +81,17 @@ expected<drop_proof> prove_shift(const graph& g, const graph_step& s) {
     std::swap(x, shift);
   if (g.type_of(x) != type) return no("neither operand has the type and layout of its result");
   if (!shift.empty() && !is_floating(g.type_of(shift).type)) return no("it does not add floating numbers");
+  for (const char* number : {"other", "alpha"})
+    if (!std::isfinite(number_argument(s, number).value_or(0))) return no("it does not add a finite number");
   const std::size_t dims = type.shape.size();
   for (const int reader : g.readers(result)) {
     const graph_step& by = g.step_at(reader);
     const char* name = by.argument("self") != nullptr ? "self" : "input";
+    const auto& others = by.text->results;
+    if (std::any_of(others.begin() + 1, others.end(), [&](const auto& value) {
+          return !value.empty() && (g.is_output(value) || !g.readers(value).empty());
+        }))
+      return no(fmt::format("step {} ({}) reads it, of which not only the first result is needed", reader, by.op()));
     const auto centred = by.is_replaced() ? std::vector<std::size_t>() : centred_dims(by, dims);
     if (centred.empty() || operand_of(g, by, name) != result || g.operands(by).front() != result ||
         std::ranges::count(g.operands(by), result) != 1)

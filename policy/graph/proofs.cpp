@@ -234,8 +234,8 @@ expected<drop_proof> prove_drop(const graph& g, const graph_step& s) {
     read = read || (!result.empty() && (g.is_output(result) || !g.readers(result).empty()));
   if (!read) return drop_proof{"", fmt::format("nothing reads a result of step {} ({})", s.number, s.op())};
   if (s.is_replaced() || s.text->results.size() != 1) return stays(s, "its results are read");
-  auto reason = prove_shift(g, s);
-  if (!reason) reason = reason_to_drop(g, s);
+  auto reason = reason_to_drop(g, s);
+  if (!reason && (s.op().starts_with("aten::add.") || s.op().starts_with("aten::sub."))) reason = prove_shift(g, s);
   CUDAL1_TRY(drop_proof proof, std::move(reason));
   // An output has its own memory: it cannot be a parameter, a view or another output.
   if (g.is_output(s.text->results[0])) {

@@ -101,7 +101,8 @@ class library_steps {
   }
 
  private:
-  // A rewriting may read other values. Where it is another operator, only those that the task's step has, too.
+  // A rewriting may read other values, or more of them; what another operator reads under names of its own is for its
+  // lowering.
   void read_as_rewritten(const graph_step& s, aten_step& call) const {
     for (const auto& [key, value] : s.use->arguments) {
       const auto* t = std::get_if<tensor_argument>(&value);
@@ -109,7 +110,7 @@ class library_steps {
       const auto written = std::ranges::find(call.args, key, [](const auto& each) { return each.first; });
       if (written != call.args.end())
         written->second = json((*name_)(t->name));
-      else if (!s.is_replaced())
+      else if (graph_->definition(s.number).argument(key) != nullptr)
         call.args.emplace_back(key, json((*name_)(t->name)));
     }
   }
@@ -171,7 +172,7 @@ expected<program> lower(const graph& g, const lowering_target& target) {
       CUDAL1_CHECK(add_group(g, -1 - unit, name, kernels));
     }
   }
-  if (!g.groups().empty()) drop_unread_views(out);  // else it is the task's own program
+  if (!g.groups().empty()) drop_unread_views(out);  // else no kernel reads through a view
   return out;
 }
 

@@ -153,7 +153,7 @@ std::string converted(graph& g, const std::string& value, dtype to) {
 expected<std::string> apply_composed(graph& g, const move& m, const lowering_target&) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   CUDAL1_TRY(const composed_linear_proof proof, prove_composed_linear(g, *s));
-  // In float64, rounded once.
+  // In float64, rounded at the end.
   const int64_t features = g.type_of(proof.weight).shape[0], in = g.type_of(proof.first_weight).shape[1];
   const std::string second = converted(g, proof.weight, dtype::float64);
   const auto product = [&](const char* op, const std::string& right, const char* argument, const std::string& name,
@@ -206,7 +206,9 @@ std::vector<move_kind> proof_moves() {
                                   0, apply_pull_sum);
   pull_sum.parts = {};
   return {
-      proof_move("drop", "a dead or idempotent operator is left out, with a proof that nothing changes", 4, apply_drop),
+      proof_move("drop",
+                 "an operator that is dead, changes nothing, or shifts what a norm centres is left out, with a proof",
+                 4, apply_drop),
       proof_move("diagonal_matmul",
                  "a product with a diagonal matrix scales rows or columns instead, with a proof that it is diagonal", 2,
                  apply_diagonal),

@@ -136,13 +136,14 @@ expected<std::shared_ptr<contrastive_policy::known_space>> contrastive_policy::s
   text_writer to(writer_.words());
   write_problem(*p.what, p.target->name(), device ? &*device : nullptr, to);
   out->problem = std::move(to).take();
-  out->candidates = std::make_unique<candidate_set>(space.schedules, space.programs);
-  out->whole = out->candidates->size();
+  auto candidates = std::make_unique<candidate_set>(space.schedules, space.programs);
+  out->whole = candidates->size();
   if (const auto whole = whole_schedules(*p.what, *p.target); !whole.empty()) {
     CUDAL1_TRY(const auto lowered, lower(*p.what, whole.front(), *p.target));
-    out->whole = out->candidates->find(lowered.checked.id);
+    out->whole = candidates->find(lowered.checked.id);
   }
-  out->words = std::make_unique<answer_words>(*out->candidates, writer_.words());
+  out->words = std::make_unique<answer_words>(*candidates, writer_.words());
+  out->candidates = std::move(candidates);  // last: it says that the space is known
   return out;
 }
 

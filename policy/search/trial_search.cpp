@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 
 #include "config/base/hash.hpp"
@@ -93,34 +95,61 @@ std::vector<std::vector<std::size_t>> drawn_trainings(const trial_curves& c, uin
   return out;
 }
 
-// Of the mean over tasks of the mean over seeds: values are [tasks][seeds], logarithms.
-curve_estimate estimate(const std::vector<double>& values, const trial_curves& c) {
+// Logarithms of a number of each search, [tasks][seeds].
+std::vector<double> logarithms(const trial_curves& c, const trial_number& number) {
+  std::vector<double> out;
+  for (std::size_t t = 0; t < c.tasks; ++t)
+    for (std::size_t s = 0; s < c.seeds; ++s)
+      out.push_back(std::log(number(c, t, s)));
+  return out;
+}
+
+// One policy's numbers, to be resampled.
+struct resampled {
+  const trial_curves* of;
+  std::vector<double> values;                       // [tasks][seeds], logarithms
+  std::vector<std::vector<std::size_t>> trainings;  // drawn, [folds][trainings]
+
+  double sum() const { return std::accumulate(values.begin(), values.end(), 0.0); }
+  void draw_trainings(uint64_t& random) { trainings = drawn_trainings(*of, random); }
+  // The mean over searches of a task that are drawn from the drawn trainings.
+  double drawn_mean(std::size_t task, uint64_t& random) const {
+    const std::size_t of_training = of->seeds / of->trainings;
+    double sum = 0;
+    for (const std::size_t training : trainings[of->folds[task]])
+      for (std::size_t s = 0; s < of_training; ++s)
+        sum += values[task * of->seeds + training * of_training + draw_below(of_training, random)];
+    return sum / static_cast<double>(of->seeds);
+  }
+};
+
+// Of the mean over tasks of the mean over searches of `a`, less that of `b` where there is one.
+curve_estimate estimate(resampled a, std::optional<resampled> b) {
   constexpr int draws = 1000;
+  const trial_curves& c = *a.of;
   std::map<std::string, std::vector<std::size_t>> by_operators;
   for (std::size_t t = 0; t < c.tasks; ++t)
     by_operators[c.operators[t]].push_back(t);
   std::vector<const std::vector<std::size_t>*> clusters;
   for (const auto& each : by_operators)
     clusters.push_back(&each.second);
-  double sum = 0;
-  for (const double v : values)
-    sum += v;
   uint64_t random = 1;
   std::vector<double> means;
-  const std::size_t of_training = c.seeds / c.trainings;
   for (int i = 0; i < draws; ++i) {
+    a.draw_trainings(random);
+    if (b) b->draw_trainings(random);
     double drawn = 0, count = 0;
-    const auto trainings = drawn_trainings(c, random);
     for (std::size_t k = 0; k < clusters.size(); ++k)
-      for (const std::size_t task : *clusters[draw_below(clusters.size(), random)])
-        for (const std::size_t training : trainings[c.folds[task]])
-          for (std::size_t s = 0; s < of_training; ++s, ++count)
-            drawn += values[task * c.seeds + training * of_training + draw_below(of_training, random)];
+      for (const std::size_t task : *clusters[draw_below(clusters.size(), random)]) {
+        drawn += a.drawn_mean(task, random) - (b ? b->drawn_mean(task, random) : 0);
+        ++count;
+      }
     means.push_back(drawn / count);
   }
   std::ranges::sort(means);
-  return {std::exp(sum / static_cast<double>(values.size())), std::exp(means[draws / 40]),
-          std::exp(means[draws - 1 - draws / 40])};
+  const double mean =
+      a.sum() / static_cast<double>(a.values.size()) - (b ? b->sum() / static_cast<double>(b->values.size()) : 0);
+  return {std::exp(mean), std::exp(means[draws / 40]), std::exp(means[draws - 1 - draws / 40])};
 }
 
 }  // namespace
@@ -233,19 +262,11 @@ trial_number evaluations_to(double share, const trial_tasks& tasks) {
 }
 
 curve_estimate mean_of(const trial_curves& c, const trial_number& number) {
-  std::vector<double> values;
-  for (std::size_t t = 0; t < c.tasks; ++t)
-    for (std::size_t s = 0; s < c.seeds; ++s)
-      values.push_back(std::log(number(c, t, s)));
-  return estimate(values, c);
+  return estimate({&c, logarithms(c, number), {}}, std::nullopt);
 }
 
 curve_estimate mean_ratio(const trial_curves& c, const trial_curves& to, const trial_number& number) {
-  std::vector<double> values;
-  for (std::size_t t = 0; t < c.tasks; ++t)
-    for (std::size_t s = 0; s < c.seeds; ++s)
-      values.push_back(std::log(number(c, t, s) / number(to, t, s)));
-  return estimate(values, c);
+  return estimate({&c, logarithms(c, number), {}}, resampled{&to, logarithms(to, number), {}});
 }
 
 bool is_held_out(const std::string& operators, std::size_t fold, std::size_t folds) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains variants of the contrastive policy on a recorded space and compares them on what was held out.
 
-    python3 tools/python/ablation.py SPACE.jsonl OUT [--folds 3] [--only full:3,reinforce,...] [--seeds 20]
+    python3 tools/python/ablation.py SPACE.jsonl OUT [--folds 3] [--only full:3,reinforce,...] [--seeds 21]
                                      [--steps 150,20,600] [--jobs 2] [--device cpu] [--baselines random,evolutionary]
 
 Each fold is held out in turn, and each variant is trained once for each of them, or as often as is said after a colon.
@@ -31,7 +31,7 @@ VARIANTS = {
     "without_supervised": ["--supervised", "0"],
     "without_self_supervised": ["--self-supervised", "0"],
 }
-COLOURS = ["#777777", "#b06d00", "#0b57d0", "#188038", "#a142f4", "#d93025", "#12858d", "#c5221f", "#5f6368", "#e8710a"]
+COLOURS = ["#777777", "#b06d00", "#0b57d0", "#188038", "#a142f4", "#d93025", "#12858d", "#c5221f", "#5f6368", "#e8710a", "#9aa000"]
 
 
 def cudal1():
@@ -85,6 +85,10 @@ def runs_of(options):
     unknown = {name for name, _ in wanted} - set(VARIANTS)
     if unknown:
         sys.exit(f"there is no variant {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
+    if len(dict(wanted)) < len(wanted) or any(count < 1 or options.seeds % count for _, count in wanted):
+        sys.exit(f"each variant once, with at least one training; --seeds, {options.seeds}, is a multiple of each count")
+    if options.evaluations < 4:
+        sys.exit("--evaluations is at least 4")
     return [(name, fold, training) for training in range(max(count for _, count in wanted))
             for name, count in wanted if training < count for fold in range(options.folds)]
 
@@ -125,7 +129,7 @@ def main():
     parser.add_argument("space")
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--folds", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=20, help="searches of each task, a multiple of all trainings")
+    parser.add_argument("--seeds", type=int, default=21, help="searches of each task, a multiple of all trainings")
     parser.add_argument("--evaluations", type=int, default=64, help="of each search")
     parser.add_argument("--steps", default="150,20,600", help="of the three stages")
     parser.add_argument("--jobs", type=int, default=2, help="trainings, and policies that are compared, at the same time")

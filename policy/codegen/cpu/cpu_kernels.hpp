@@ -10,7 +10,7 @@ expected<emitted_kernel> emit_rows(const emit_request& request);      // one thr
 expected<emitted_kernel> emit_tiles(const emit_request& request);     // one thread per tile of rows, lanes across rows
 
 // Bytes of a thread's arrays: the host's compiler refuses frames above 48 KiB.
-inline constexpr int64_t k_most_stack_bytes = 45 << 10;
+inline constexpr int64_t k_most_frame_bytes = 47 << 10;
 
 // The arrays of a kernel that are on its thread's stack.
 class stack_arrays {

@@ -12,7 +12,8 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_block_columns = 64;  // additions into a float accumulator before it is flushed into a double
+constexpr int64_t k_block_columns = 64;     // additions into a float accumulator before it is flushed into a double
+constexpr int64_t k_kept_bytes = 44 << 10;  // of the stack, up to which values are kept for later passes
 constexpr int64_t k_scan_lanes = 8;
 
 class rows_writer {
@@ -34,6 +35,9 @@ class rows_writer {
     write_row_results();
     if (guarded_) w_.close();
     w_.close();
+    if (arrays_.bytes() > k_most_frame_bytes)
+      return fail(errc::unsupported, "a row takes {} bytes of stack, and {} are allowed", arrays_.bytes(),
+                  k_most_frame_bytes);
     return w_.finished((w_.body().rows() + threads_ - 1) / threads_, threads_);
   }
 
@@ -87,7 +91,7 @@ class rows_writer {
   void keep(const pass_work& work, int pass) {
     for (const int n : plan_.worth_keeping(work, pass, kept_, w_.body().columns())) {
       const std::string type = c_type(w_.node(n).type);
-      if (!arrays_.fits(type, w_.body().columns(), k_most_stack_bytes)) continue;
+      if (!arrays_.fits(type, w_.body().columns(), k_kept_bytes)) continue;
       storing_.push_back(n);
       w_.line(arrays_.declare(type, "kept_" + w_.variable(n), w_.body().columns()));
     }
@@ -163,7 +167,7 @@ class rows_writer {
   }
 
   void declare_lanes(int n) {
-    w_.line(fmt::format("{} lanes_{}[{}];", c_type(w_.node(n).type), w_.variable(n), lanes_));
+    w_.line(arrays_.declare(c_type(w_.node(n).type), "lanes_" + w_.variable(n), lanes_));
     w_.line("#pragma unroll");
     w_.line(fmt::format("for (int l = 0; l < {}; ++l) lanes_{}[l] = {};", lanes_, w_.variable(n),
                         neutral(w_.node(n).reduction)));
@@ -376,7 +380,7 @@ class rows_writer {
 
   void write_scan_lanes(const pass_work& work, const std::set<int>& behind, int scan) {
     const std::string part = "part_" + w_.variable(scan);
-    w_.line(fmt::format("float {}[{}];", part, k_scan_lanes));
+    w_.line(arrays_.declare("float", part, k_scan_lanes));
     w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", k_scan_lanes));
     for (const int n : work.elements) {
       if (!behind.contains(n)) write_element(n, "(j + l)");
@@ -394,7 +398,7 @@ class rows_writer {
   bool guarded_ = false;
   std::set<int> kept_;  // nodes whose elements earlier passes stored
   std::vector<int> storing_;
-  stack_arrays arrays_;  // kept values
+  stack_arrays arrays_;
   std::set<int> ready_;  // per-row values that have a variable
 };
 

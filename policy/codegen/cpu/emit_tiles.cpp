@@ -35,9 +35,9 @@ class tiles_writer {
     write_row_results();
     if (guarded_) w_.close();
     w_.close();
-    if (arrays_.bytes() > k_most_stack_bytes)
+    if (arrays_.bytes() > k_most_frame_bytes)
       return fail(errc::unsupported, "a tile of {} rows takes {} bytes of stack, and {} are allowed", tile_,
-                  arrays_.bytes(), k_most_stack_bytes);
+                  arrays_.bytes(), k_most_frame_bytes);
     return w_.finished((tiles() + threads_ - 1) / threads_, threads_);
   }
 

@@ -158,6 +158,38 @@ TEST(TrialSearch, RandomSearchTakesAsLongAsItMust) {
   EXPECT_LE(self.low, self.value);
 }
 
+// Two trainings of two folds, of one and two tasks, two searches each: value 1000 training + 100 fold + 10 task +
+// search.
+TEST(TrialSearch, TrainingsAndFoldsAreJoinedTaskByTask) {
+  const auto part = [](std::size_t training, std::size_t fold) {
+    trial_curves out{fold + 1, 2, 1, 1, {}, {}, {}};
+    for (std::size_t task = 0; task <= fold; ++task) {
+      out.operators.push_back(std::to_string(fold) + std::to_string(task));
+      out.folds.push_back(0);
+      for (std::size_t search = 0; search < 2; ++search)
+        out.values.push_back(static_cast<double>(1000 * (training + 1) + 100 * fold + 10 * task + search));
+    }
+    return out;
+  };
+  const auto all = joined({{part(0, 0), part(0, 1)}, {part(1, 0), part(1, 1)}});
+  EXPECT_EQ(all.tasks, 3u);
+  EXPECT_EQ(all.seeds, 4u);
+  EXPECT_EQ(all.trainings, 2u);
+  EXPECT_EQ(all.operators, (std::vector<std::string>{"00", "10", "11"}));
+  EXPECT_EQ(all.folds, (std::vector<std::size_t>{0, 1, 1}));
+  EXPECT_EQ(all.values, (std::vector<double>{1000, 1001, 2000, 2001, 1100, 1101, 2100, 2101, 1110, 1111, 2110, 2111}));
+  // Trainings that differ widen the interval.
+  const trial_number value = [](const trial_curves& c, std::size_t t, std::size_t s) { return c.at(t, s, 0); };
+  auto alike = all;
+  alike.trainings = 1;
+  for (std::size_t i = 0; i < alike.values.size(); ++i)
+    alike.values[i] = 1500;
+  EXPECT_NEAR(mean_of(alike, value).high, 1500, 1e-6);
+  EXPECT_LT(mean_of(all, value).low, 1150);
+  EXPECT_GT(mean_of(all, value).high, 1950);
+  EXPECT_LT(mean_ratio(alike, all, value).low, 0.8) << "also where only the other policy has several";
+}
+
 TEST(TrialSearch, TheEvolutionaryPolicyFindsTheWholeScheduleFirst) {
   const trial_tasks tasks = {trial_of(recorded("softmax", 60, by_blocks))};
   trial_plan plan;

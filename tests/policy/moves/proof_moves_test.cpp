@@ -207,6 +207,11 @@ TEST(Moves, AShiftIsNotDroppedWhereTheResultDependsOnIt) {
            {shift_by(R"("x")"), softmax_of_rows}})
     EXPECT_FALSE(offers(shifted_task(shift, norm), "drop")) << shift << norm;
   EXPECT_FALSE(offers(shifted_task(shift_by(R"("rows")"), softmax_of_rows, R"("y", "s")"), "drop"));
+  const std::string with_mean =
+      R"({"aten": "aten::native_layer_norm", "args": {"input": "s", "normalized_shape": [10], "weight": null,
+          "bias": null, "eps": 1e-05}, "out": ["y", "m", "r"]})";
+  EXPECT_TRUE(offers(shifted_task(shift_by(R"("rows")"), with_mean), "drop"));
+  EXPECT_FALSE(offers(shifted_task(shift_by(R"("rows")"), with_mean, R"("y", "m")"), "drop")) << "the mean has it";
 }
 
 // `w`: the shape of the second layer's weight; x: [8, 32], the first weight: [48, 32].
@@ -235,6 +240,26 @@ TEST(Moves, TwoLinearLayersBecomeOneWhereThatIsLessWork) {
   EXPECT_EQ(l->checked.types.at(layer.args[1].second.as_string()).shape, (std::vector<int64_t>{16, 32}));
   EXPECT_THAT(l->certificates.front(), HasSubstr("512 in place of 2304 multiplications"));
   EXPECT_THAT(refusal(two_layers("[512, 48]", ""), "compose_linear(step=1)"), "accepted");
+  // The second layer has no bias of its own, and needs that of both in every implementation.
+  for (const char* further : {"", "; precision(step=1, as=tf32x3)", "; product_kernel(steps=1)"}) {
+    const program p = lowered_for_cuda(two_layers("[16, 48]"), "compose_linear(step=1)" + std::string(further));
+    std::string bias;
+    for (const auto& s : p.setup)
+      if (const auto* call = std::get_if<aten_step>(&s);
+          call != nullptr && call->results[0].starts_with("offset_float32"))
+        bias = call->results[0];
+    ASSERT_NE(bias, "");
+    bool read = false;
+    for (const auto& s : p.steps) {
+      if (const auto* launch = std::get_if<launch_step>(&s))
+        read = read || std::ranges::any_of(launch->args, [&](const auto& a) { return a.tensor == bias; });
+      else if (const auto* call = std::get_if<aten_step>(&s))
+        read = read || std::ranges::any_of(call->args, [&](const auto& a) {
+                 return a.second.is_string() && a.second.as_string() == bias;
+               });
+    }
+    EXPECT_TRUE(read) << further;
+  }
   const char* after_relu = R"({"aten": "aten::relu", "args": {"self": "l"}, "out": ["r"]},
       {"aten": "aten::linear", "args": {"input": "r", "weight": "w"}, "out": ["y"]})";
   EXPECT_FALSE(offers(two_layers("[16, 48]", after_relu), "compose_linear"));

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -41,6 +42,7 @@ struct fold_search {
   shared_writer writer;  // none: the policy needs no model. The tasks refer to its words
   fold_options held_out;
   trial_plan plan;
+  bool is_first = true;  // of its fold's: it keeps the tasks
   trial_tasks tasks;
   trial_curves curves;
   double seconds = 0;
@@ -102,7 +104,8 @@ std::vector<std::string> parts_of(const std::string& list) {
 
 trained_policy read_model_option(const std::string& text) {
   trained_policy out;
-  const auto equals = text.find('=');
+  auto equals = text.find('=');
+  if (text.find_first_of("/,") < equals) equals = std::string::npos;  // it is part of a path
   out.files = parts_of(text.substr(equals == std::string::npos ? 0 : equals + 1));
   out.name = equals == std::string::npos ? fs::path(out.files.front()).stem().string() : text.substr(0, equals);
   return out;
@@ -160,7 +163,7 @@ expected<compared> planned(const trained_policy& p, const recorded_space& space,
   for (const auto& training : models) {
     auto& searches = out.searches.emplace_back();
     for (std::size_t f = 0; f < folds.size(); ++f) {
-      searches.push_back({training[f], folds[f], plan, {}, {}, 0, 0, {}});
+      searches.push_back({training[f], folds[f], plan, out.searches.size() == 1, {}, {}, 0, 0, {}});
       if (!training[f]) continue;
       training_options how;
       if (const auto* trained = training[f]->provenance().find("training")) CUDAL1_CHECK(from_json(*trained, how));
@@ -180,10 +183,8 @@ expected<void> search(fold_search& s, const std::string& name, const recorded_sp
     step = contrastive_step(*s.writer, s.plan.first_seed, temperature);
   } else if (name == "random") {
     step = random_step();
-  } else if (name == "evolutionary") {
-    CUDAL1_TRY(step, evolutionary_step(s.plan.first_seed, s.fallbacks));
   } else {
-    return fail(errc::invalid_argument, "--policy is {}, and should be random or evolutionary", name);
+    CUDAL1_TRY(step, evolutionary_step(s.plan.first_seed, s.fallbacks));
   }
   const fold_side which = s.held_out.folds > 1 ? fold_side::held_out : fold_side::all;
   CUDAL1_TRY(s.tasks, tasks_in(space, s.held_out, which, s.writer ? s.writer->words() : vocabulary::standard()));
@@ -213,8 +214,17 @@ expected<void> search_all(std::vector<compared>& all, const recorded_space& spac
     for (auto& training : one.searches)
       for (auto& each : training)
         waiting.emplace_back(&one, &each);
+  std::atomic<bool> failed = false;
   side_by_side(waiting.size(), threads, [&](std::size_t i) {
-    waiting[i].second->done = search(*waiting[i].second, waiting[i].first->name, space, temperature);
+    auto& [policy, each] = waiting[i];
+    if (failed) return;
+    try {
+      each->done = search(*each, policy->name, space, temperature);
+    } catch (const std::exception& e) {  // of LibTorch
+      each->done = fail(errc::unsupported, "{}: {}", policy->name, e.what());
+    }
+    if (!each->done) failed = true;
+    if (!each->is_first) each->tasks.clear();
   });
   for (const auto& [policy, done] : waiting)
     CUDAL1_CHECK(done->done);
@@ -329,16 +339,24 @@ expected<int> compare(const compare_options& o, context& c) {
   CUDAL1_TRY(const auto space, read_space(o.space));
   if (o.fold) CUDAL1_CHECK(check_fold({*o.fold, o.folds}));
   std::vector<trained_policy> policies;
-  for (const auto& name : o.policies)
+  for (const auto& name : o.policies) {
+    if (name != "random" && name != "evolutionary")
+      return fail(errc::invalid_argument, "--policy is {}, and should be random or evolutionary", name);
     policies.push_back({name, {}});
+  }
   for (const auto& model : o.models)
     policies.push_back(read_model_option(model));
+  std::set<std::string> names;
+  for (const auto& p : policies)
+    if (!names.insert(p.name).second)
+      return fail(errc::invalid_argument, "two policies are called {}: give one of them a name, --model NAME=...",
+                  p.name);
   std::vector<compared> all;
   for (const auto& p : policies) {
     CUDAL1_TRY(all.emplace_back(), planned(p, space, o));
   }
   if (all.empty()) return fail(errc::invalid_argument, "there is nothing to compare: give --policy or --model");
-  if (o.threads > 1) CUDAL1_CHECK(language_model::use_threads(1));
+  if (o.threads > 1 && !o.models.empty()) CUDAL1_CHECK(language_model::use_threads(1));
   CUDAL1_CHECK(search_all(all, space, o.temperature, o.threads));
   for (auto& one : all) {
     join(one);
@@ -355,7 +373,8 @@ expected<int> compare(const compare_options& o, context& c) {
     print_json(c, json::make_object({{"space", space.sha256}, {"policies", json(std::move(documents))}}));
     return exit_code::success;
   }
-  c.out.print("share of the best recorded score, geometric means with 95% intervals over operators and seeds\n");
+  c.out.print(
+      "share of the best recorded score, geometric means with 95% intervals over operators, trainings and seeds\n");
   c.out.print(table_of(all, c));
   for (const auto& r : std::span(all).subspan(1)) {
     const auto ratio = mean_ratio(r.curves, all.front().curves, share_after(4, r.tasks));

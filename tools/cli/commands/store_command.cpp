@@ -95,9 +95,9 @@ expected<void> take_files(const std::string& from, const std::string& to) {
   const blobs into(to);
   // A learner that goes on removes the states that it replaces: these first, and without those that are gone.
   const auto is_state = [](const std::string& name) { return name.ends_with(".policy"); };
-  std::ranges::stable_partition(names, is_state);
+  std::stable_partition(names.begin(), names.end(), is_state);
   for (const auto& name : names) {
-    const auto taken = into.take(blobs(from).folder(), name);
+    auto taken = into.take(blobs(from).folder(), name);
     if (!taken && !(is_state(name) && taken.error().code == errc::not_found)) return taken;
   }
   std::error_code problem;

@@ -59,10 +59,9 @@ pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {
   return work;
 }
 
-std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, int64_t limit,
+std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const std::set<int>& kept,
                                           bool joined) const {
   std::vector<int> out;
-  if (body_->columns() > limit) return out;
   std::set<int> candidates;
   for (const int n : work.elements) {
     const bool worth = node(n).cost >= k_worth_keeping || (joined && joins(n));

@@ -25,11 +25,9 @@ class pass_plan {
   bool is_row_result(const body_result& r) const;
   // `kept`: nodes whose elements earlier passes stored.
   pass_work work_of(int pass, const std::set<int>& kept) const;
-  // Nodes that this pass computes and later passes need, and that are cheaper to store than to recompute; empty where a
-  // row has more than `limit` columns. `joined`: also nodes computed from several tensors, which would all be stored
-  // otherwise.
-  std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, int64_t limit,
-                                 bool joined = false) const;
+  // Nodes that this pass computes and later passes need, and that are cheaper to store than to recompute. `joined`:
+  // also nodes computed from several tensors, which would all be stored otherwise.
+  std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, bool joined = false) const;
   // errc::unsupported with the reason where no kernel with independent rows can compute the body.
   // `in_place`: the result overwrites an operand.
   expected<void> check_row_kernel(bool in_place) const;

@@ -9,11 +9,6 @@ namespace cudal1 {
 
 namespace {
 
-std::string operand_of(const graph& g, const graph_step& s, const char* name) {
-  const auto value = tensor_argument_name(s, name);
-  return value ? g.resolve(*value) : std::string();
-}
-
 std::size_t place_of(int64_t dim, std::size_t dims) {
   return static_cast<std::size_t>(dim < 0 ? dim + static_cast<int64_t>(dims) : dim);
 }

@@ -26,11 +26,6 @@ bool is_plain_product(const graph_step& s) {
   return r.kind == operator_kind::product && r.traits.product.left == std::string_view("self");
 }
 
-std::string operand_of(const graph& g, const graph_step& s, const char* name) {
-  const auto value = tensor_argument_name(s, name);
-  return value ? g.resolve(*value) : std::string();
-}
-
 bool is_square_matrix(const tensor_type& t) {
   return t.dim() >= 2 && t.shape[t.shape.size() - 1] == t.shape[t.shape.size() - 2];
 }
@@ -170,6 +165,11 @@ expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
 }
 
 }  // namespace
+
+std::string operand_of(const graph& g, const graph_step& s, std::string_view argument) {
+  const auto value = tensor_argument_name(s, argument);
+  return value ? g.resolve(*value) : std::string();
+}
 
 std::optional<std::string> prove(const graph& g, const std::string& name, fact property) {
   const std::string& value = g.resolve(name);

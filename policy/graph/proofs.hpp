@@ -4,11 +4,15 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/graph/graph.hpp"
 
 namespace cudal1 {
+
+// The (resolved) value that the step reads as this argument; "" where it reads none.
+std::string operand_of(const graph& g, const graph_step& s, std::string_view argument);
 
 // A proof that the value has the property in every draw, or nothing.
 std::optional<std::string> prove(const graph& g, const std::string& value, fact property);

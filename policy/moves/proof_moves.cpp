@@ -33,15 +33,25 @@ expected<std::string> apply_diagonal(graph& g, const move& m, const lowering_tar
                      s->number, s->task_op(), proof.scales_rows ? "rows" : "columns", proof.matrix);
 }
 
+// Adds a setup step; returns its result.
+std::string add_setup(graph& g, std::string op, decltype(aten_step::args) args, const std::string& name,
+                      const tensor_type& type) {
+  aten_step s;
+  s.op = std::move(op);
+  s.args = std::move(args);
+  s.results = {g.fresh_name(name)};
+  std::string result = s.results[0];
+  g.add_setup(std::move(s), type);
+  return result;
+}
+
 // Adds setup steps that compute the number in one element, as the task's own steps do; returns its name.
 std::string constant_number(graph& g, const constant_proof& proof) {
   const tensor_type one = contiguous(dtype::float32, {1});
-  aten_step base;
-  base.op = "aten::full";
-  base.args = {{"size", json(json::array{json(1)})}, {"fill_value", json(proof.base)}, {"dtype", json("float32")}};
-  base.results = {g.fresh_name("constant")};
-  std::string name = base.results[0];
-  g.add_setup(std::move(base), one);
+  std::string name =
+      add_setup(g, "aten::full",
+                {{"size", json(json::array{json(1)})}, {"fill_value", json(proof.base)}, {"dtype", json("float32")}},
+                "constant", one);
   for (const int number : proof.chain) {
     const graph_step& definition = g.definition(number);
     aten_step next = *definition.text;
@@ -69,14 +79,10 @@ expected<std::string> apply_constant(graph& g, const move& m, const lowering_tar
 
 // Adds a setup step that sums a weight over its first dimension in double; returns the name of the sum.
 std::string summed_weight(graph& g, const std::string& weight) {
-  aten_step sum;
-  sum.op = "aten::sum.dim_IntList";
-  sum.args = {{"self", json(weight)}, {"dim", json(json::array{json(0)})}, {"dtype", json("float64")}};
-  sum.results = {g.fresh_name(weight + "_sum")};
-  const tensor_type& from = g.type_of(weight);
-  std::string name = sum.results[0];
-  g.add_setup(std::move(sum), contiguous(dtype::float64, {from.shape.begin() + 1, from.shape.end()}));
-  return name;
+  const auto& shape = g.type_of(weight).shape;
+  return add_setup(g, "aten::sum.dim_IntList",
+                   {{"self", json(weight)}, {"dim", json(json::array{json(0)})}, {"dtype", json("float64")}},
+                   weight + "_sum", contiguous(dtype::float64, {shape.begin() + 1, shape.end()}));
 }
 
 // The sum of the layer's bias and of the weights that are added to its result; "" if there are none.
@@ -84,21 +90,16 @@ std::string summed_offset(graph& g, const linear_sum_proof& proof) {
   std::string offset = proof.bias.empty() ? "" : summed_weight(g, proof.bias);
   for (const auto& weight : proof.added) {
     const std::string sum = summed_weight(g, weight.name);
-    aten_step combined;
-    combined.results = {g.fresh_name("offset")};
     if (offset.empty() && !weight.subtracted) {
       offset = sum;
       continue;
     }
-    if (offset.empty()) {
-      combined.op = "aten::neg";
-      combined.args = {{"self", json(sum)}};
-    } else {
-      combined.op = weight.subtracted ? "aten::sub.Tensor" : "aten::add.Tensor";
-      combined.args = {{"self", json(offset)}, {"other", json(sum)}};
-    }
-    offset = combined.results[0];
-    g.add_setup(std::move(combined), contiguous(dtype::float64, {}));
+    const tensor_type number = contiguous(dtype::float64, {});
+    if (offset.empty())
+      offset = add_setup(g, "aten::neg", {{"self", json(sum)}}, "offset", number);
+    else
+      offset = add_setup(g, weight.subtracted ? "aten::sub.Tensor" : "aten::add.Tensor",
+                         {{"self", json(offset)}, {"other", json(sum)}}, "offset", number);
   }
   return offset;
 }
@@ -130,18 +131,6 @@ expected<std::string> apply_interleave(graph& g, const move& m, const lowering_t
       "group {}: step {} ({}) takes the parts of the stack of step {} in turn, in a kernel that others "
       "may join",
       group, s->number, s->task_op(), proof.stack);
-}
-
-// Adds a setup step; returns its result.
-std::string add_setup(graph& g, std::string op, decltype(aten_step::args) args, const std::string& name,
-                      const tensor_type& type) {
-  aten_step s;
-  s.op = std::move(op);
-  s.args = std::move(args);
-  s.results = {g.fresh_name(name)};
-  std::string result = s.results[0];
-  g.add_setup(std::move(s), type);
-  return result;
 }
 
 std::string converted(graph& g, const std::string& value, dtype to) {

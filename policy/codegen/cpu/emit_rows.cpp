@@ -89,7 +89,7 @@ class rows_writer {
 
   // Leaves room for the lanes.
   void keep(const pass_work& work, int pass) {
-    for (const int n : plan_.worth_keeping(work, pass, kept_, w_.body().columns())) {
+    for (const int n : plan_.worth_keeping(work, pass, kept_)) {
       const std::string type = c_type(w_.node(n).type);
       if (!arrays_.fits(type, w_.body().columns(), k_kept_bytes)) continue;
       storing_.push_back(n);

@@ -134,7 +134,7 @@ class tiles_writer {
 
   void keep(const pass_work& work, int pass) {
     const int64_t elements = w_.body().columns() * tile_;
-    for (const int n : plan_.worth_keeping(work, pass, kept_, w_.body().columns())) {
+    for (const int n : plan_.worth_keeping(work, pass, kept_)) {
       const std::string type = c_type(w_.node(n).type);
       if (!arrays_.fits(type, elements, k_kept_bytes)) continue;
       storing_.push_back(n);

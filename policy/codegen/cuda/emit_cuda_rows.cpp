@@ -91,7 +91,7 @@ class cuda_rows_writer {
   // Chooses what later passes need again: expensive values, and loads that would be repeated.
   void choose_kept(const pass_work& work, int pass) {
     if (!l_.resident) return;
-    keeping_ = plan_.worth_keeping(work, pass, kept_, w_.body().columns(), true);
+    keeping_ = plan_.worth_keeping(work, pass, kept_, true);
     std::set<int> barrier = kept_;
     barrier.insert(keeping_.begin(), keeping_.end());
     const std::set<int> here(work.elements.begin(), work.elements.end());

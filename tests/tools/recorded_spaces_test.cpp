@@ -61,9 +61,8 @@ TEST(recorded_spaces, a_model_is_trained_resumed_and_compared) {
   const auto unknown = run_cudal1({"compare", sample(), "--policy", "random", "--model", model, "--folds", "2"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("was not trained on this space with --folds 2: what it has seen"));
-  const auto p = run_cudal1(
-      {"compare", sample(), "--policy", "random", "--seeds", "3", "--evaluations", "24", "--folds", "2", "--fold", "1",
-       "--json"});
+  const auto p = run_cudal1({"compare", sample(), "--policy", "random", "--seeds", "3", "--evaluations", "24",
+                             "--folds", "2", "--fold", "1", "--json"});
   ASSERT_EQ(p.code, 0) << p.err;
   const json document = document_of(p);
   const json& random = document.find("policies")->as_array().front();
@@ -96,8 +95,8 @@ TEST(recorded_spaces, each_task_is_searched_by_the_models_that_have_not_seen_it)
   const auto uneven = run_cudal1({"compare", sample(), "--model", models, "--folds", "2", "--seeds", "3"});
   EXPECT_EQ(uneven.code, 2);
   EXPECT_THAT(uneven.err, HasSubstr("--seeds is 3, and should be a multiple of the 2 trainings of mine"));
-  const auto missing = run_cudal1(
-      {"compare", sample(), "--model", models.substr(0, models.rfind(',')), "--folds", "2", "--seeds", "4"});
+  const auto missing =
+      run_cudal1({"compare", sample(), "--model", models.substr(0, models.rfind(',')), "--folds", "2", "--seeds", "4"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_THAT(missing.err, HasSubstr("mine should have as many models for each of the 2 folds"));
 }

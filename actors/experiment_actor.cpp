@@ -150,7 +150,8 @@ expected<message::done> experiment_flow::stop(const message::stop_experiment& m)
 void experiment_flow::policy_restarted(const message::policy_restarted& m) {
   if (ended_) return;
   failed_proposals_ = 0;
-  // What a generator had begun when it died is never answered.
+  // What a generator or a learner had begun when it died is never answered.
+  std::erase_if(lessons_, [](const auto& each) { return each.second == lesson_of::policy; });
   std::vector<prompt_id> lost;
   for (const auto& [id, p] : prompts_)
     if (!p.delivered) lost.push_back(id);
@@ -206,9 +207,9 @@ void experiment_flow::run_delayed() {
 }
 
 void experiment_flow::abandon_rest() {
-  if (!slots_.empty() || lessons_ > 0)
+  if (!slots_.empty() || !lessons_.empty())
     spdlog::warn("experiment {}: it should end, but {} evaluations and {} updates of its policy do not: abandoned",
-                 books_->record().id, slots_.size(), lessons_);
+                 books_->record().id, slots_.size(), lessons_.size());
   for (const auto& [id, s] : std::exchange(slots_, {})) {
     books_->abandon(s.task);
     if (s.attempt.variant.empty()) continue;
@@ -218,7 +219,7 @@ void experiment_flow::abandon_rest() {
         [](const message::done&) {},
         [](const error& e) { spdlog::warn("an abandoned attempt is not stored as lost: {}", e.message); });
   }
-  lessons_ = 0;
+  lessons_.clear();
   prompts_.clear();
 }
 
@@ -239,7 +240,7 @@ void experiment_flow::save() {
 
 void experiment_flow::check_end() {
   const auto now = clock::now();
-  if (ended_ || lessons_ > 0 || !slots_.empty() || !given_.empty() || !books_->complete(now)) return;
+  if (ended_ || !lessons_.empty() || !slots_.empty() || !given_.empty() || !books_->complete(now)) return;
   ended_ = true;
   auto& record = books_->record();
   record.active_s = books_->active_s(now);

@@ -178,8 +178,14 @@ class experiment_flow {
   void teach(message::learn m);
   // Closes a group in the store; the experiment does not end before that.
   void close_group(const message::close_group& m);
-  void taught() {
-    --lessons_;
+  using lesson_id = int64_t;
+  enum class lesson_of : uint8_t { policy, store };
+  lesson_id begin_lesson(lesson_of who) {
+    lessons_.emplace(++last_lesson_, who);
+    return last_lesson_;
+  }
+  void end_lesson(lesson_id id) {
+    lessons_.erase(id);
     check_end();
   }
 
@@ -213,7 +219,8 @@ class experiment_flow {
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;
   int failed_proposals_ = 0;
   clock::time_point failed_proposals_since_{};
-  int lessons_ = 0;  // requests about groups that the learner or the store has not answered
+  std::map<lesson_id, lesson_of> lessons_;  // requests about groups and opinions that nobody has answered yet
+  lesson_id last_lesson_ = 0;
   std::string problem_;
 };
 

@@ -174,16 +174,16 @@ void experiment_flow::ask_opinion(const slot& s, const verdict& v) {
   if (!setup_.policy || v.suspicion.empty()) return;
   const auto actors = setup_.policy->get();
   if (!actors.traits.gives_opinions) return;
-  ++lessons_;
+  const lesson_id lesson = begin_lesson(lesson_of::policy);
   ask<answer_cost>(
       self_, actors.generator, actors.traits.patience, message::give_opinion{setup_.tasks[s.task], s.variant, v},
-      [this](const answer_cost& cost) {
+      [this, lesson](const answer_cost& cost) {
         books_->count_answer(cost);
-        taught();
+        end_lesson(lesson);
       },
-      [this](const error& e) {
+      [this, lesson](const error& e) {
         spdlog::warn("experiment {}: no opinion of a suspicious variant: {}", books_->record().id, e.message);
-        taught();
+        end_lesson(lesson);
       });
 }
 
@@ -212,22 +212,23 @@ void experiment_flow::note_waiting() {
 }
 
 void experiment_flow::teach(message::learn m) {
-  ++lessons_;
+  const lesson_id lesson = begin_lesson(lesson_of::policy);
   ask<message::done>(
-      self_, setup_.policy->get().learner, policy_timeout, std::move(m), [this](const message::done&) { taught(); },
-      [this](const error& e) {
+      self_, setup_.policy->get().learner, policy_timeout, std::move(m),
+      [this, lesson](const message::done&) { end_lesson(lesson); },
+      [this, lesson](const error& e) {
         spdlog::warn("experiment {}: the learner did not learn: {}", books_->record().id, e.message);
-        taught();
+        end_lesson(lesson);
       });
 }
 
 void experiment_flow::close_group(const message::close_group& m) {
-  ++lessons_;
+  const lesson_id lesson = begin_lesson(lesson_of::store);
   ask_store<message::done>(
-      m, [this](const message::done&) { taught(); },
-      [this](const error& e) {
+      m, [this, lesson](const message::done&) { end_lesson(lesson); },
+      [this, lesson](const error& e) {
         spdlog::warn("experiment {}: a group was not closed: {}", books_->record().id, e.message);
-        taught();
+        end_lesson(lesson);
       });
 }
 

@@ -99,7 +99,8 @@ class graph {
   bool is_rewritten(int number) const { return step_at(number).use != definition(number).use; }
 
   // What moves do to steps; the certificate says why no output changes. `replaced_by` replaces the step's first result;
-  // "" where nothing reads a result.
+  // "" where nothing reads a result. A layer into which later steps are folded has their result from then on, which
+  // nothing else may have read.
   void drop(int number, const std::string& replaced_by, std::string certificate);
   void rewrite(int number, replacement with);
   const std::vector<std::string>& certificates() const { return certificates_; }  // in the order of the moves

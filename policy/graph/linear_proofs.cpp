@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "sandbox/program/operators/record.hpp"
 
@@ -56,8 +58,123 @@ bool is_same_along(const tensor_type& t, std::size_t dim, std::size_t dims) {
 
 bool is_linear(const graph& g, const graph_step& s) {
   const std::string weight = operand_of(g, s, "weight"), bias = operand_of(g, s, "bias");
-  return !s.dropped && s.group < 0 && s.op() == "aten::linear" && s.result_types[0].type == dtype::float32 &&
-         g.is_constant(weight) && g.type_of(weight).dim() == 2 && (bias.empty() || g.is_constant(bias));
+  return !s.dropped && s.group < 0 && s.op() == "aten::linear" && s.text->precision.empty() &&
+         s.result_types[0].type == dtype::float32 && g.is_constant(weight) && g.type_of(weight).dim() == 2 &&
+         (bias.empty() || g.is_constant(bias));
+}
+
+// ---- scaled layers --------------------------------------------------------------------------------------------------
+
+// A layer in float32 with constant weights.
+bool is_layer(const graph& g, const graph_step& s) {
+  if (is_linear(g, s)) return true;
+  const auto& r = s.record();
+  if (s.dropped || s.group >= 0 || r.kind != operator_kind::convolution || s.op() == "aten::convolution" ||
+      !s.text->precision.empty() || s.result_types[0].type != dtype::float32)
+    return false;
+  const std::string weight = operand_of(g, s, "weight"), bias = operand_of(g, s, "bias");
+  return g.is_constant(weight) && (bias.empty() || g.is_constant(bias)) &&
+         g.type_of(weight).dim() == s.result_types[0].dim() &&
+         (!r.traits.transposed || integer_argument(s, "groups").value_or(1) == 1);
+}
+
+// Follows a step's operands back to one layer, as scale * layer + offset.
+class scaling_chain {
+ public:
+  struct form {
+    constant_pointer scale, offset;
+  };
+
+  scaling_chain(const graph& g, const tensor_type& type) : graph_(&g), type_(&type) {}
+
+  // What the step computes from the layer; an error where that is anything else.
+  expected<form> of_step(const graph_step& s) {
+    if (const auto known = forms_.find(s.number); known != forms_.end()) return known->second;
+    if (s.result_types.empty() || s.result_types[0] != *type_) return no(s, "its result has another type");
+    form made{constant_of(1), constant_of(0)};
+    if (is_layer(*graph_, s)) {
+      if (layer_ != nullptr) return no(s, "it is a second layer");
+      layer_ = &s;
+    } else {
+      if (s.dropped || s.group >= 0 || s.is_replaced()) return no(s, "it is in a kernel");
+      CUDAL1_TRY(made, of_arithmetic(s));
+    }
+    forms_.emplace(s.number, made);
+    return made;
+  }
+
+  // The layer; null before one was found.
+  const graph_step* layer() const { return layer_; }
+  // The layer and the steps that scale and shift, in order.
+  std::vector<int> steps() const {
+    std::vector<int> out;
+    for (const auto& [number, form] : forms_)
+      out.push_back(number);
+    return out;
+  }
+  // The weights that scale and shift.
+  const std::set<std::string>& weights() const { return weights_; }
+
+ private:
+  static tl::unexpected<error> no(const graph_step& s, const std::string& why) {
+    return fail(errc::invalid_argument, "step {} ({}) does not scale or shift a layer: {}", s.number, s.op(), why);
+  }
+
+  expected<form> of_arithmetic(const graph_step& s) {
+    const std::string name = s.op().substr(0, s.op().find('.'));
+    const bool is_sum = name == "aten::add" || name == "aten::sub";
+    if (!is_sum && name != "aten::mul" && name != "aten::div" && name != "aten::neg")
+      return no(s, "it is no such arithmetic");
+    if (s.argument("rounding_mode") != nullptr) return no(s, "it rounds");
+    CUDAL1_TRY(const form x, of_operand(s, "self"));
+    const auto times = [](const form& f, const constant_pointer& by) {
+      return form{product_of(f.scale, by), product_of(f.offset, by)};
+    };
+    if (name == "aten::neg") return times(x, constant_of(-1));
+    CUDAL1_TRY(const form y, of_operand(s, "other"));
+    if (is_sum) {
+      const double alpha = number_argument(s, "alpha").value_or(1);
+      const form more = times(y, constant_of(name == "aten::add" ? alpha : -alpha));
+      return form{sum_of(x.scale, more.scale), sum_of(x.offset, more.offset)};
+    }
+    if (name == "aten::mul" && is_number(x.scale, 0)) return times(y, x.offset);
+    if (!is_number(y.scale, 0)) return no(s, "both factors depend on the inputs");
+    if (name == "aten::mul") return times(x, y.offset);
+    if (is_number(y.offset, 0)) return no(s, "it divides by zero");
+    return form{quotient_of(x.scale, y.offset), quotient_of(x.offset, y.offset)};
+  }
+
+  expected<form> of_operand(const graph_step& s, const char* argument) {
+    if (const auto number = number_argument(s, argument)) {
+      if (!std::isfinite(*number)) return no(s, "it reads a number that is not finite");
+      return form{constant_of(0), constant_of(*number)};
+    }
+    const std::string value = operand_of(*graph_, s, argument);
+    if (value.empty()) return no(s, "an operand is missing");
+    if (graph_->is_constant(value)) {
+      weights_.insert(value);
+      return form{constant_of(0), constant_of(value)};
+    }
+    const graph_step* made = graph_->producer(value);
+    if (made == nullptr) return no(s, value + " is an input");
+    return of_step(*made);
+  }
+
+  const graph* graph_;
+  const tensor_type* type_;
+  const graph_step* layer_ = nullptr;
+  std::map<int, form> forms_;
+  std::set<std::string> weights_;
+};
+
+// One number, or one a feature: features are the last dimension of a linear layer's result, and the second of a
+// convolution's.
+bool is_one_a_feature(const tensor_type& t, const tensor_type& result, std::size_t feature_dim) {
+  if (t.type != dtype::float32 || t.dim() > result.dim()) return false;
+  const std::size_t missing = result.shape.size() - t.shape.size();
+  for (std::size_t d = 0; d < t.shape.size(); ++d)
+    if (t.shape[d] != 1 && (d + missing != feature_dim || t.shape[d] != result.shape[feature_dim])) return false;
+  return true;
 }
 
 }  // namespace
@@ -128,6 +245,48 @@ expected<composed_linear_proof> prove_composed_linear(const graph& g, const grap
       "steps {} and {} (aten::linear) are one layer with the product of their weights, since nothing else reads {}: {} "
       "in place of {} multiplications a row; assumes that {} is finite",
       out.first, s.number, between, in * features, middle * (in + features), out.values);
+  return out;
+}
+
+expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s) {
+  const auto no = [&](const std::string& why) {
+    return fail(errc::invalid_argument, "step {} ({}) cannot be folded into a layer: {}", s.number, s.op(), why);
+  };
+  if (s.dropped || is_layer(g, s)) return no("it is dropped, or a layer itself");
+  if (s.result_types.empty()) return no("it has no result");
+  scaling_chain chain(g, s.result_types[0]);
+  CUDAL1_TRY(const auto form, chain.of_step(s));
+  if (chain.layer() == nullptr || is_number(form.scale, 0)) return no("it depends on none");
+  const graph_step& layer = *chain.layer();
+  auto steps = chain.steps();
+  for (const int inner : steps) {
+    const auto& result = g.step_at(inner).text->results[0];
+    const auto stays = [&](int reader) { return std::ranges::binary_search(steps, reader); };
+    if (inner != s.number && (g.is_output(result) || !std::ranges::all_of(g.readers(result), stays)))
+      return no(fmt::format("the result of step {} is read elsewhere", inner));
+  }
+  std::erase(steps, layer.number);
+  scaled_layer_proof out{layer.number,
+                         std::move(steps),
+                         operand_of(g, layer, "weight"),
+                         operand_of(g, layer, "bias"),
+                         0,
+                         form.scale,
+                         form.offset,
+                         ""};
+  const bool convolves = !is_linear(g, layer);
+  out.feature_dim = convolves && layer.record().traits.transposed ? 1 : 0;
+  const std::size_t features = convolves ? 1 : s.result_types[0].shape.size() - 1;
+  for (const auto& weight : chain.weights())
+    if (!is_one_a_feature(g.type_of(weight), s.result_types[0], features))
+      return no(fmt::format("{} is not one number, nor one for each feature", weight));
+  if (convolves && out.bias.empty() && !is_number(out.offset, 0))
+    return no("the convolution has no bias, and adding one would be a pass of its own");
+  out.certificate = fmt::format(
+      "steps {} scale and shift the features of step {} ({}) by numbers that no input changes, and nothing else reads "
+      "what is between: its weights{} do that; assumes that all of them are finite",
+      print_steps(out.scaling), layer.number, layer.op(),
+      is_number(out.offset, 0) && out.bias.empty() ? "" : " and bias");
   return out;
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "policy/graph/constant_expression.hpp"
 #include "policy/graph/proofs.hpp"
 
 namespace cudal1 {
@@ -20,5 +22,17 @@ struct composed_linear_proof {
   std::string certificate;
 };
 expected<composed_linear_proof> prove_composed_linear(const graph& g, const graph_step& s);
+
+// A linear layer or convolution whose features are scaled and shifted by numbers or weights until this step, its result
+// and what is between read by nothing else: the same layer with scaled weights and another bias.
+struct scaled_layer_proof {
+  int layer = -1;                  // the layer's step
+  std::vector<int> scaling;        // the steps after it, this one last
+  std::string weight, bias;        // the layer's operands; bias "" for none
+  std::size_t feature_dim = 0;     // of the weight
+  constant_pointer scale, offset;  // result = scale * layer + offset, with weights of one number or one a feature
+  std::string certificate;
+};
+expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s);
 
 }  // namespace cudal1

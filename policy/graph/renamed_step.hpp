@@ -8,8 +8,9 @@
 
 namespace cudal1 {
 
-// `s`: a step as the task defines it (graph::definition). `name` gives the new name of each operand and result; a
-// result that nothing reads stays without a name.
-aten_step renamed_step(const graph_step& s, const std::function<std::string(const std::string& value)>& name);
+// The step as a call of the operator that the task has there. What a rewriting reads under the names of that operator's
+// arguments takes their place; what an internal operator reads under names of its own is left to its lowering. `name`
+// gives the new name of each operand and result; a result that nothing reads stays without a name.
+aten_step renamed_step(const graph& g, int number, const std::function<std::string(const std::string& value)>& name);
 
 }  // namespace cudal1

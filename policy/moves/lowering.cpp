@@ -84,8 +84,7 @@ class library_steps {
       : graph_(&g), name_(&name), kernels_(&kernels) {}
 
   expected<void> add(const graph_step& s) {
-    aten_step call = renamed_step(graph_->definition(s.number), [this](const auto& value) { return (*name_)(value); });
-    if (graph_->is_rewritten(s.number)) read_as_rewritten(s, call);
+    aten_step call = renamed_step(*graph_, s.number, [this](const auto& value) { return (*name_)(value); });
     if (!s.is_replaced()) {
       kernels_->into().steps.emplace_back(std::move(call));
       return {};
@@ -101,20 +100,6 @@ class library_steps {
   }
 
  private:
-  // A rewriting may read other values, or more of them; what another operator reads under names of its own is for its
-  // lowering.
-  void read_as_rewritten(const graph_step& s, aten_step& call) const {
-    for (const auto& [key, value] : s.use->arguments) {
-      const auto* t = std::get_if<tensor_argument>(&value);
-      if (t == nullptr) continue;
-      const auto written = std::ranges::find(call.args, key, [](const auto& each) { return each.first; });
-      if (written != call.args.end())
-        written->second = json((*name_)(t->name));
-      else if (graph_->definition(s.number).argument(key) != nullptr)
-        call.args.emplace_back(key, json((*name_)(t->name)));
-    }
-  }
-
   const graph* graph_;
   const renaming* name_;
   program_kernels* kernels_;

@@ -4,9 +4,9 @@
 #include "policy/codegen/interleave.hpp"
 #include "policy/codegen/row_dot.hpp"
 #include "policy/codegen/row_scale.hpp"
-#include "policy/graph/linear_proofs.hpp"
 #include "policy/graph/proofs.hpp"
 #include "policy/moves/groups.hpp"
+#include "policy/moves/setup_steps.hpp"
 
 namespace cudal1 {
 
@@ -33,25 +33,13 @@ expected<std::string> apply_diagonal(graph& g, const move& m, const lowering_tar
                      s->number, s->task_op(), proof.scales_rows ? "rows" : "columns", proof.matrix);
 }
 
-// Adds a setup step; returns its result.
-std::string add_setup(graph& g, std::string op, decltype(aten_step::args) args, const std::string& name,
-                      const tensor_type& type) {
-  aten_step s;
-  s.op = std::move(op);
-  s.args = std::move(args);
-  s.results = {g.fresh_name(name)};
-  std::string result = s.results[0];
-  g.add_setup(std::move(s), type);
-  return result;
-}
-
 // Adds setup steps that compute the number in one element, as the task's own steps do; returns its name.
 std::string constant_number(graph& g, const constant_proof& proof) {
   const tensor_type one = contiguous(dtype::float32, {1});
-  std::string name =
-      add_setup(g, "aten::full",
-                {{"size", json(json::array{json(1)})}, {"fill_value", json(proof.base)}, {"dtype", json("float32")}},
-                "constant", one);
+  std::string name = add_setup_step(
+      g, "aten::full",
+      {{"size", json(json::array{json(1)})}, {"fill_value", json(proof.base)}, {"dtype", json("float32")}}, "constant",
+      one);
   for (const int number : proof.chain) {
     const graph_step& definition = g.definition(number);
     aten_step next = *definition.text;
@@ -80,9 +68,9 @@ expected<std::string> apply_constant(graph& g, const move& m, const lowering_tar
 // Adds a setup step that sums a weight over its first dimension in double; returns the name of the sum.
 std::string summed_weight(graph& g, const std::string& weight) {
   const auto& shape = g.type_of(weight).shape;
-  return add_setup(g, "aten::sum.dim_IntList",
-                   {{"self", json(weight)}, {"dim", json(json::array{json(0)})}, {"dtype", json("float64")}},
-                   weight + "_sum", contiguous(dtype::float64, {shape.begin() + 1, shape.end()}));
+  return add_setup_step(g, "aten::sum.dim_IntList",
+                        {{"self", json(weight)}, {"dim", json(json::array{json(0)})}, {"dtype", json("float64")}},
+                        weight + "_sum", contiguous(dtype::float64, {shape.begin() + 1, shape.end()}));
 }
 
 // The sum of the layer's bias and of the weights that are added to its result; "" if there are none.
@@ -96,10 +84,10 @@ std::string summed_offset(graph& g, const linear_sum_proof& proof) {
     }
     const tensor_type number = contiguous(dtype::float64, {});
     if (offset.empty())
-      offset = add_setup(g, "aten::neg", {{"self", json(sum)}}, "offset", number);
+      offset = add_setup_step(g, "aten::neg", {{"self", json(sum)}}, "offset", number);
     else
-      offset = add_setup(g, weight.subtracted ? "aten::sub.Tensor" : "aten::add.Tensor",
-                         {{"self", json(offset)}, {"other", json(sum)}}, "offset", number);
+      offset = add_setup_step(g, weight.subtracted ? "aten::sub.Tensor" : "aten::add.Tensor",
+                              {{"self", json(offset)}, {"other", json(sum)}}, "offset", number);
   }
   return offset;
 }
@@ -131,46 +119,6 @@ expected<std::string> apply_interleave(graph& g, const move& m, const lowering_t
       "group {}: step {} ({}) takes the parts of the stack of step {} in turn, in a kernel that others "
       "may join",
       group, s->number, s->task_op(), proof.stack);
-}
-
-std::string converted(graph& g, const std::string& value, dtype to) {
-  const tensor_type type = contiguous(to, g.type_of(value).shape);
-  return add_setup(g, "aten::to.dtype", {{"self", json(value)}, {"dtype", json(name_of(to))}},
-                   value + "_" + name_of(to), type);
-}
-
-expected<std::string> apply_composed(graph& g, const move& m, const lowering_target&) {
-  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
-  CUDAL1_TRY(const composed_linear_proof proof, prove_composed_linear(g, *s));
-  // In float64, rounded at the end.
-  const int64_t features = g.type_of(proof.weight).shape[0], in = g.type_of(proof.first_weight).shape[1];
-  const std::string second = converted(g, proof.weight, dtype::float64);
-  const auto product = [&](const char* op, const std::string& right, const char* argument, const std::string& name,
-                           std::vector<int64_t> shape) {
-    return add_setup(g, op, {{"self", json(second)}, {argument, json(right)}}, name,
-                     contiguous(dtype::float64, std::move(shape)));
-  };
-  const std::string weight = converted(
-      g, product("aten::mm", converted(g, proof.first_weight, dtype::float64), "mat2", "weights", {features, in}),
-      dtype::float32);
-  operator_use by{"aten::linear", {}, s->use->record};
-  by.arguments.emplace_back("input", tensor_argument{proof.values, g.type_of(proof.values)});
-  by.arguments.emplace_back("weight", tensor_argument{weight, g.type_of(weight)});
-  std::string bias = proof.bias;
-  if (!proof.first_bias.empty()) {
-    bias = product("aten::mv", converted(g, proof.first_bias, dtype::float64), "vec", "offset", {features});
-    if (!proof.bias.empty())
-      bias = add_setup(g, "aten::add.Tensor",
-                       {{"self", json(bias)}, {"other", json(converted(g, proof.bias, dtype::float64))}}, "offset",
-                       contiguous(dtype::float64, {features}));
-    bias = converted(g, bias, dtype::float32);
-  }
-  if (!bias.empty()) by.arguments.emplace_back("bias", tensor_argument{bias, g.type_of(bias)});
-  g.rewrite(s->number, {.by = std::move(by), .certificate = proof.certificate, .left_out = {proof.first}});
-  return fmt::format(
-      "step {} (aten::linear) reads {} with the product of its weight and that of step {}, which is left "
-      "out",
-      s->number, proof.values, proof.first);
 }
 
 // A rewriting of one step.
@@ -206,10 +154,6 @@ std::vector<move_kind> proof_moves() {
       proof_move("interleave",
                  "a stack whose last two dimensions are merged becomes part of a kernel over the elements", 5,
                  apply_interleave),
-      proof_move("compose_linear",
-                 "a linear layer of a linear layer's result becomes one with the product of both weights, with a proof "
-                 "that nothing else reads that result",
-                 1, apply_composed),
       std::move(pull_sum),
   };
 }

@@ -10,6 +10,7 @@
 #include "config/base/hash.hpp"
 #include "policy/graph/proofs.hpp"
 #include "policy/graph/renamed_step.hpp"
+#include "policy/graph/setup_draws.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/search/schedule_builder.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -60,6 +61,12 @@ expected<input_spec> spec_of_weight(input_spec spec) {
   return spec;
 }
 
+input_spec spec_of_setup(const graph& g, const std::string& value) {
+  input_spec spec;
+  spec.draw = rounded(draw_of_setup_value(g, value));
+  return spec;
+}
+
 // Of a value that a step outside of the part produces.
 expected<input_spec> spec_of_value(const graph& g, const std::string& value) {
   const tensor_type& type = g.type_of(value);
@@ -104,8 +111,7 @@ class part_border {
       return add(value, "w", weights, weight_specs, std::move(spec));
     }
     if (input) return add(value, "x", inputs, input_specs, whole.inputs[*input]);
-    if (graph_->producer(value) == nullptr)
-      return fail(errc::unsupported, "{} is computed at set-up by a proof", value);
+    if (graph_->is_constant(value)) return add(value, "w", weights, weight_specs, spec_of_setup(*graph_, value));
     CUDAL1_TRY(auto spec, spec_of_value(*graph_, value));
     return add(value, "x", inputs, input_specs, std::move(spec));
   }
@@ -162,7 +168,7 @@ std::vector<std::string> results_that_leave(const graph& g, const std::vector<in
 
 // A step that parts may contain.
 bool is_work(const graph& g, const graph_step& s) {
-  return !s.dropped && !g.is_rewritten(s.number) && !is_view(g, s);
+  return !s.dropped && !s.is_replaced() && !is_view(g, s);
 }
 
 partition partition_from(const schedule_builder& at, std::string name) {
@@ -180,7 +186,7 @@ partition partition_from(const schedule_builder& at, std::string name) {
     std::vector<int> steps = {s.number};
     if (s.group >= 0) steps = g.groups()[static_cast<std::size_t>(s.group)].steps;
     seen.insert(steps.begin(), steps.end());
-    if (std::ranges::all_of(steps, [&](int n) { return !g.is_rewritten(n); })) {
+    if (std::ranges::none_of(steps, [&](int n) { return g.step_at(n).is_replaced(); })) {
       add(steps);
       continue;
     }
@@ -212,13 +218,13 @@ expected<task_part> part_of(const graph& g, std::vector<int> steps) {
     return value;
   };
   for (const int number : out.steps) {
-    const graph_step& s = g.definition(number);
+    const graph_step& s = g.step_at(number);
     // Operands first, so that borders are named in the order of their use.
     for (const auto& operand : s.operands())
       name(operand);
     for (const auto& result : s.text->results)
       if (!result.empty()) own.emplace(result, "v" + std::to_string(own.size()));
-    p.steps.emplace_back(renamed_step(s, name));
+    p.steps.emplace_back(renamed_step(g, number, name));
   }
   CUDAL1_CHECK(problem);
   for (const auto& value : results_that_leave(g, out.steps))
@@ -245,7 +251,7 @@ task_partitions partitions_of(const task& t, const lowering_target& target) {
     proved.add_all(*kind);
   task_partitions out{proved.moves(), {}, {}};
   for (const auto& s : proved.state().steps())
-    if (!s.dropped && proved.state().is_rewritten(s.number)) out.replaced.push_back(s.number);
+    if (!s.dropped && s.is_replaced()) out.replaced.push_back(s.number);
   const auto add = [&](std::string name, const std::vector<const move_kind*>& kinds) {
     schedule_builder grouped = proved;
     for (const move_kind* kind : kinds)

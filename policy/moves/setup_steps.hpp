@@ -1,0 +1,20 @@
+// Steps that run once, at set-up, and read weights only: how moves add them to a graph.
+#pragma once
+
+#include <string>
+
+#include "policy/graph/constant_expression.hpp"
+#include "policy/graph/graph.hpp"
+
+namespace cudal1 {
+
+// Adds a step with one result, which is named `name` or as near to that as is free; returns the result's name.
+std::string add_setup_step(graph& g, std::string op, decltype(aten_step::args) args, const std::string& name,
+                           const tensor_type& type);
+// The value in another type, contiguous.
+std::string add_conversion(graph& g, const std::string& value, dtype to);
+// The expression, which is not just a number, in float64 with one dimension: one number, or one a feature. Its weights
+// have one number each, or as many as the others.
+std::string add_expression(graph& g, const constant_expression& e);
+
+}  // namespace cudal1

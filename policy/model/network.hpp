@@ -1,0 +1,89 @@
+// The transformer itself: weights, and what it makes of sequences. Includes LibTorch: only for the model's library.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "policy/model/sequence_batch.hpp"
+
+namespace cudal1 {
+
+struct layer_weights {
+  torch::Tensor attention_norm, q, k, v, o, mlp_norm, gate, up, down;
+};
+
+struct keys_and_values {
+  torch::Tensor keys, values;  // [sequences, kv_heads, places, head size]
+};
+
+// What samples have read so far. The samples of a prompt share its keys and values.
+struct sampling_cache {
+  std::vector<keys_and_values> prompts, samples;  // by layer
+  torch::Tensor padding;                          // places before each prompt, [prompts, 1]
+  torch::Tensor hidden;                           // to be added to scores of a prompt's places, [prompts, 1, 1, places]
+  int64_t read = 0;                               // tokens of each sample after its prompt
+};
+
+class network {
+ public:
+  network(const model_shape& shape, torch::ScalarType type);
+
+  const model_shape& shape() const { return shape_; }
+  torch::ScalarType type() const { return type_; }
+  torch::Device device() const { return device_; }
+  void move_to(torch::Device device);
+
+  // Tensors with the names of Llama's checkpoints, in a fixed order.
+  struct named_weight {
+    std::string name;
+    torch::Tensor* tensor;
+    std::vector<int64_t> size;
+  };
+  std::vector<named_weight> named();
+  // To read from.
+  std::vector<named_weight> named() const { return const_cast<network*>(this)->named(); }
+  std::vector<torch::Tensor> tensors() const;
+
+  void initialise(uint64_t seed);
+  // After the tensors were replaced: their gradients are wanted.
+  void own_weights();
+
+  // The residual stream after the last norm: [samples, tokens, width]. `padding`: how many places at the beginning of
+  // each sample are padding, [samples, 1]. Keys and values are added to `kept`, if there is one.
+  torch::Tensor hidden(const network_input& read, const torch::Tensor& padding,
+                       std::vector<keys_and_values>* kept) const;
+  // For `each` samples of each prompt that was read, and `most` tokens of each.
+  void make_room(sampling_cache& cache, int64_t each, int64_t most) const;
+  // As hidden(), of one further token of each sample: [samples, width].
+  torch::Tensor hidden_of_next(const network_input& next, sampling_cache& cache) const;
+
+  torch::Tensor logits_of(const torch::Tensor& states) const { return torch::linear(states, embedding_); }
+  // Of every token among the legal ones in the place of each chosen one: [choices, vocabulary]; -inf where illegal.
+  torch::Tensor log_probabilities(const network_input& read, const choices& chosen) const;
+
+ private:
+  // Of the angles of rotary positions: [samples, 1, tokens, head size], each in both halves.
+  struct rotation {
+    torch::Tensor cosine, sine;
+  };
+  struct projections {
+    torch::Tensor q, k, v;  // [samples, heads, tokens, head size]; q is scaled
+  };
+
+  static torch::Tensor rotated(const torch::Tensor& x, const rotation& by);
+  // Of positions, [samples, tokens].
+  rotation rotation_of(const torch::Tensor& position) const;
+  projections projections_of(const layer_weights& l, const torch::Tensor& x, const rotation& by) const;
+  // The residual stream after a layer, from what its attention made: [samples, tokens, width].
+  torch::Tensor after_layer(const layer_weights& l, const torch::Tensor& x, const torch::Tensor& mixed) const;
+
+  model_shape shape_;
+  torch::ScalarType type_;
+  torch::Device device_ = torch::kCPU;
+  torch::Tensor embedding_, norm_, of_values_;  // of_values_: none where tokens have no values
+  std::vector<layer_weights> layers_;
+};
+
+}  // namespace cudal1

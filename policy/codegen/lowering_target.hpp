@@ -34,6 +34,8 @@ class lowering_target {
   // Other capabilities of the devices.
   virtual bool replays_graphs() const { return false; }     // a whole program as one CUDA graph
   virtual bool has_tf32_products() const { return false; }  // library products of precision "tf32"
+  // Whether a library's convolution adds its bias without a pass of its own over the result.
+  virtual bool convolutions_add_bias() const { return false; }
   // How the factors of this product may be multiplied in a kernel, what is estimated to be the fastest first; empty
   // where no kernel can.
   virtual std::vector<product_factors> factors_of(const kernel_body&) const { return {}; }

@@ -1,5 +1,6 @@
 #include "policy/graph/constant_expression.hpp"
 
+#include <cmath>
 #include <utility>
 
 namespace cudal1 {
@@ -50,6 +51,11 @@ constant_pointer quotient_of(const constant_pointer& left, const constant_pointe
   if (are_numbers(left, right)) return constant_of(left->number / right->number);
   if (is_number(left, 0) || is_number(right, 1)) return left;
   return made_of(kind::quotient, left, right);
+}
+
+constant_pointer root_of(const constant_pointer& square) {
+  if (is_number(square)) return constant_of(std::sqrt(square->number));
+  return made_of(kind::root, square, nullptr);
 }
 
 bool is_number(const constant_pointer& e) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 
 #include "sandbox/program/operators/record.hpp"
 
@@ -97,7 +98,7 @@ class scaling_chain {
       layer_ = &s;
     } else {
       if (s.dropped || s.group >= 0 || s.is_replaced()) return no(s, "it is in a kernel");
-      CUDAL1_TRY(made, of_arithmetic(s));
+      CUDAL1_TRY(made, is_batch_norm(s) ? of_batch_norm(s) : of_arithmetic(s));
     }
     forms_.emplace(s.number, made);
     return made;
@@ -112,8 +113,9 @@ class scaling_chain {
       out.push_back(number);
     return out;
   }
-  // The weights that scale and shift.
+  // The weights that scale and shift, and those of batch norms, which have one number for each channel.
   const std::set<std::string>& weights() const { return weights_; }
+  const std::set<std::string>& channel_weights() const { return channel_weights_; }
 
  private:
   static tl::unexpected<error> no(const graph_step& s, const std::string& why) {
@@ -144,6 +146,35 @@ class scaling_chain {
     return form{quotient_of(x.scale, y.offset), quotient_of(x.offset, y.offset)};
   }
 
+  static bool is_batch_norm(const graph_step& s) {
+    return s.op() == "aten::batch_norm" || s.op() == "aten::native_batch_norm" ||
+           s.op() == "aten::_native_batch_norm_legit_no_training";
+  }
+
+  // (x - mean) / sqrt(variance + eps) * weight + bias, with the statistics of training.
+  expected<form> of_batch_norm(const graph_step& s) {
+    if (boolean_argument(s, "training").value_or(false)) return no(s, "its statistics are those of its input");
+    for (const auto& other : std::span(s.text->results).subspan(1))
+      if (!other.empty() && (graph_->is_output(other) || !graph_->readers(other).empty()))
+        return no(s, "not only its first result is needed");
+    CUDAL1_TRY(const auto mean, channel_weight(s, "running_mean", 0));
+    CUDAL1_TRY(const auto variance, channel_weight(s, "running_var", 1));
+    CUDAL1_TRY(const auto weight, channel_weight(s, "weight", 1));
+    CUDAL1_TRY(const auto bias, channel_weight(s, "bias", 0));
+    CUDAL1_TRY(const form x, of_operand(s, "input"));
+    const auto eps = constant_of(number_argument(s, "eps").value_or(1e-5));
+    const auto scale = quotient_of(weight, root_of(sum_of(variance, eps)));
+    return form{product_of(x.scale, scale), sum_of(product_of(difference_of(x.offset, mean), scale), bias)};
+  }
+
+  expected<constant_pointer> channel_weight(const graph_step& s, const char* argument, double otherwise) {
+    const std::string value = operand_of(*graph_, s, argument);
+    if (value.empty()) return constant_of(otherwise);
+    if (!graph_->is_constant(value)) return no(s, value + " is no weight");
+    channel_weights_.insert(value);
+    return constant_of(value);
+  }
+
   expected<form> of_operand(const graph_step& s, const char* argument) {
     if (const auto number = number_argument(s, argument)) {
       if (!std::isfinite(*number)) return no(s, "it reads a number that is not finite");
@@ -164,7 +195,7 @@ class scaling_chain {
   const tensor_type* type_;
   const graph_step* layer_ = nullptr;
   std::map<int, form> forms_;
-  std::set<std::string> weights_;
+  std::set<std::string> weights_, channel_weights_;
 };
 
 // One number, or one a feature: features are the last dimension of a linear layer's result, and the second of a
@@ -248,7 +279,7 @@ expected<composed_linear_proof> prove_composed_linear(const graph& g, const grap
   return out;
 }
 
-expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s) {
+expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s, bool bias_is_free) {
   const auto no = [&](const std::string& why) {
     return fail(errc::invalid_argument, "step {} ({}) cannot be folded into a layer: {}", s.number, s.op(), why);
   };
@@ -280,7 +311,11 @@ expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step
   for (const auto& weight : chain.weights())
     if (!is_one_a_feature(g.type_of(weight), s.result_types[0], features))
       return no(fmt::format("{} is not one number, nor one for each feature", weight));
-  if (convolves && out.bias.empty() && !is_number(out.offset, 0))
+  if (!chain.channel_weights().empty() && features != 1)
+    return no("a batch norm's channels are not the layer's features");
+  for (const auto& weight : chain.channel_weights())
+    if (g.type_of(weight).type != dtype::float32) return no(fmt::format("{} is not in float32", weight));
+  if (convolves && !bias_is_free && out.bias.empty() && !is_number(out.offset, 0))
     return no("the convolution has no bias, and adding one would be a pass of its own");
   out.certificate = fmt::format(
       "steps {} scale and shift the features of step {} ({}) by numbers that no input changes, and nothing else reads "

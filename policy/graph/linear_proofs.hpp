@@ -23,8 +23,9 @@ struct composed_linear_proof {
 };
 expected<composed_linear_proof> prove_composed_linear(const graph& g, const graph_step& s);
 
-// A linear layer or convolution whose features are scaled and shifted by numbers or weights until this step, its result
-// and what is between read by nothing else: the same layer with scaled weights and another bias.
+// A linear layer or convolution whose features are scaled and shifted by numbers, weights or a batch norm with fixed
+// statistics until this step, its result and what is between read by nothing else: the same layer with scaled weights
+// and another bias.
 struct scaled_layer_proof {
   int layer = -1;                  // the layer's step
   std::vector<int> scaling;        // the steps after it, this one last
@@ -33,6 +34,7 @@ struct scaled_layer_proof {
   constant_pointer scale, offset;  // result = scale * layer + offset, with weights of one number or one a feature
   std::string certificate;
 };
-expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s);
+// `bias_is_free`: whether a convolution adds a bias without a pass of its own.
+expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s, bool bias_is_free);
 
 }  // namespace cudal1

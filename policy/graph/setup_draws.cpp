@@ -34,6 +34,10 @@ moments products_of(const moments& a, const moments& b, double terms) {
   return {terms * a.mean * b.mean, terms * variance};
 }
 
+moments root_of(const moments& square) {
+  return square.mean > 0 ? moments{std::sqrt(square.mean), square.variance / (4 * square.mean)} : square;
+}
+
 // As if the divisor were its mean.
 moments quotient_of(const moments& a, const moments& b) {
   const double by = std::max(std::fabs(b.mean), std::sqrt(b.variance));
@@ -50,9 +54,11 @@ moments moments_of(const graph& g, const aten_step& made) {
   }
   if (operands.empty()) return {};
   const moments first = moments_of(g, operands[0]);
+  if (made.op == "aten::sqrt") return root_of(first);
   if (operands.size() == 1) return first;  // another type or shape
   const moments second = moments_of(g, operands[1]);
   if (made.op == "aten::add.Tensor") return sum_of(first, second);
+  if (made.op == "aten::sub.Tensor") return sum_of(first, {-second.mean, second.variance});
   if (made.op == "aten::div.Tensor") return quotient_of(first, second);
   const bool sums = made.op == "aten::mm" || made.op == "aten::mv";
   return products_of(first, second, sums ? static_cast<double>(g.type_of(operands[0]).shape.back()) : 1);

@@ -94,9 +94,9 @@ std::string shifted_bias(graph& g, const scaled_layer_proof& proof, int64_t feat
   return add_conversion(g, wide, dtype::float32);
 }
 
-expected<std::string> apply_scaled(graph& g, const move& m, const lowering_target&) {
+expected<std::string> apply_scaled(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
-  CUDAL1_TRY(const scaled_layer_proof proof, prove_scaled_layer(g, *s));
+  CUDAL1_TRY(const scaled_layer_proof proof, prove_scaled_layer(g, *s, target.convolutions_add_bias()));
   const graph_step& layer = g.step_at(proof.layer);
   const std::string weight = is_number(proof.scale, 1) ? proof.weight : scaled_weight(g, proof);
   const auto& shape = layer.result_types[0].shape;
@@ -110,11 +110,11 @@ expected<std::string> apply_scaled(graph& g, const move& m, const lowering_targe
 }
 
 // The last steps first: a fold takes all that lead to it.
-std::vector<move> scaled_candidates(const graph& g, const lowering_target&) {
+std::vector<move> scaled_candidates(const graph& g, const lowering_target& target) {
   auto out = each_step("fold_into_layer", g);
   std::erase_if(out, [&](const move& m) {
     const auto step = step_parameter(g, m);
-    return !step || !prove_scaled_layer(g, **step);
+    return !step || !prove_scaled_layer(g, **step, target.convolutions_add_bias());
   });
   std::ranges::reverse(out);
   return out;
@@ -124,8 +124,9 @@ std::vector<move> scaled_candidates(const graph& g, const lowering_target&) {
 
 std::vector<move_kind> layer_moves() {
   return {{.name = "fold_into_layer",
-           .summary = "numbers and weights that scale and shift the features of a linear layer or convolution are "
-                      "folded into its weights, with a proof that nothing else reads the layer's result",
+           .summary =
+               "numbers, weights and batch norms with fixed statistics that scale and shift the features of a linear "
+               "layer or convolution are folded into its weights, with a proof that nothing else reads its result",
            .parameters = {"step"},
            .order = 6,
            .parts = {starting_part::proofs},

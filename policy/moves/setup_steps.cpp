@@ -1,6 +1,7 @@
 #include "policy/moves/setup_steps.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace cudal1 {
 
@@ -11,11 +12,15 @@ using kind = constant_expression::kind;
 const char* operator_of(kind what) {
   switch (what) {
     case kind::sum:
-      return "aten::add";
+      return "aten::add.Tensor";
+    case kind::difference:
+      return "aten::sub.Tensor";
     case kind::product:
-      return "aten::mul";
+      return "aten::mul.Tensor";
+    case kind::quotient:
+      return "aten::div.Tensor";
     default:
-      return "aten::div";
+      throw std::logic_error("an expression of one operand has no operator of two");
   }
 }
 
@@ -52,10 +57,12 @@ std::string add_expression(graph& g, const constant_expression& e) {
         g, "aten::full",
         {{"size", json(json::array{json(1)})}, {"fill_value", json(e.number)}, {"dtype", json("float64")}}, "number",
         contiguous(dtype::float64, {1}));
-  const std::string left = add_expression(g, *e.left), right = add_expression(g, *e.right);
+  const std::string left = add_expression(g, *e.left);
+  if (e.what == kind::root) return add_setup_step(g, "aten::sqrt", {{"self", json(left)}}, "root", g.type_of(left));
+  const std::string right = add_expression(g, *e.right);
   const int64_t count = std::max(g.type_of(left).numel(), g.type_of(right).numel());
-  return add_setup_step(g, std::string(operator_of(e.what)) + ".Tensor", {{"self", json(left)}, {"other", json(right)}},
-                        "scaling", contiguous(dtype::float64, {count}));
+  return add_setup_step(g, operator_of(e.what), {{"self", json(left)}, {"other", json(right)}}, "scaling",
+                        contiguous(dtype::float64, {count}));
 }
 
 }  // namespace cudal1

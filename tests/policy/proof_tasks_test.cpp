@@ -17,6 +17,7 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
@@ -87,6 +88,14 @@ void PrintTo(const proof_case& c, std::ostream* out) {
 const char* k_layer = R"(l = linear("input": "x", "weight": "w", "bias": "b"))";
 const std::vector<std::string> k_weights = {"w [24, 16]", "b [24]", "s [24]", "one [1]"};
 
+std::string batch_norm(const std::string& statistics) {
+  return R"(n = batch_norm("input": "l", "weight": "g", "bias": "h", )" + statistics +
+         R"(, "momentum": 0.1, "eps": 0.1, "cudnn_enabled": true))";
+}
+
+const char* k_fixed = R"("running_mean": "m", "running_var": "v", "training": false)";
+const char* k_own = R"("running_mean": null, "running_var": null, "training": true)";
+
 std::vector<proof_case> folds() {
   return {{"features_that_are_scaled_and_shifted",
            "fold_into_layer",
@@ -115,10 +124,20 @@ std::vector<proof_case> folds() {
             {"w [4, 3, 3, 3]", "b [4]", "s [4, 1, 1]"},
             {R"(l = conv2d("input": "x", "weight": "w", "bias": "b", "stride": [2, 2]))",
              R"(m = mul.Tensor("self": "s", "other": "l"))", R"(y = add.Tensor("self": "m", "other": "s"))"}},
-           // Adding a bias to a convolution without one is a pass of its own.
+           // A number for each column of the result.
            {{"x [2, 3, 9, 9]"},
-            {"w [4, 3, 3, 3]", "s [4, 1, 1]"},
-            {R"(l = conv2d("input": "x", "weight": "w"))", R"(y = add.Tensor("self": "l", "other": "s"))"}}},
+            {"w [4, 3, 3, 3]", "b [4]", "s [4, 1, 4]"},
+            {R"(l = conv2d("input": "x", "weight": "w", "bias": "b", "stride": [2, 2]))",
+             R"(y = mul.Tensor("self": "l", "other": "s"))"}}},
+          {"a_batch_norm_with_fixed_statistics",
+           "fold_into_layer",
+           {{"x [2, 3, 9, 9]"},
+            {"w [4, 3, 3, 3]", "g [4]", "h [4]", "m [4]", "v [4] non_negative"},
+            {R"(l = conv2d("input": "x", "weight": "w"))", batch_norm(k_fixed), R"(y = neg("self": "n"))"}},
+           // Statistics of its own input.
+           {{"x [2, 3, 9, 9]"},
+            {"w [4, 3, 3, 3]", "g [4]", "h [4]", "m [4]", "v [4] non_negative"},
+            {R"(l = conv2d("input": "x", "weight": "w"))", batch_norm(k_own), R"(y = neg("self": "n"))"}}},
           {"channels_of_a_transposed_convolution",
            "fold_into_layer",
            {{"x [2, 3, 6]"},
@@ -249,6 +268,17 @@ TEST_P(proof_tasks, are_cut_into_parts_that_make_the_whole) {
 TEST_P(proof_tasks, have_twins_without_the_proof) {
   const task t = read(GetParam().twin);
   EXPECT_THAT(names_of(proofs_of(t)), Not(Contains(GetParam().move)));
+}
+
+// On a GPU a library's convolution adds its bias in a pass of its own.
+TEST(proof_targets, a_convolution_without_bias_gets_one_where_that_costs_nothing) {
+  const task t = read({{"x [2, 3, 9, 9]"},
+                       {"w [4, 3, 3, 3]", "s [4, 1, 1]"},
+                       {R"(l = conv2d("input": "x", "weight": "w"))", R"(y = add.Tensor("self": "l", "other": "s"))"}});
+  EXPECT_TRUE(lower(t, *parse_schedule("fold_into_layer(step=1)"), for_cpu()));
+  const auto refused = lower(t, *parse_schedule("fold_into_layer(step=1)"), for_cuda());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("would be a pass of its own"));
 }
 
 }  // namespace

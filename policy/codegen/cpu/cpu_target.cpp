@@ -50,6 +50,7 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
 class cpu_target final : public lowering_target {
  public:
   std::string_view name() const override { return "cpu"; }
+  bool convolutions_add_bias() const override { return true; }
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
     if (request.body->product) return fail(errc::unsupported, "products are library calls on the CPU");

@@ -203,6 +203,40 @@ def recurrent_cell(p: Program, v: Value) -> None:
     p.call("linear", input=kept, weight=p.weight(5, wide))
 
 
+def scaled_layer(p: Program, v: Value) -> None:
+    """A layer whose features are scaled and shifted by numbers, weights, a batch norm or the layer itself, or that is
+    followed by another one."""
+    n, wide = p.shape(v)[-1], p.r.choice((3, 8, 33))
+    convolves = p.rank(v) == 4 and p.r.random() < 0.6
+    if convolves:
+        wide = p.r.choice((2, 5))
+        weight = p.weight(wide, p.shape(v)[1], 3, 3)
+        bias = {"bias": p.weight(wide)} if p.r.random() < 0.5 else {}
+        layer = made = p.call("conv2d", input=v, weight=weight, padding=[1, 1], **bias)
+    else:
+        bias = {"bias": p.weight(wide)} if p.r.random() < 0.5 else {}
+        layer = made = p.call("linear", input=v, weight=p.weight(wide, n), **bias)
+    one_each = (wide, 1, 1) if convolves else (wide,)
+    for _ in range(p.r.randrange(1, 4)):
+        kind = p.r.randrange(7)
+        if kind == 0:
+            made = p.call(p.r.choice(("mul", "add", "sub", "div")) + ".Scalar", self=made, other=p.r.choice((0.5, -3, 2)))
+        elif kind == 1:
+            made = p.call(p.r.choice(("mul.Tensor", "add.Tensor", "sub.Tensor")), self=made, other=p.weight(*one_each))
+        elif kind == 2:
+            made = p.call("div.Tensor", self=made, other=p.weight(*one_each, positive=True))
+        elif kind == 3:
+            made = p.call("add.Tensor", self=made, other=layer, alpha=p.r.choice((1, 2)))
+        elif kind == 4:
+            made = p.call("neg", self=made)
+        elif kind == 5 and (convolves or p.rank(made) == 2):
+            statistics = {"running_mean": p.weight(wide), "running_var": p.weight(wide, positive=True)}
+            made = p.call("batch_norm", input=made, weight=p.weight(wide), bias=p.weight(wide), **statistics,
+                          training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True)  # fmt: skip
+        elif kind == 6 and not convolves:
+            made = layer = p.call("linear", input=made, weight=p.weight(wide, wide), bias=p.weight(wide))
+
+
 IDIOMS = (rms_norm, l2_norm, standardized, gated_layer, feed_forward, rotary, attention, residual_block,
-          channel_attention, gelu_by_hand, recurrent_cell, residual_norm, masked_softmax, embedding_and_position,
-          dequantized_layer, interleaved_rotary)  # fmt: skip
+          channel_attention, gelu_by_hand, recurrent_cell, residual_norm, scaled_layer, masked_softmax,
+          embedding_and_position, dequantized_layer, interleaved_rotary)  # fmt: skip

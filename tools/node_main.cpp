@@ -1,8 +1,10 @@
 // cudal1-node: the process that owns the store, the devices and the compilers of a data folder.
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -26,6 +28,7 @@
 #include "config/configuration.hpp"
 #include "config/data_folder.hpp"
 #include "policy/search/policy_registry.hpp"
+#include "tools/cli/node_settings.hpp"
 #include "tools/node_baselines.hpp"
 #include "tools/node_cluster.hpp"
 #include "tools/node_compilers.hpp"
@@ -78,8 +81,8 @@ void define(CLI::App& app, flags& f) {
       ->type_name("DIR");
   app.add_option("--device", f.device,
                  "devices to run variants on, as in cpu, cuda:0 or cuda:0,cuda:1; cuda is every GPU (default: "
-                 "device.devices, which is every GPU, or cpu where there is none); replay answers from the stored "
-                 "verdicts of replay.source")
+                 "device.devices, which is every GPU, or cpu where there is none); none: a coordinator that measures "
+                 "nothing itself; replay answers from the stored verdicts of replay.source")
       ->type_name("LIST");
   app.add_option("--listen", f.listen, "where other machines join (cluster.listen)")->type_name("ADDRESS:PORT");
   app.add_option("--join", f.join, "work for the coordinator there")->type_name("HOST:PORT")->excludes("--listen");
@@ -190,6 +193,16 @@ core_layout reserve_timing_cores(const node_options& o) {
 
 // ---- the process --------------------------------------------------------------------------------------------------
 
+// The settings of the kinds of device that are here; a coordinator sends those of all kinds to other machines.
+std::vector<configuration> settings_in_use(const node_options& o, const std::map<std::string, configuration>& by_kind) {
+  std::vector<configuration> used;
+  for (const auto& [kind, c] : by_kind)
+    if (o.devices.empty() || !o.settings.cluster.listen.empty() ||
+        std::ranges::any_of(o.devices, [&](const auto& d) { return traits_of(d.name).kind == kind; }))
+      used.push_back(c);
+  return used;
+}
+
 expected<node_options> options_of(const flags& f, replay_devices& replays) {
   std::vector<std::string> environment;
   for (char** e = environ; *e != nullptr; ++e)
@@ -206,16 +219,19 @@ expected<node_options> options_of(const flags& f, replay_devices& replays) {
   };
   CUDAL1_TRY(o.settings, load({}));
   CUDAL1_CHECK(check_policy_name(o.settings.search.policy));
+  std::map<std::string, configuration> by_kind;
   for (const auto* type : device_types()) {
     configuration defaults;
     type->set_defaults(defaults);
     CUDAL1_TRY(auto& c = o.of_kind[type->traits().kind], load(defaults));
+    by_kind[type->traits().kind] = c;
     type->apply_own_settings(c);
   }
   o.data = f.data;
   o.environment = std::move(environment);
   CUDAL1_CHECK(open_replays(o.settings, o.data, replays));
   CUDAL1_TRY(o.devices, devices_of_node(o.settings.device.devices));
+  CUDAL1_CHECK(write_node_settings(f.data, settings_in_use(o, by_kind)));
   CUDAL1_CHECK(reserve_policy_devices(o));
   o.worker = f.worker;
   o.version = CUDAL1_VERSION;

@@ -20,8 +20,10 @@
 #include "actors/remote_node.hpp"
 #include "config/base/deadline.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "store/replay/replay_devices.hpp"
 #include "tools/cli/arguments.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/node_settings.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
@@ -144,6 +146,24 @@ expected<void> make_data_folder(const std::string& data) {
 
 }  // namespace
 
+namespace {
+
+// A node that is no coordinator can have only what its machine has.
+error no_such_device(const node_status& status, const std::string& name) {
+  const auto has = fmt::format("{}", fmt::join(names_of(status.devices), ", "));
+  const bool is_replayed = names_replay(name);
+  if (!is_replayed && status.listens.empty())
+    if (const auto here = find_devices(name); !here && here.error().code == errc::invalid_argument)
+      return {here.error().code,
+              fmt::format("{}; the node that runs on {} has: {}", here.error().message, status.data, has)};
+  return {
+      errc::invalid_argument,
+      fmt::format("the node that runs on {} {}; it has: {}. `cudal1 stop --node` ends it; the next one can use others",
+                  status.data, is_replayed ? "does not replay" : fmt::format("has no device \"{}\"", name), has)};
+}
+
+}  // namespace
+
 void add_node_flags(CLI::App& command, node_flags& flags) {
   command
       .add_option("--config", flags.config,
@@ -152,9 +172,17 @@ void add_node_flags(CLI::App& command, node_flags& flags) {
       ->type_name("FILE");
   command
       .add_option("--set", flags.settings,
-                  "one setting of the node, if one is started, as in --set timing.max_forks=20; may be repeated")
+                  "one setting of the node that is started, as in --set timing.max_forks=20; an error if a node runs "
+                  "that has another value; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+}
+
+expected<void> check_setting_names(const node_flags& flags) {
+  configuration unused;
+  for (const auto& setting : flags.settings)
+    CUDAL1_CHECK(apply_setting(unused, setting, "--set"));
+  return {};
 }
 
 expected<configuration> configuration_of(const node_flags& flags, const std::string& data) {
@@ -198,10 +226,7 @@ expected<std::vector<device_report>> choose_devices(const node_status& status, c
     for (const auto& t : status.troubled)
       if (names_device(name, t.device))
         return fail(errc::infrastructure, "device {} does not work: {}", t.device, t.problem);
-    return fail(errc::invalid_argument,
-                "the node that runs on {} has no device \"{}\"; it has: {}. `cudal1 stop --node` ends it; the next one "
-                "can use others",
-                status.data, name, fmt::join(names_of(devices), ", "));
+    return tl::unexpected<error>(no_such_device(status, name));
   }
   std::vector<device_report> chosen;
   for (const auto& d : devices)
@@ -232,17 +257,24 @@ expected<connected_node> connect_to_node(const context& c) {
   return greet(std::move(client), std::chrono::seconds(30), -1);
 }
 
-expected<connected_node> connect_or_start(const context& c, const node_flags& flags,
-                                          const std::function<void(const std::string&)>& progress, int wake_fd) {
-  const std::string& data = c.data;
-  if (c.coordinator) {
-    if (!flags.settings.empty())
-      return fail(errc::invalid_argument,
-                  "--set is for a node that this command would start; the settings of {} are in its own cudal1.toml",
-                  c.coordinator->address());
-    return connect_to_node(c);
-  }
-  CUDAL1_CHECK(make_data_folder(data));
+namespace {
+
+// Of a node that was running already: it keeps its own settings.
+expected<void> check_settings(const connected_node& node, const node_flags& flags, const std::string& data) {
+  CUDAL1_TRY(auto missing, settings_not_in_force(data, node.status.pid, flags.settings));
+  std::erase_if(missing, [&](const std::string& setting) {
+    return std::ranges::count(flags.sent_with_request, setting.substr(0, setting.find('='))) > 0;
+  });
+  if (missing.empty()) return {};
+  return fail(errc::invalid_argument,
+              "--set {} has no effect: a node runs on {} with its own settings. `cudal1 stop --node` ends it: then "
+              "repeat the command. {}/cudal1.toml is for settings that all nodes of the folder should have",
+              fmt::join(missing, ", "), data, data);
+}
+
+// Finds the node of this machine, or starts one.
+expected<connected_node> find_or_start(const std::string& data, const node_flags& flags,
+                                       const std::function<void(const std::string&)>& progress, int wake_fd) {
   const auto end =
       clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(flags.start_limit_s));
   std::optional<node_child> child;
@@ -277,6 +309,24 @@ expected<connected_node> connect_or_start(const context& c, const node_flags& fl
   }
   return fail(errc::infrastructure, "no node was ready on {} within {:.0f} s; its log is {}/node.log{}", data,
               flags.start_limit_s, data, child ? child->log_tail() : "");
+}
+
+}  // namespace
+
+expected<connected_node> connect_or_start(const context& c, const node_flags& flags,
+                                          const std::function<void(const std::string&)>& progress, int wake_fd) {
+  if (c.coordinator) {
+    if (!flags.settings.empty())
+      return fail(errc::invalid_argument,
+                  "--set is for a node that this command would start; the settings of {} are in its own cudal1.toml",
+                  c.coordinator->address());
+    return connect_to_node(c);
+  }
+  CUDAL1_CHECK(check_setting_names(flags));
+  CUDAL1_CHECK(make_data_folder(c.data));
+  CUDAL1_TRY(auto node, find_or_start(c.data, flags, progress, wake_fd));
+  if (!node.started) CUDAL1_CHECK(check_settings(node, flags, c.data));
+  return node;
 }
 
 }  // namespace cudal1::cli

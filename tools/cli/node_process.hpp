@@ -18,11 +18,15 @@ namespace cudal1::cli {
 struct node_flags {
   std::string config;                 // --config FILE
   std::vector<std::string> settings;  // --set section.key=value
-  std::string device;                 // "" is the node's default
-  bool resume = true;                 // the experiments that ran when the last node ended
+  // Keys ("search.policy") that the command sends with its request, so that a running node obeys them, too.
+  std::vector<std::string> sent_with_request;
+  std::string device;  // "" is the node's default
+  bool resume = true;  // the experiments that ran when the last node ended
   double start_limit_s = 120;
 };
 void add_node_flags(CLI::App& command, node_flags& flags);
+// errc::invalid_argument for a --set that names no setting or has a wrong value.
+expected<void> check_setting_names(const node_flags& flags);
 // The configuration of a node that is started with these flags, in this environment.
 expected<configuration> configuration_of(const node_flags& flags, const std::string& data);
 
@@ -48,8 +52,8 @@ expected<connected_node> connect_to_node(const context& c);
 // The same, but starts cudal1-node if none runs on the data folder (never on another machine), in a session of its own:
 // it logs to DATA/node.log, may outlive this process and exits when idle. `progress` is called with a description of
 // each wait. errc::cancelled once `wake_fd` is readable. If the node does not start, the error has the end of its log:
-// errc::refused if the system lacks a required confinement, errc::invalid_argument for a flag or setting, else
-// errc::infrastructure.
+// errc::refused if the system lacks a required confinement, errc::invalid_argument for a flag or setting, also one that
+// the node that runs already does not have, else errc::infrastructure.
 expected<connected_node> connect_or_start(const context& c, const node_flags& flags,
                                           const std::function<void(const std::string&)>& progress, int wake_fd = -1);
 

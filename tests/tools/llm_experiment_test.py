@@ -123,6 +123,14 @@ class LlmExperiments(unittest.TestCase):
         self.assertEqual(best.returncode, 0, best.stderr)
         return {row["name"]: row["variant"] for row in json.loads(best.stdout)["tasks"]}
 
+    def test_an_endpoint_that_refuses_connections_is_an_error(self):
+        self.url = "llm.url=http://127.0.0.1:1/v1"
+        done = subprocess.run(self.search("--policy", "llm", "--model", "good", "--task", TASKS[0], "--time", "3s"),
+                              env=self.environment(), capture_output=True, text=True)
+        self.check(done, 3)
+        self.assertIn("model good: 127.0.0.1:1 cannot be reached: Connection refused", done.stdout)
+        self.assertIn("no language model answered a request of e1", done.stderr)
+
     def test_two_models_get_the_table_that_their_answers_deserve(self):
         rules = []
         for task in TASKS:

@@ -41,6 +41,21 @@ def get_inputs(): return [torch.randn(40, 40)]
 def get_init_inputs(): return []
 )";
 
+TEST(model_import, what_a_task_does_otherwise_than_its_model_is_said) {
+  import_report report;
+  report.imported.resize(3);
+  report.imported[0].name = "same";
+  report.imported[1].name = "rounded";
+  report.imported[1].rounding = 1.2e-6;
+  report.imported[0].verified = report.imported[1].verified = true;
+  report.imported[2].name = "alone";
+  report.imported[2].notes = {"running statistics are not kept"};
+  EXPECT_THAT(notes_of(report),
+              testing::ElementsAre(HasSubstr("rounded: its steps differ from the model by rounding, up to 1.2e-06"),
+                                   "alone: its steps were not compared with the model",
+                                   "alone: running statistics are not kept"));
+}
+
 TEST(model_import, models_become_tasks_that_our_rules_accept_and_the_others_are_refused) {
   const temporary_folder folder;
   fs::create_directories(folder / "models");

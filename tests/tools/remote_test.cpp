@@ -95,6 +95,12 @@ TEST_F(remote_test, a_search_shows_its_progress_and_its_table) {
   EXPECT_EQ(at(kept, "evaluations"), json(4));
   EXPECT_EQ(run_elsewhere({"experiments", "e1"}).out, run_here({"experiments", "e1"}).out);
 
+  // PyTorch is measured by commands on the coordinator's machine; the table is printed all the same.
+  const auto eager = run_elsewhere({"run", "--tasks", folder_ / "tasks", "--evaluations", "1", "--against", "eager"});
+  EXPECT_EQ(eager.code, 0) << eager.err;
+  EXPECT_THAT(eager.out, AllOf(HasSubstr("eager was not measured: `cudal1 baseline --experiment e2"),
+                               HasSubstr("speedup, 95% interval"), testing::Not(HasSubstr("over eager"))));
+
   // The node's own limits and policy where the command line has none.
   const auto defaults = run_elsewhere({"run", "--tasks", folder_ / "tasks", "--json"});
   ASSERT_EQ(defaults.code, 0) << defaults.err;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +19,32 @@ bool is_file_name(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json");
 }
 
+// The newest task of that name that was imported into a data folder (by `cudal1 run MODEL`).
+expected<std::optional<task>> kept_task(const std::string& data, const std::string& name, const std::string& profile) {
+  namespace fs = std::filesystem;
+  fs::path newest;
+  fs::file_time_type when;
+  std::error_code problem;
+  for (fs::directory_iterator entry(imported_folder(data), problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    const auto file = entry->path() / (name + ".json");
+    std::error_code missing;
+    const auto written = fs::last_write_time(file, missing);
+    // A name that begins with a dot is of an import that is not complete.
+    if (missing || entry->path().filename().string().starts_with(".") || (!newest.empty() && written <= when)) continue;
+    newest = file;
+    when = written;
+  }
+  if (newest.empty()) return std::optional<task>();
+  CUDAL1_TRY(auto loaded, load_task(newest.string(), profile));
+  return std::optional(std::move(loaded));
+}
+
 }  // namespace
+
+std::string imported_folder(const std::string& data) {
+  return data + "/imported";
+}
 
 expected<std::string> profile_of(const std::string& devices) {
   CUDAL1_TRY(const std::string kind, kind_of_devices(devices));
@@ -29,19 +55,19 @@ std::string default_profile() {
   return preferred_device_type().traits().profile;
 }
 
-expected<void> check_tasks(const std::string& folder, const std::vector<std::string>& names,
-                           const std::string& devices) {
+expected<void> check_tasks(const std::string& folder, const std::vector<std::string>& names, const std::string& devices,
+                           const std::string& data) {
   CUDAL1_TRY(const std::string profile, devices.empty() ? default_profile() : profile_of(devices));
-  const auto chosen = choose_tasks(folder, names, profile);
+  const auto chosen = choose_tasks(folder, names, profile, data);
   if (chosen) return {};
   if (devices.empty())
     for (const auto* type : device_types())
-      if (choose_tasks(folder, names, type->traits().profile)) return {};
+      if (choose_tasks(folder, names, type->traits().profile, data)) return {};
   return tl::unexpected<error>(chosen.error());
 }
 
 expected<std::vector<task>> choose_tasks(const std::string& folder, const std::vector<std::string>& names,
-                                         const std::string& profile) {
+                                         const std::string& profile, const std::string& data) {
   std::vector<task> available;
   std::string from = folder;
   if (names.empty() || !std::all_of(names.begin(), names.end(), is_file_name)) {
@@ -66,12 +92,20 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
       continue;
     }
     const auto found = std::find_if(available.begin(), available.end(), [&](const task& t) { return t.name == name; });
+    if (found == available.end() && folder.empty() && !data.empty()) {
+      CUDAL1_TRY(auto kept, kept_task(data, name, profile));
+      if (kept) {
+        chosen.push_back(std::move(*kept));
+        continue;
+      }
+    }
     if (found == available.end()) {
       std::vector<std::string> known;
       known.reserve(available.size());
       for (const auto& t : available)
         known.push_back(t.name);
-      return fail(errc::not_found, "there is no task \"{}\" in {}; it has: {}", name, from, fmt::join(known, ", "));
+      return fail(errc::not_found, "there is no task \"{}\" in {}{}; it has: {}", name, from,
+                  folder.empty() && !data.empty() ? ", nor was it imported into " + data : "", fmt::join(known, ", "));
     }
     chosen.push_back(*found);
   }

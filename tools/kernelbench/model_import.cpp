@@ -18,6 +18,7 @@
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/cli/python_process.hpp"
+#include "tools/cli/task_source.hpp"
 
 namespace cudal1::cli {
 
@@ -212,6 +213,19 @@ void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std:
       ->type_name("PATH");
 }
 
+std::vector<std::string> notes_of(const import_report& report) {
+  std::vector<std::string> notes;
+  for (const auto& t : report.imported) {
+    if (t.rounding > 0)
+      notes.push_back(fmt::format("{}: its steps differ from the model by rounding, up to {:.1e} of the largest value",
+                                  t.name, t.rounding));
+    if (!t.verified) notes.push_back(t.name + ": its steps were not compared with the model");
+    for (const auto& note : t.notes)
+      notes.push_back(t.name + ": " + note);
+  }
+  return notes;
+}
+
 bool is_model_source(const std::string& name) {
   if (name.ends_with(".py") || name.ends_with(".jsonl") || split_name(name)) return true;
   std::error_code problem;
@@ -233,7 +247,7 @@ expected<import_report> import_models(const import_request& request) {
 expected<imported_models> imported_once(const std::string& data, const model_choice& model) {
   CUDAL1_CHECK(check_there(model.source));
   CUDAL1_TRY(const auto key, key_of(model));
-  const auto parent = fs::path(data) / "imported";
+  const auto parent = fs::path(imported_folder(data));
   const auto folder = parent / key;
   imported_models result{folder.string(), {}, false};
   std::error_code problem;

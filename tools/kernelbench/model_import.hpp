@@ -57,6 +57,9 @@ struct import_report {
 };
 BOOST_DESCRIBE_STRUCT(import_report, (), (imported, refused, files))
 
+// "NAME: what its task does otherwise than the model".
+std::vector<std::string> notes_of(const import_report& report);
+
 // Runs the sources' Python, unconfined, as the user. A problem that cannot become a task is in `refused` with the
 // reason; an error concerns the whole import: no Python, missing sources.
 expected<import_report> import_models(const import_request& request);

@@ -112,7 +112,7 @@ expected<int> evaluate(evaluate_options o, context& c) {
     return fail(errc::invalid_argument, "nothing to evaluate: name program files, or moves with --schedule");
   CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c));
   CUDAL1_TRY(auto candidates, read_programs(o.programs));
-  CUDAL1_CHECK(check_tasks(o.folder, {o.task}, o.device));
+  CUDAL1_CHECK(check_tasks(o.folder, {o.task}, o.device, c.data));
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   node_flags flags = o.node;
   flags.device = o.device;
@@ -120,7 +120,7 @@ expected<int> evaluate(evaluate_options o, context& c) {
                                       c, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
   CUDAL1_TRY(const device_report device, choose_device(node.status, o.device));
   CUDAL1_TRY(const std::string profile, profile_of(device.where.device));
-  CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile));
+  CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile, c.data));
   CUDAL1_CHECK(copy_task_blobs(c, tasks));
   const task& what = tasks.front();
   CUDAL1_TRY(auto lowered, lower_schedules(o.schedules, what, traits_of(device.where.device).target));
@@ -155,7 +155,9 @@ void add_evaluate(CLI::App& app, context& c) {
   auto o = std::make_shared<evaluate_options>();
   auto* sub = app.add_subcommand("evaluate",
                                  "check and time hand-written programs or schedules; the exit code gives the verdict");
-  sub->add_option("task", o->task, "a built-in task's name, or a task file")->type_name("TASK")->required();
+  sub->add_option("task", o->task, "the name of a built-in or imported task, or a task file")
+      ->type_name("TASK")
+      ->required();
   sub->add_option("program", o->programs, "program files: a JSON head, a line ---, CUDA C++ source")
       ->type_name("PROGRAM");
   sub->add_option("--schedule", o->schedules,

@@ -141,7 +141,7 @@ void print_text(const prompt_text& text, const prompt_options& o, const context&
 expected<int> show_prompt(const prompt_options& o, context& c) {
   if (!o.device.empty()) CUDAL1_CHECK(kind_of_devices(o.device));
   const auto& traits = traits_for(o.device);
-  CUDAL1_TRY(auto found, choose_tasks(o.folder, {o.task}, traits.profile));
+  CUDAL1_TRY(auto found, choose_tasks(o.folder, {o.task}, traits.profile, c.data));
   prompt p;
   const auto folder = found.front().folder;
   p.what = std::make_shared<const task>(std::move(found.front()));

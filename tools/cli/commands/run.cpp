@@ -16,6 +16,7 @@
 #include "tools/baseline/first_look.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/finished_search.hpp"
+#include "tools/cli/commands/model_endpoints.hpp"
 #include "tools/cli/commands/part_search.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
@@ -194,7 +195,7 @@ expected<chosen_work> complete(client_request& r, run_options& o, const context&
   CUDAL1_TRY(const device_report device, choose_device(node, o.device));
   r.device = o.device.empty() ? device.where.device : o.device;
   CUDAL1_TRY(const std::string profile, profile_of(r.device));
-  CUDAL1_TRY(auto tasks, choose_tasks(o.folder, o.names, profile));
+  CUDAL1_TRY(auto tasks, choose_tasks(o.folder, o.names, profile, c.data));
   CUDAL1_CHECK(copy_task_blobs(c, tasks));
   if (o.against.empty()) o.against = base_of(tasks);
   r.tasks.clear();
@@ -226,6 +227,8 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
   CUDAL1_TRY(const auto models, imported_once(c.data, model));
   for (const auto& r : models.report.refused)
     note(c, fmt::format("{} was refused: {}", r.name, r.reason));
+  for (const auto& text : notes_of(models.report))
+    note(c, text);
   if (models.report.imported.empty())
     return fail(errc::unsupported, "there is nothing to search in {}: every model was refused", o.model.source);
   o.folder = models.folder;
@@ -289,42 +292,62 @@ expected<bool> search_parts(client_request& request, const chosen_work& work, co
   return !follower.interrupted();
 }
 
-expected<int> run(run_options o, context& c) {
-  if (!o.model.source.empty()) {
-    CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
-  }
-  CUDAL1_TRY(client_request request, make_request(o, c));
-  CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c));
-  // Checks what needs no node before starting one.
+// Where the task of an imported model is, for commands that take a task file.
+void name_task_files(const run_options& o, const chosen_work& work, const context& c) {
+  if (o.model.source.empty() || work.tasks.empty()) return;
+  if (work.tasks.size() > 1)
+    note(c, fmt::format("Task files: {} in {}", format_count(std::ssize(work.tasks), "task"), o.folder));
+  else
+    note(c, fmt::format("Task file: {}/{}.json", o.folder, work.tasks.front().name));
+}
+
+// An experiment keeps its limits.
+expected<void> check_resume(const run_options& o) {
+  if (o.resume.empty() || (!o.evaluations && o.time.empty() && o.device_time.empty())) return {};
+  return fail(errc::invalid_argument,
+              "--resume continues {} to its own limits, which --time, --evaluations and --device-time cannot change. "
+              "For more time start a new `cudal1 run`: it builds on what {} found",
+              o.resume, o.resume);
+}
+
+// Its model was trained on the times of GPUs.
+void warn_of_policy(const client_request& r, const environment& where, run_view& view) {
+  if (r.policy != "contrastive" || traits_of(where.device).is_accelerator || is_replayed(where)) return;
+  view.note(
+      "the model that cudal1 comes with for the policy contrastive was trained on an H100: it does not know what is "
+      "fast on cpu. Use the policy evolutionary there, or a model of your own (search.model)");
+}
+
+// Checks what needs no node before one is started.
+expected<node_flags> checked_flags(const run_options& o, const context& c) {
   node_flags flags = o.node;
   flags.device = o.device;
+  flags.sent_with_request = {"search.policy", "search.evaluations_per_task", "search.time_limit_s"};
   if (o.resume.empty()) {
-    CUDAL1_CHECK(check_tasks(o.folder, o.names, o.device));
+    CUDAL1_CHECK(check_tasks(o.folder, o.names, o.device, c.data));
   } else {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
     CUDAL1_TRY(const auto before, reader->get_experiment(o.resume));
     flags.device = before.device;
   }
-  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
-  run_view view(o.json ? c.err : c.out, {});
-  CUDAL1_TRY(connected_node node, connect_or_start(
-                                      c, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
-  CUDAL1_TRY(auto work, complete(request, o, c, node.status));
-  view.set_limits(work.limits);
+  return flags;
+}
+
+// What the user should know before the search begins.
+void say_before_search(const client_request& r, const run_options& o, const chosen_work& work,
+                       const connected_node& node, const context& c, run_view& view, int wake_fd) {
   note_other_experiments(o, node, view);
-  CUDAL1_CHECK(look_first(work, request, o, c, node.status, view));
-  if (o.parts > 0) {
-    CUDAL1_TRY(const bool searched, search_parts(request, work, o, c, node, interrupt, view));
-    if (!searched) {
-      view.close();
-      note(c, "the parts that were searched are kept; the same command goes on with the others");
-      return exit_code::interrupted;
-    }
-  }
-  view.remark(o.resume.empty()
-                  ? fmt::format("searching {} on {}", format_count(static_cast<int64_t>(request.tasks.size()), "task"),
-                                work.limits.device)
-                  : "resuming " + request.experiment);
+  warn_of_policy(r, work.where, view);
+  for (const auto& sentence : unreachable_models(r, o.node, c, wake_fd))
+    view.note(sentence);
+}
+
+// Sends the request, follows the search, measures what it is compared with, and prints the table.
+expected<int> search(const client_request& request, const run_options& o, const chosen_work& work, connected_node& node,
+                     context& c, run_view& view, interrupt_watch& interrupt) {
+  view.remark(o.resume.empty() ? fmt::format("searching {} on {}", format_count(std::ssize(request.tasks), "task"),
+                                             work.limits.device)
+                               : "resuming " + request.experiment);
   CUDAL1_CHECK(node.client.send(request));
   followed_run follower(interrupt, view);
   auto experiment = follower.follow(node.client);
@@ -337,7 +360,37 @@ expected<int> run(run_options o, context& c) {
   view.close();
   CUDAL1_CHECK(experiment);
   CUDAL1_CHECK(print_result(finished, node.status, c));
-  return interrupted ? exit_code::interrupted : exit_code::success;
+  name_task_files(o, work, c);
+  if (interrupted) return exit_code::interrupted;
+  CUDAL1_CHECK(check_answers(finished.experiment, c));
+  return exit_code::success;
+}
+
+expected<int> run(run_options o, context& c) {
+  CUDAL1_CHECK(check_resume(o));
+  if (!o.model.source.empty()) {
+    CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
+  }
+  CUDAL1_TRY(client_request request, make_request(o, c));
+  CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c));
+  CUDAL1_TRY(const node_flags flags, checked_flags(o, c));
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  run_view view(o.json ? c.err : c.out, {});
+  CUDAL1_TRY(connected_node node, connect_or_start(
+                                      c, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
+  CUDAL1_TRY(auto work, complete(request, o, c, node.status));
+  view.set_limits(work.limits);
+  say_before_search(request, o, work, node, c, view, interrupt.fd());
+  CUDAL1_CHECK(look_first(work, request, o, c, node.status, view));
+  if (o.parts > 0) {
+    CUDAL1_TRY(const bool searched, search_parts(request, work, o, c, node, interrupt, view));
+    if (!searched) {
+      view.close();
+      note(c, "the parts that were searched are kept; the same command goes on with the others");
+      return exit_code::interrupted;
+    }
+  }
+  return search(request, o, work, node, c, view, interrupt);
 }
 
 void add_run(CLI::App& app, context& c) {
@@ -366,7 +419,11 @@ void add_run(CLI::App& app, context& c) {
                   "put together from the best of its parts. Of --time, the parts get at most half")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  sub->add_option("--time", o->time, "stop after searching for this long, as in 90s, 4m, 1h30m")->type_name("DURATION");
+  sub->add_option(
+         "--time", o->time,
+         "stop searching after this long, as in 90s, 4m, 1h30m. Importing a model, looking where its time goes, the "
+         "evaluations in flight at the end and measuring PyTorch take more time than this")
+      ->type_name("DURATION");
   sub->add_option("--device-time", o->device_time,
                   "stop searching a task (and each of its --parts) once its evaluations have held devices for this "
                   "long, as in 6s")
@@ -398,9 +455,8 @@ void add_run(CLI::App& app, context& c) {
   auto* resume = sub->add_option("--resume", o->resume,
                                  "continue an experiment that was stopped, as in --resume e3, with its own limits");
   resume->type_name("EXPERIMENT");
-  for (const auto* flag :
-       {"source", "--inputs", "--weights", "--module", "--tasks", "--task", "--policy", "--evaluations", "--parts",
-        "--time", "--device-time", "--device", "--model", "--replay-prompts", "--priority"})
+  for (const auto* flag : {"source", "--inputs", "--weights", "--module", "--tasks", "--task", "--policy", "--parts",
+                           "--device", "--model", "--replay-prompts", "--priority"})
     resume->excludes(sub->get_option(flag));
   for (const auto* flag : {"source", "--inputs", "--weights", "--module"})
     sub->get_option(flag)->excludes(sub->get_option("--tasks"));
@@ -427,7 +483,7 @@ void add_run(CLI::App& app, context& c) {
       "  cudal1 run --device replay --set replay.source=OTHER   what OTHER measured, replayed in seconds",
       "  0    the search reached its limit; the table was printed\n"
       "  2    the command line, or a task file or name on it, is invalid\n"
-      "  3    no node could be reached or started, or the node was lost\n"
+      "  3    no node could be reached or started, or the node was lost; or no language model answered\n"
       "  130  Ctrl-C: finished evaluations were kept, and the table so far printed"));
   sub->callback([o, &c] { finish(c, run(*o, c)); });
 }

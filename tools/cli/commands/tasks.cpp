@@ -172,7 +172,7 @@ void print_list(const std::vector<task>& tasks, const std::optional<device_data>
 
 // `known`: what --gpu names.
 expected<int> show_times(const task& t, const tasks_options& o, std::optional<device_data> known, const context& c) {
-  CUDAL1_TRY(const auto devices, find_devices(o.device));
+  CUDAL1_TRY(const auto devices, find_devices(o.device.empty() ? "auto" : o.device));
   const found_device& where = devices.front();
   if (!known) {
     CUDAL1_TRY(known, find_device_data(where.model));
@@ -194,7 +194,7 @@ expected<int> tasks(const tasks_options& o, context& c) {
                                         : o.device.empty() ? default_profile()
                                                            : profile_of(o.device));
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
-  CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile));
+  CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile, c.data));
   if (o.bound) return show_bound(found.front(), device, o.json, c);
   if (o.times) return show_times(found.front(), o, device, c);
   if (o.json) {
@@ -220,7 +220,9 @@ expected<int> tasks(const tasks_options& o, context& c) {
 void add_tasks(CLI::App& app, context& c) {
   auto o = std::make_shared<tasks_options>();
   auto* sub = app.add_subcommand("tasks", "the tasks with their sizes, or one in full");
-  sub->add_option("name", o->name, "a task's name, or a task file")->type_name("NAME");
+  sub->add_option("name", o->name,
+                  "the name of a built-in task or of one that `cudal1 run MODEL` imported, or a task file")
+      ->type_name("NAME");
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
   sub->add_option("--device", o->device,
                   "show the sizes for this device: cpu, cuda:0, ... (default: the first GPU, else cpu)")

@@ -35,9 +35,8 @@ void print_report(const import_report& report, const std::string& folder, const 
               format_bytes(static_cast<double>(t.weight_bytes)), compared_text(t)});
   }
   if (!list.empty()) out.print(list.text(out) + "\n");
-  for (const auto& t : report.imported)
-    for (const auto& note : t.notes)
-      out.print(fmt::format("{}: {}\n", t.name, note));
+  for (const auto& note : notes_of(report))
+    out.print(note + "\n");
   for (const auto& r : report.refused)
     out.print(fmt::format("{} was refused: {}\n", r.name, r.reason));
   out.print(fmt::format("{} in {}, {} of them compared with their models on the CPU; {} refused.\n",

@@ -121,7 +121,7 @@ expected<void> write_parts(const task_partitions& all, const std::string& folder
 expected<int> show_parts(const parts_options& o, context& c) {
   if (!o.device.empty()) CUDAL1_CHECK(kind_of_devices(o.device));
   const auto& traits = o.device.empty() ? preferred_device_type().traits() : traits_of(o.device);
-  CUDAL1_TRY(const auto found, choose_tasks(o.folder, {o.task}, traits.profile));
+  CUDAL1_TRY(const auto found, choose_tasks(o.folder, {o.task}, traits.profile, c.data));
   CUDAL1_TRY(const lowering_target* target, find_lowering_target(traits.target));
   const auto all = partitions_of(found.front(), *target);
   if (!o.out.empty()) CUDAL1_CHECK(write_parts(all, o.out));

@@ -1,0 +1,73 @@
+#include "tools/cli/commands/model_endpoints.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "actors/tcp_sockets.hpp"
+#include "policy/chat/chat_models.hpp"
+#include "policy/chat/endpoint.hpp"
+#include "tools/cli/report/model_rows.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
+
+namespace cudal1::cli {
+
+namespace {
+
+expected<std::vector<chat_model>> models_of_request(const client_request& r, const node_flags& flags,
+                                                    const context& c) {
+  CUDAL1_TRY(const configuration settings, configuration_of(flags, c.data));
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.emplace_back(*variable);
+  return read_chat_models(r.models, settings.llm, c.data, environment);
+}
+
+expected<void> try_connection(const chat_model& model, int wake_fd) {
+  constexpr auto limit = std::chrono::seconds(3);
+  CUDAL1_TRY(const endpoint to, parse_endpoint(model.url));
+  uint16_t port = 0;
+  std::from_chars(to.port.data(), to.port.data() + to.port.size(), port);
+  const auto connected = connect_to(to.host, port, wake_fd, std::chrono::steady_clock::now() + limit);
+  if (connected) return {};
+  return fail(connected.error().code, "{} cannot be reached: {}", to.host_header(), connected.error().message);
+}
+
+}  // namespace
+
+std::vector<std::string> unreachable_models(const client_request& r, const node_flags& flags, const context& c,
+                                            int wake_fd) {
+  // A coordinator asks from its machine; a replay asks nobody.
+  if (r.policy != "llm" || c.coordinator || !r.replays.empty()) return {};
+  const auto models = models_of_request(r, flags, c);
+  if (!models) return {};  // the node refuses them with the same message
+  std::vector<std::string> sentences;
+  for (const auto& model : *models) {
+    const auto connected = try_connection(model, wake_fd);
+    if (connected || connected.error().code == errc::cancelled) continue;
+    sentences.push_back(fmt::format("model {}: {}; each request is tried {} times, see {}/node.log", model.name,
+                                    connected.error().message, model.tries, c.data));
+  }
+  return sentences;
+}
+
+expected<void> check_answers(const std::string& experiment, const context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
+  if (e.policy != "llm" || !e.replays.empty()) return {};
+  CUDAL1_TRY(const auto rows, models_of(*reader, e));
+  const bool any =
+      std::ranges::any_of(rows, [](const model_row& row) { return row.cost.answers > 0 || row.evaluations > 0; });
+  if (any) return {};
+  return fail(
+      errc::infrastructure,
+      "no language model answered a request of {}: {}/node.log says why. Check llm.url and the key, or give the "
+      "search more time",
+      experiment, place_of(c));
+}
+
+}  // namespace cudal1::cli

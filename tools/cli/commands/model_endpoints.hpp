@@ -1,0 +1,21 @@
+// What a user should know of the language models of a search beside its table: the node asks them, and tries again for
+// minutes before a request counts as failed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/protocol.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/node_process.hpp"
+
+namespace cudal1::cli {
+
+// For each model of the request whose endpoint cannot be connected to from here, a sentence that says so.
+std::vector<std::string> unreachable_models(const client_request& r, const node_flags& flags, const context& c,
+                                            int wake_fd);
+
+// errc::infrastructure if the experiment asked language models, and none has answered.
+expected<void> check_answers(const std::string& experiment, const context& c);
+
+}  // namespace cudal1::cli

@@ -107,9 +107,13 @@ TEST_F(with_a_node, run_shows_where_the_time_of_a_module_of_a_model_goes_before_
   EXPECT_THAT(p.out, HasSubstr("aten::sin"));
   EXPECT_THAT(p.out, HasSubstr("1 evaluation in ")) << why(p);
 
+  EXPECT_THAT(p.err, HasSubstr("Task file: " + data() + "/imported/"));
+  EXPECT_THAT(run({"tasks", "stack.blocks.1"}).out, HasSubstr("from a Python module"));
+  EXPECT_EQ(run({"tasks", "parts", "stack.blocks.1", "--device", "cpu"}).code, 0);
+
   const auto whole = run({"tasks", "import", folder_ / "stack.py", "--out", folder_ / "stack"});
   ASSERT_EQ(whole.code, 0) << whole.err;
-  const auto times = run_cudal1({"tasks", "stack", "--tasks", folder_ / "stack", "--times", "--device", "cpu"});
+  const auto times = run_cudal1({"tasks", "stack", "--tasks", folder_ / "stack", "--times"});
   EXPECT_EQ(times.code, 0) << times.err;
   EXPECT_THAT(times.out, HasSubstr("blocks.0  Block      2     18"));
 }
@@ -355,6 +359,7 @@ TEST_F(with_a_node, status_and_doctor_report_the_device_and_its_confinement) {
   const auto doctor = run_with_node({"doctor", "--json"});
   const auto document = document_of(doctor);
   EXPECT_EQ(at(document, "devices.0.where.device"), json("cpu"));
+  EXPECT_THAT(doctor.out, HasSubstr("Python with torch"));
   EXPECT_FALSE(at(document, "devices.0.confinement").as_array().empty());
   bool all = true;
   const json items = at(document, "items");
@@ -367,6 +372,31 @@ TEST_F(with_a_node, status_and_doctor_report_the_device_and_its_confinement) {
   if (at(status, "node_runs").as_bool()) {
     EXPECT_EQ(at(status, "node.devices.0.where.device"), json("cpu"));
   }
+}
+
+TEST_F(with_a_node, what_a_running_node_does_not_have_is_refused) {
+  write_file(folder_ / "tiny.cu1", tiny_program);
+  running_program search(with_settings({"run", "--tasks", folder_ / "tasks", "--time", "10m"}));
+  ASSERT_TRUE(search.wait_for("searching ")) << search.finish().err;
+  const auto other =
+      run({"evaluate", folder_ / "tasks/tiny.json", folder_ / "tiny.cu1", "--set", "timing.max_forks=3"});
+  EXPECT_EQ(other.code, 2) << why(other);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("--set timing.max_forks=3 has no effect: a node runs on " + data()),
+                               HasSubstr("`cudal1 stop --node`")));
+  EXPECT_EQ(run({"doctor", "--set", "timing.max_seconds=7"}).code, 2);
+  EXPECT_EQ(run({"evaluate", folder_ / "tasks/tiny.json", folder_ / "tiny.cu1", "--set", "timing.pairs=4"}).code, 2);
+  EXPECT_EQ(run_with_node({"doctor"}).code, run({"doctor"}).code) << "it has these settings";
+
+  const auto gpu = run({"doctor", "--device", "cuda:0"});
+  EXPECT_EQ(gpu.code, 2);
+  EXPECT_THAT(gpu.err, AllOf(HasSubstr("\"cuda:0\""), HasSubstr("has: cpu")));
+  const auto replay = run({"run", "--tasks", folder_ / "tasks", "--device", "replay-cpu"});
+  EXPECT_EQ(replay.code, 2);
+  // Without a verdict yet there is nothing to replay.
+  EXPECT_THAT(replay.err,
+              AnyOf(HasSubstr("the node that runs on " + data() + " does not replay"), HasSubstr("nothing to replay")));
+  search.signal(SIGINT);
+  search.finish();
 }
 
 TEST_F(with_a_node, doctor_lists_all_gpus_and_uses_only_the_requested_devices) {

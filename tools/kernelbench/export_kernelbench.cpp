@@ -200,8 +200,10 @@ expected<std::string> problem_of_file(exported_task& e, const candidate& c, cons
   if (!traits_of(e.line.device).is_accelerator) {
     CUDAL1_TRY(const bool runs_here, kernelbench::is_library_only(c.variant.program));
     if (!runs_here)
-      return fmt::format("its kernels, which were searched on {}, are exported as CUDA's and cannot be checked there",
-                         e.line.device);
+      return fmt::format(
+          "its kernels, which were searched on {}, are exported as CUDA's and cannot be checked there: use --no-check, "
+          "or search on a GPU",
+          e.line.device);
   }
   CUDAL1_TRY(auto found, checker->check({kernelbench::file_name(e.t), text, e.problem, e.line.device, e.line.level > 0,
                                          c.eager ? c.eager->pace_us : 0}));
@@ -216,6 +218,14 @@ std::string why_not_strict(const file_check_result& check) {
       "right, since eager is as noisy ({}), but its output differs from eager's by up to {:.3g} times the tolerance: "
       "KernelBench's evaluator would refuse it",
       fmt::join(check.ill_conditioned, ", "), std::max(check.excess, check.row_excess));
+}
+
+// Why no candidate became the task's file. One reason of all (that nothing can be checked here) is said once.
+std::string why_nothing(const std::vector<failed_candidate>& failed) {
+  if (failed.empty()) return "nothing to export";
+  if (std::ranges::all_of(failed, [&](const auto& f) { return f.problem == failed[0].problem; }))
+    return failed[0].problem;
+  return fmt::format("none of {} variants is right; the best: {}", failed.size(), failed[0].problem);
 }
 
 // The first candidate whose file can be made and is right; one that KernelBench's evaluator accepts before one that is
@@ -257,11 +267,7 @@ expected<void> choose(exported_task& e, const kernelbench_request& request, file
     e.line.check = std::move(loose->check);
     return take(e, *loose->of, std::move(loose->text));
   }
-  const auto& failed = e.line.failed;
-  e.line.note = failed.empty() ? "nothing to export"
-                : failed.size() == 1
-                    ? failed[0].problem
-                    : fmt::format("none of {} variants is right; the best: {}", failed.size(), failed[0].problem);
+  e.line.note = why_nothing(e.line.failed);
   return {};
 }
 
@@ -284,8 +290,7 @@ expected<void> choose_all(std::vector<exported_task>& tasks, const kernelbench_r
         CUDAL1_CHECK(choose(e, request, checker.get()));
         const std::lock_guard lock(reporting);
         if (checker && request.progress)
-          request.progress(
-              fmt::format("{}: {}", e.line.task, e.text.empty() ? "not exported: " + e.line.note : "checked"));
+          request.progress(fmt::format("{}: {}", e.line.task, e.text.empty() ? "not exported" : "checked"));
         return {};
       });
 }

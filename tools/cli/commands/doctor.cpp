@@ -15,11 +15,13 @@
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
-#include "sandbox/device/device_type.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
+#include "tools/cli/python_process.hpp"
+#include "tools/cli/replay_choice.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/task_source.hpp"
 
@@ -132,6 +134,13 @@ doctor_item check_compiler() {
           "for the device cpu, install one: apt-get install g++"};
 }
 
+// Importing models, measuring PyTorch and checking exported files need it; a search of task files does not.
+doctor_item check_python() {
+  const auto python = find_python();
+  return {"Python with torch", false, python.has_value(), python ? *python : "none",
+          python ? "" : python.error().message};
+}
+
 void add_confinement(doctor_report& r, const device_report& d) {
   for (const auto& item : d.confinement)
     r.items.push_back({fmt::format("{}: {}", d.where.device, item.name), item.required, item.in_force, item.detail,
@@ -141,8 +150,27 @@ void add_confinement(doctor_report& r, const device_report& d) {
                            : ""});
 }
 
+// The node and its devices.
+void add_node(doctor_report& r, const connected_node& node) {
+  r.items.push_back(
+      {"node", true, true,
+       fmt::format("pid {}{}", node.status.pid, node.started ? ", started by this command" : ", was already running"),
+       ""});
+  for (const auto& t : node.status.troubled)
+    r.items.push_back(
+        {"device " + t.device, true, false, t.problem, "see DATA/node.log, or choose others with --device"});
+  if (r.devices.empty() && node.status.troubled.empty())
+    r.items.push_back({"device", true, false, "the node has no working device", "see DATA/node.log for the reason"});
+  for (const auto& d : r.devices) {
+    r.items.push_back({"device " + d.where.device, true, true,
+                       fmt::format("{}; ready in {}", d.where.model, format_time(d.start_ms * 1000)), ""});
+    r.items.push_back({"libraries of " + d.where.device, true, !d.where.details.empty(), d.where.details, ""});
+    add_confinement(r, d);
+  }
+}
+
 // The checks of a node: it loads LibTorch, starts the devices' processes and tests their confinement.
-void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd) {
+expected<void> ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd) {
   const auto progress = [&](const std::string& what) { note(c, what + ", to check its devices"); };
   flags.resume = false;
   auto node = connect_or_start(c, flags, progress, wake_fd);
@@ -156,27 +184,22 @@ void ask_node(doctor_report& r, node_flags flags, const context& c, int wake_fd)
       if (auto left = node->client.ask(leave, std::chrono::minutes(1)); !left) note(c, left.error().message);
     }
   }
+  // --set of a node that runs with another value.
+  if (!node && node.error().code == errc::invalid_argument && connect_to_node(c))
+    return tl::unexpected<error>(std::move(node).error());
   if (!node) {
     r.items.push_back({"node", true, false, node.error().message,
                        c.coordinator ? "ask who runs the coordinator" : "see the log above"});
-    return;
+    return {};
   }
-  r.items.push_back(
-      {"node", true, true,
-       fmt::format("pid {}{}", node->status.pid, node->started ? ", started by this command" : ", was already running"),
-       ""});
   r.devices = node->status.devices;
-  for (const auto& t : node->status.troubled)
-    r.items.push_back(
-        {"device " + t.device, true, false, t.problem, "see DATA/node.log, or choose others with --device"});
-  if (r.devices.empty() && node->status.troubled.empty())
-    r.items.push_back({"device", true, false, "the node has no working device", "see DATA/node.log for the reason"});
-  for (const auto& d : r.devices) {
-    r.items.push_back({"device " + d.where.device, true, true,
-                       fmt::format("{}; ready in {}", d.where.model, format_time(d.start_ms * 1000)), ""});
-    r.items.push_back({"libraries of " + d.where.device, true, !d.where.details.empty(), d.where.details, ""});
-    add_confinement(r, d);
+  // A node that was running may lack the devices that are asked for.
+  if (!node->started && !flags.device.empty()) {
+    CUDAL1_TRY(const auto names, full_device_names(flags.device, flags, c));
+    CUDAL1_TRY(r.devices, choose_devices(node->status, names));
   }
+  add_node(r, *node);
+  return {};
 }
 
 std::string print_item(const doctor_item& item, std::size_t longest, const terminal& t) {
@@ -206,6 +229,7 @@ std::size_t check_this_machine(doctor_report& r, const context& c) {
              check_tasks()};
   for (const auto* type : device_types())
     if (type->traits().numbered && type->traits().replays.empty()) r.items.push_back(check_devices(*type));
+  r.items.push_back(check_python());
   r.items.push_back(check_compiler());
   const std::size_t compiler = r.items.size() - 1;
   for (const auto* type : device_types()) {
@@ -219,12 +243,14 @@ std::size_t check_this_machine(doctor_report& r, const context& c) {
 expected<int> doctor(const doctor_options& o, context& c) {
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   doctor_report r;
+  CUDAL1_CHECK(check_setting_names(o.node));
+  if (!o.node.device.empty()) CUDAL1_CHECK(read_device_list(o.node.device));
   if (c.coordinator) {
     r.items = {check_tasks(), check_store(c)};
-    ask_node(r, o.node, c, interrupt.fd());
+    CUDAL1_CHECK(ask_node(r, o.node, c, interrupt.fd()));
   } else {
     const std::size_t compiler = check_this_machine(r, c);
-    ask_node(r, o.node, c, interrupt.fd());
+    CUDAL1_CHECK(ask_node(r, o.node, c, interrupt.fd()));
     // A machine that only uses accelerators needs no host compiler.
     const auto needs_it = [](const device_report& d) { return !traits_of(d.where.device).is_accelerator; };
     r.items[compiler].required = r.devices.empty() || std::any_of(r.devices.begin(), r.devices.end(), needs_it);
@@ -257,6 +283,7 @@ void add_doctor(CLI::App& app, context& c) {
              "  cudal1 doctor --data /srv/cudal1 --json",
              "  0    all requirements are met\n"
              "  1    a requirement is not met; the lines marked FAILED say what to do\n"
+             "  2    a device or a setting on the command line does not exist, or the node that runs lacks it\n"
              "  3    the checks could not be run"));
   sub->callback([o, &c] { finish(c, doctor(*o, c)); });
 }

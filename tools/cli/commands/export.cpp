@@ -10,6 +10,7 @@
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/python_process.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/kernelbench/export_kernelbench.hpp"
@@ -124,18 +125,27 @@ expected<void> write_file(const fs::path& path, const std::string& text) {
   return {};
 }
 
-expected<void> prepare_folder(const export_options& o) {
+// What does not depend on the exported files, so that it can be checked before they are made.
+expected<void> check_folder(const export_options& o) {
   std::error_code problem;
   if (fs::exists(o.folder, problem) && !fs::is_directory(o.folder, problem))
     return fail(errc::already_exists, "{} is a file; name a folder to export to", o.folder);
   if (fs::is_directory(o.folder, problem) && !fs::is_empty(o.folder, problem) && !o.force)
     return fail(errc::already_exists, "{} is not empty; name a new folder, or overwrite with --force", o.folder);
+  return {};
+}
+
+expected<void> prepare_folder(const export_options& o) {
+  CUDAL1_CHECK(check_folder(o));
+  std::error_code problem;
   fs::create_directories(o.folder, problem);
   if (problem) return fail(errc::io_error, "cannot create the folder {}: {}", o.folder, problem.message());
   return {};
 }
 
+// Nothing of none, so that the same folder can be named again.
 expected<json> write_files(const export_options& o, const std::vector<output_file>& files) {
+  if (files.empty()) return json(json::array());
   CUDAL1_CHECK(prepare_folder(o));
   json::array names;
   names.reserve(files.size());
@@ -198,8 +208,23 @@ expected<void> fetch_reported_blobs(store& s, const search_report& report, const
   return fetch_task_blobs(c, tasks);
 }
 
+void print_exported(const kernelbench_files& made, const search_report& report, const export_options& o,
+                    const context& c) {
+  const auto tasks = format_count(static_cast<int64_t>(report.tasks.size()), "task");
+  if (made.models == 0) {
+    c.out.print(fmt::format("0 models of {}: nothing was written to {}\n", tasks, o.folder));
+    return;
+  }
+  c.out.print(fmt::format("{} of {} exported to {}, {} (check.py, index.json, README.md)\n",
+                          format_count(made.models, "model"), tasks, o.folder,
+                          o.no_check ? "UNCHECKED" : "checked as KernelBench does"));
+  if (const auto python = find_python())
+    c.out.print(c.out.dim(fmt::format("Next: `{} {}/check.py`, or another Python with torch.", *python, o.folder)) +
+                "\n");
+}
+
 expected<int> export_models(store& s, const search_report& report, const export_options& o, const context& c) {
-  CUDAL1_CHECK(prepare_folder(o));  // before minutes of checks
+  CUDAL1_CHECK(check_folder(o));  // before minutes of checks
   CUDAL1_CHECK(fetch_reported_blobs(s, report, c));
   kernelbench_request request{.data = c.data,
                               .which = o.all ? exported_tasks::all : exported_tasks::improved,
@@ -208,7 +233,8 @@ expected<int> export_models(store& s, const search_report& report, const export_
                               .needed_gradients = *enum_value<kernelbench::gradients>(o.gradients),
                               .check_limit_s = o.check_seconds,
                               .progress = [&](const std::string& line) { note(c, line); }};
-  CUDAL1_TRY(const auto made, make_kernelbench_files(s, report, request));
+  CUDAL1_TRY(auto made, make_kernelbench_files(s, report, request));
+  if (made.models == 0) made.files.clear();
   CUDAL1_TRY(auto names, write_files(o, made.files));
   const int code = made.models > 0 || made.refusals.empty() ? exit_code::success : exit_code::negative;
   if (o.json) {
@@ -220,10 +246,7 @@ expected<int> export_models(store& s, const search_report& report, const export_
                                      {"refusals", json(std::move(refusals))}}));
     return code;
   }
-  c.out.print(fmt::format("{} of {} exported to {}, {} (check.py, index.json, README.md)\n",
-                          format_count(made.models, "model"),
-                          format_count(static_cast<int64_t>(report.tasks.size()), "task"), o.folder,
-                          request.check ? "checked as KernelBench does" : "UNCHECKED"));
+  print_exported(made, report, o, c);
   print_tasks_without_variant(made.without, c);
   say_about_models(made, c);
   for (const auto& refusal : made.refusals)

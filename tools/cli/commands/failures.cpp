@@ -1,4 +1,6 @@
 // cudal1 failures: lists the verdicts that only a bug of cudal1 explains.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
@@ -33,6 +35,14 @@ expected<std::vector<task_record>> tasks_of(store& s, const failures_options& o)
   return tasks;
 }
 
+expected<bool> has_failures(store& s, const std::vector<task_record>& tasks, const failures_options& o) {
+  for (const auto& t : tasks) {
+    CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(t.id, o.experiment));
+    if (std::ranges::any_of(verdicts, [](const verdict& v) { return v.result != outcome::correct; })) return true;
+  }
+  return false;
+}
+
 expected<int> failures(const failures_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (!o.experiment.empty()) CUDAL1_CHECK(reader->get_experiment(o.experiment));
@@ -47,9 +57,11 @@ expected<int> failures(const failures_options& o, context& c) {
     return exit_code::success;
   }
   if (all.empty()) {
-    c.out.print(o.all ? "None: every variant that moves made is correct.\n"
-                      : "None: every failed variant that moves made exceeded a limit or changed the precision (--all "
-                        "lists them).\n");
+    CUDAL1_TRY(const bool any, has_failures(*reader, tasks, o));
+    c.out.print(!any    ? "None: no variant has failed.\n"
+                : o.all ? "None: every variant that moves made is correct.\n"
+                        : "None: every failed variant that moves made exceeded a limit or changed the precision (--all "
+                          "lists them).\n");
     return exit_code::success;
   }
   c.out.print(print_move_failures(all, o.limit, c.out));

@@ -96,16 +96,17 @@ expected<std::optional<roofline>> roofline_of(const expected<task_record>& recor
   return floors.of(*t, where.model);
 }
 
-expected<void> print_verdicts(store& s, const expected<task_record>& record, const std::vector<verdict>& verdicts,
+expected<void> print_verdicts(store& s, const expected<task_record>& record, const std::string& variant,
                               const terminal& out) {
   floor_finder floors;
-  for (const auto& v : verdicts) {
+  CUDAL1_TRY(const auto verdicts, s.recorded_verdicts("", variant));
+  for (const auto& [experiment, v] : verdicts) {
     environment where;
     if (!v.environment_id.empty()) {
       CUDAL1_TRY(where, s.get_environment(v.environment_id));
     }
     CUDAL1_TRY(const auto roof, roofline_of(record, where, floors));
-    section(out, fmt::format("Verdict of attempt {}, {}", v.attempt, format_date(v.time_unix_ms)),
+    section(out, fmt::format("Attempt {} in {}, {}", v.attempt, experiment, format_date(v.time_unix_ms)),
             print_verdict(v, out, roof));
     if (!v.environment_id.empty()) {
       out.print(wrap(describe_device(where), out.width, 2) + "\n");
@@ -154,13 +155,15 @@ expected<int> show(const show_options& o, context& c) {
     c.out.print(with_newline(v.schedule));
     return exit_code::success;
   }
-  CUDAL1_TRY(const auto verdicts, reader->verdicts_of_variant(v.id));
-  if (o.json) return show_json(*reader, v, verdicts, c);
+  if (o.json) {
+    CUDAL1_TRY(const auto verdicts, reader->verdicts_of_variant(v.id));
+    return show_json(*reader, v, verdicts, c);
+  }
   const auto task = reader->get_task(v.task);
   c.out.print(c.out.bold("Variant " + v.id) + "\n" + print_origin(v, name_of(task, v.task)));
   section(c.out, "Schedule", print_moves(v, c.out));
   section(c.out, "Performance analysis", print_analysis(v, c.out));
-  CUDAL1_CHECK(print_verdicts(*reader, task, verdicts, c.out));
+  CUDAL1_CHECK(print_verdicts(*reader, task, v.id, c.out));
   const auto parts = parts_of(v);
   section(c.out, "Program", parts.head);
   section(c.out, "CUDA source", parts.source);

@@ -238,6 +238,8 @@ TEST_F(baselines, are_measured_with_the_best_variant_stored_and_shown_in_every_t
   EXPECT_EQ(at(document, "tasks.1.records.0.problem"), json("needs a GPU"));
   const auto fresh = run_with_node({"baseline", "--experiment", "e1", "--kinds", "eager,graph", "--task", "imported"});
   EXPECT_THAT(fresh.out, AllOf(HasSubstr("imported: already measured"), HasSubstr("1 already measured"))) << why(fresh);
+  const auto newest = run_with_node({"baseline", "--kinds", "eager,graph"});
+  EXPECT_THAT(newest.out, AllOf(HasSubstr("2 tasks of e1 on cpu"), HasSubstr("2 of 2  "))) << why(newest);
   const auto text = run({"report", "--against", "graph"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("2 tasks without a time of graph: needs a GPU"), Not(HasSubstr("nan"))));
 }

@@ -1,5 +1,6 @@
 // cudal1 baseline: measures PyTorch's own times and stores them.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,6 +27,7 @@ struct baseline_options {
   std::vector<std::string> names;
   double seconds = 1, prepare_seconds = 120;
   bool again = false, no_variant = false, json = false;
+  bool evaluated_only = false;  // of the experiment: leave out the tasks that it has not reached
   node_flags node;
 };
 
@@ -63,6 +65,8 @@ expected<std::vector<task>> stored_tasks(const baseline_options& o, const contex
   } else {
     CUDAL1_TRY(const auto e, reader->get_experiment(o.experiment));
     for (const auto& id : e.tasks) {
+      CUDAL1_TRY(const auto verdicts, reader->verdicts_of_task(id, e.id));
+      if (o.evaluated_only && verdicts.empty()) continue;
       CUDAL1_TRY(auto record, reader->get_task(id));
       records.push_back(std::move(record));
     }
@@ -161,43 +165,70 @@ expected<baseline_plan> plan_of(const baseline_options& o, std::vector<std::stri
   return plan;
 }
 
-expected<int> baseline(const baseline_options& o, context& c) {
+// Without a choice of tasks: the newest search, except those of hand-written variants and of replays.
+expected<std::string> chosen_experiment(const baseline_options& o, const context& c) {
+  if (!o.experiment.empty() || !o.folder.empty() || !o.names.empty() || !store_exists(c)) return o.experiment;
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto all, reader->experiments());
+  for (auto e = all.rbegin(); e != all.rend(); ++e)
+    if (e->policy != hand_policy && !names_replay(e->device)) return e->id;
+  return std::string();
+}
+
+// The device that is wanted ("": the node's choice), and the flags of a node that is started for it. Checks what needs
+// no node before one is started.
+struct wanted_device {
+  std::string name;
+  node_flags node;
+};
+expected<wanted_device> checked_device(const baseline_options& o, const context& c) {
+  wanted_device wanted{o.device, o.node};
+  wanted.node.device = o.device;
+  if (!o.experiment.empty()) {
+    CUDAL1_TRY(const std::string of, device_of_experiment(o.experiment, c));
+    if (wanted.name.empty()) wanted.name = of;
+    // The node gets all GPUs of the experiment, so that other commands can measure on the rest of them.
+    if (o.device.empty() || names_device(of, o.device)) wanted.node.device = of;
+  }
+  if (names_replay(wanted.name))
+    return fail(errc::invalid_argument, "{} replays stored verdicts, and PyTorch is measured on real devices only",
+                wanted.name);
+  CUDAL1_CHECK(read_kinds(o.kinds, wanted.name));
+  if (!o.folder.empty()) CUDAL1_CHECK(check_tasks(o.folder, o.names, wanted.name));
+  if (o.folder.empty() && !store_exists(c)) CUDAL1_CHECK(open_for_reading(c));
+  return wanted;
+}
+
+void print_title(const baseline_options& o, const baseline_plan& plan, const std::string& model, const context& c) {
+  c.out.print(c.out.bold(fmt::format(
+                  "{} of {}{} on {}: {}", fmt::join(plan.kinds, ", "), format_count(std::ssize(plan.tasks), "task"),
+                  o.experiment.empty() ? "" : " of " + o.experiment, fmt::join(plan.devices, ", "), model)) +
+              "\n");
+}
+
+expected<int> baseline(baseline_options o, context& c) {
   CUDAL1_CHECK(refuse_remote(c, "`cudal1 baseline` executes the Python of models"));
   double time_limit_s = 0;
   if (!o.time.empty()) {
     CUDAL1_TRY(time_limit_s, parse_duration(o.time));
   }
-  // Checks what needs no node before starting one.
-  node_flags flags = o.node;
-  std::string wanted = flags.device = o.device;
-  if (!o.experiment.empty()) {
-    CUDAL1_TRY(const std::string of, device_of_experiment(o.experiment, c));
-    if (wanted.empty()) wanted = of;
-    // The node gets all GPUs of the experiment, so that other commands can measure on the rest of them.
-    if (o.device.empty() || names_device(of, o.device)) flags.device = of;
-  }
-  if (names_replay(wanted))
-    return fail(errc::invalid_argument, "{} replays stored verdicts, and PyTorch is measured on real devices only",
-                wanted);
-  CUDAL1_CHECK(read_kinds(o.kinds, wanted));
-  if (!o.folder.empty()) CUDAL1_CHECK(check_tasks(o.folder, o.names, wanted));
-  if (o.folder.empty() && !store_exists(c)) CUDAL1_CHECK(open_for_reading(c));
+  o.evaluated_only = o.experiment.empty();
+  CUDAL1_TRY(o.experiment, chosen_experiment(o, c));
+  CUDAL1_TRY(const wanted_device wanted, checked_device(o, c));
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   CUDAL1_TRY(connected_node node, connect_or_start(
-                                      c, flags, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
-  CUDAL1_TRY(const auto devices, devices_of_a_kind(node.status, wanted));
+                                      c, wanted.node, [&](const std::string& what) { note(c, what); }, interrupt.fd()));
+  CUDAL1_TRY(const auto devices, devices_of_a_kind(node.status, wanted.name));
   CUDAL1_TRY(const auto plan, plan_of(o, names_of(devices), time_limit_s, c));
-  if (!o.json)
-    c.out.print(c.out.bold(fmt::format("{} of {} on {}: {}", fmt::join(plan.kinds, ", "),
-                                       format_count(static_cast<int64_t>(plan.tasks.size()), "task"),
-                                       fmt::join(plan.devices, ", "), devices.front().where.model)) +
-                "\n");
+  if (!o.json) print_title(o, plan, devices.front().where.model, c);
   baseline_observer observer;
   observer.doing = [&](const std::string& what) {
     if (c.err.live) note(c, what);
   };
+  std::set<std::string> finished;  // a task is reported again after its other kinds
   observer.finished = [&](const measured_task& m) {
-    if (!o.json) c.out.print(line_of(m) + "\n");
+    finished.insert(m.name);
+    if (!o.json) c.out.print(fmt::format("{} of {}  {}\n", finished.size(), plan.tasks.size(), line_of(m)));
   };
   CUDAL1_TRY(const auto all, measure_baselines(c.data, plan, observer, interrupt.fd()));
   if (o.json)
@@ -211,7 +242,8 @@ expected<int> baseline(const baseline_options& o, context& c) {
 void add_baseline(CLI::App& app, context& c) {
   auto o = std::make_shared<baseline_options>();
   auto* sub = app.add_subcommand("baseline", "measure PyTorch itself, for --against");
-  sub->add_option("--tasks", o->folder, "folder of imported task files (default: the tasks in the store)")
+  sub->add_option("--tasks", o->folder,
+                  "folder of imported task files (default: the tasks that the newest search has evaluated)")
       ->type_name("DIR");
   sub->add_option("--task", o->names, "only these tasks; may be repeated")->type_name("NAME");
   sub->add_option("--experiment", o->experiment, "the tasks of this experiment, with its best variants, as in e3")
@@ -239,7 +271,8 @@ void add_baseline(CLI::App& app, context& c) {
   sub->get_option("--tasks")->excludes(sub->get_option("--experiment"));
   add_node_flags(*sub, o->node);
   sub->footer(
-      footer("  cudal1 baseline --experiment e1 --kinds eager      what `best --against eager` needs\n"
+      footer("  cudal1 baseline                                    the tasks of the newest search\n"
+             "  cudal1 baseline --experiment e1 --kinds eager      what `best --against eager` needs\n"
              "  cudal1 baseline --experiment e1 --kinds all --time 8m   in parts: repeat the command\n"
              "  cudal1 baseline --tasks imported --task level1_023\n"
              "A GPU's kinds: eager; cudnn (torch.backends.cudnn.benchmark); compile; reduce-overhead and max-autotune "

@@ -67,8 +67,8 @@ failure_reason form(const output_check& o, const tensor_type& type) {
   if (o.elements != type.numel())
     return fmt::format("{}: {} elements were compared, but it has {}", o.name, o.elements, type.numel());
   if (o.mask_mismatches != 0)
-    return fmt::format("{}: {} of {} elements are finite, infinite or NaN where the reference's are not; {}", o.name,
-                       o.mask_mismatches, o.elements, worst_element(o, type));
+    return fmt::format("{}: {} of {} elements are NaN or infinite where the reference is finite, or the reverse; {}",
+                       o.name, o.mask_mismatches, o.elements, worst_element(o, type));
   return std::nullopt;
 }
 
@@ -178,7 +178,9 @@ std::optional<gate_failure> first_failure(const task& t, const draw_check& draw,
 }
 
 std::string name_draw(const draw_check& d) {
-  return fmt::format("draw {} (seed {})", enum_name(d.draw.kind), d.draw.seed);
+  if (d.draw.kind == draw_kind::declared)
+    return fmt::format("inputs drawn as the task declares (seed {})", d.draw.seed);
+  return fmt::format("inputs drawn as {} (seed {})", enum_name(d.draw.kind), d.draw.seed);
 }
 
 void fail_gate(judgement& j, std::string gate, outcome what, std::string reason) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tools/baseline/host_pace.hpp"
+#include "tools/cli/format.hpp"
 #include "tools/cli/report/report.hpp"
 
 namespace cudal1::cli {
@@ -101,24 +102,72 @@ search_report one_row_over_eager(double program_us) {
 TEST(against, a_program_far_from_eager_is_said_beside_the_speedup_over_it) {
   for (const auto& [program_us, said] : {std::pair{60.0, "3.00x"}, std::pair{10.0, "0.500x"}}) {
     const auto r = one_row_over_eager(program_us);
-    EXPECT_THAT(markdown_table(r), HasSubstr(std::string("6.00x [5.90, 6.10] (program ") + said + " eager's time)"));
+    EXPECT_THAT(markdown_table(r),
+                AllOf(HasSubstr("| program/eager |"), HasSubstr(std::string("| 6.00x [5.90, 6.10] | ") + said + " |")));
     EXPECT_THAT(print_against(r),
                 HasSubstr("1 task where the task's own program and eager are more than 1.5 times apart"));
   }
   auto stored = one_row_over_eager(0);
   stored.tasks[0].reference_us = 60;
-  EXPECT_THAT(markdown_table(stored), HasSubstr("(program 3.00x eager's time)")) << "of the verdicts";
+  EXPECT_THAT(markdown_table(stored), HasSubstr("| 3.00x |")) << "of the verdicts";
   stored.tasks[0].against->program_us = 20;
-  EXPECT_THAT(markdown_table(stored), Not(HasSubstr("(program"))) << "of eager's minutes";
+  EXPECT_THAT(markdown_table(stored), Not(HasSubstr("program/eager"))) << "of eager's minutes";
   for (const double program_us : {0.0, 14.0, 29.0}) {
     const auto r = one_row_over_eager(program_us);
-    EXPECT_THAT(markdown_table(r), Not(HasSubstr("(program")));
+    EXPECT_THAT(markdown_table(r), Not(HasSubstr("program/eager")));
     EXPECT_THAT(print_against(r), Not(HasSubstr("apart")));
   }
 }
 
 TEST(against, the_speedup_over_pytorch_comes_first) {
   EXPECT_THAT(markdown_table(one_row_over_eager(20)), HasSubstr("| sigmoid | 2.00x [1.90, 2.10] | 20.0 µs |"));
+}
+
+TEST(against, the_table_has_both_times_of_the_ratio) {
+  auto r = one_row_over_eager(20);
+  r.tasks[0].best_us = 12;  // of the verdict
+  const auto text = markdown_table(r);
+  EXPECT_THAT(text, HasSubstr("| over eager | eager | best with eager |"));
+  EXPECT_THAT(text, HasSubstr("| 2.00x [1.90, 2.10] | 20.0 µs | 10.0 µs |")) << "20 / 10, not 20 / 12";
+}
+
+TEST(against, a_slow_program_is_named_with_how_much_longer_it_takes) {
+  EXPECT_THAT(print_against(one_row_over_eager(26)),
+              HasSubstr("The task's own program takes longer than eager in 1 of 1 task, up to 1.30 times as long "
+                        "(sigmoid)"));
+  EXPECT_THAT(print_against(one_row_over_eager(20)),
+              HasSubstr("The task's own program takes at most 2% longer than eager in the 1 task."));
+}
+
+TEST(report, its_counts_are_of_the_tasks_that_were_evaluated) {
+  search_report r;
+  for (const char* name : {"faster", "perhaps_faster", "reference", "not_reached"})
+    r.tasks.emplace_back().name = name;
+  for (std::size_t i = 0; i < 3; ++i)
+    r.tasks[i].reference_us = 20;
+  r.tasks[0].is_reference = r.tasks[1].is_reference = false;
+  r.tasks[0].beats_reference = true;
+  r.beat_reference = 1;
+  EXPECT_THAT(print_summary(r), HasSubstr("1 of the 3 tasks evaluated (1 not reached) beat the reference by more than "
+                                          "their interval, 1 more by less; geometric mean"));
+  r.tasks.pop_back();
+  EXPECT_THAT(print_summary(r), HasSubstr("1 of 3 tasks beat the reference by more than their interval, 1 more by"));
+}
+
+TEST(report, a_narrow_table_keeps_tasks_and_variants) {
+  auto r = one_row_over_eager(60);
+  auto& row = r.tasks[0];
+  row.name = "scaled_masked_softmax";
+  row.variant = "0123456789abcdef";
+  row.schedule = "fuse(steps=0..1); block(group=0, threads=256)";
+  for (const std::size_t width : {80, 100, 160}) {
+    const auto text = print_table(r, terminal{.width = width});
+    EXPECT_THAT(text, AllOf(HasSubstr(width < 100 ? "scaled_masked_so" : "scaled_masked_softmax"),
+                            HasSubstr("0123456789ab"), HasSubstr("6.00x [")))
+        << text;
+    for (const auto& line : split_lines(text))
+      EXPECT_LE(display_width(line), width) << line;
+  }
 }
 
 TEST(against, a_task_written_by_hand_is_to_be_measured_like_others) {

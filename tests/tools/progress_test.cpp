@@ -45,7 +45,7 @@ TEST(progress, a_frame_shows_time_rate_best_speedups_and_failures) {
   EXPECT_THAT(lines[1], HasSubstr("312 of 480 evaluations, 7.41/s"));
   EXPECT_THAT(lines[2], HasSubstr("task_number_0"));
   EXPECT_THAT(lines[2], HasSubstr("2.50x"));
-  EXPECT_THAT(lines[4], HasSubstr("2 of 3 tasks faster; failed: wrong_answer 8, hang 4"));
+  EXPECT_THAT(lines[4], HasSubstr("2 of 3 tasks ahead; failed: wrong_answer 8, hang 4"));
 }
 
 TEST(progress, a_frame_fits_every_width_and_height) {
@@ -87,7 +87,7 @@ TEST(progress, a_wide_terminal_shows_the_same_tasks_in_fewer_lines) {
 
 TEST(progress, a_line_for_a_pipe_shows_the_same) {
   EXPECT_EQ(progress_line(some_progress(3)),
-            "   0:42  312 of 480 evaluations, 7.41/s, 2 of 3 tasks faster; failed: wrong_answer 8, hang 4");
+            "   0:42  312 of 480 evaluations, 7.41/s, 2 of 3 tasks ahead; failed: wrong_answer 8, hang 4");
 }
 
 // A stream that is not a terminal, and what was written to it.
@@ -124,7 +124,7 @@ TEST(progress, a_pipe_gets_each_new_best_once_and_no_escape_sequences) {
             "searching 3 tasks on cpu\n"
             "   0:42  task_number_0 2.50x, variant 0123456789ab\n"
             "   0:42  task_number_2 2.50x, variant 0123456789ab\n"
-            "   0:42  312 of 480 evaluations, 7.41/s, 2 of 3 tasks faster; failed: wrong_answer 8, hang 4\n"
+            "   0:42  312 of 480 evaluations, 7.41/s, 2 of 3 tasks ahead; failed: wrong_answer 8, hang 4\n"
             "   0:43  task_number_1 3.21x, variant 0123456789ab\n");
 }
 
@@ -140,9 +140,9 @@ TEST(progress, a_pipe_says_which_model_a_best_is_of) {
   view.update(lead, {other});
   EXPECT_EQ(out.text(),
             "   0:42  task_number_0 2.50x on H200, variant 0123456789ab\n"
-            "   0:42  312 of 480 evaluations, 7.41/s, 1 of 1 tasks faster; failed: wrong_answer 8, hang 4 on H200\n"
+            "   0:42  312 of 480 evaluations, 7.41/s, 1 of 1 tasks ahead; failed: wrong_answer 8, hang 4 on H200\n"
             "   0:42  task_number_0 1.50x on H100, variant 0123456789ab\n"
-            "   0:42  312 of 480 evaluations, 7.41/s, 1 of 1 tasks faster; failed: wrong_answer 8, hang 4 on H100\n");
+            "   0:42  312 of 480 evaluations, 7.41/s, 1 of 1 tasks ahead; failed: wrong_answer 8, hang 4 on H100\n");
 }
 
 TEST(live_area, redraws_in_one_place_and_shows_the_cursor_again) {

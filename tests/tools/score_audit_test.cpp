@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sandbox/verify/profiler.hpp"
+#include "tools/cli/report/verdict_text.hpp"
 
 namespace cudal1::cli {
 namespace {
@@ -19,6 +20,13 @@ verdict measured(const std::vector<double>& ratios) {
 
 double score_of(const verdict& v, std::size_t first, std::size_t count) {
   return estimate_timing(std::span(v.samples).subspan(first, count)).score;
+}
+
+TEST(verdict_text, a_check_that_does_not_apply_is_not_said_to_have_passed) {
+  const terminal plain;
+  EXPECT_EQ(gate_mark({"3 error", true, "largest relative error 0"}, plain), "pass");
+  EXPECT_EQ(gate_mark({"audit: clocks", true, "skipped: the device has no clock of its own"}, plain), "skip");
+  EXPECT_EQ(gate_mark({"2 close", false, "y: 3 of 4 elements differ"}, plain), "FAIL");
 }
 
 TEST(score_audit, of_all_samples) {

@@ -46,7 +46,8 @@ std::string answers_of(const experiment_progress& p) {
                      static_cast<double>(p.answers.prompt_tokens + p.answers.answer_tokens) / 1000, p.answers.money);
 }
 
-int64_t faster(const experiment_progress& p) {
+// Ahead of their reference, perhaps by less than the interval of the speedup, which the message does not have.
+int64_t ahead(const experiment_progress& p) {
   return std::count_if(p.tasks.begin(), p.tasks.end(), [](const auto& t) { return t.best > 1; });
 }
 
@@ -90,9 +91,9 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
   if (p.infrastructure_faults > 0)
     failures += fmt::format("{}lost and repeated {}", failures.empty() ? "" : "; ", p.infrastructure_faults);
   if (p.unrecorded > 0) failures += fmt::format("{}not recorded {}", failures.empty() ? "" : "; ", p.unrecorded);
-  const auto last = fmt::format("{} of {} tasks faster{}", faster(p), p.tasks.size(),
-                                failures.empty() ? "" : "; failed: " + failures) +
-                    answers_of(p);
+  const auto last =
+      fmt::format("{} of {} tasks ahead{}", ahead(p), p.tasks.size(), failures.empty() ? "" : "; failed: " + failures) +
+      answers_of(p);
   auto grid = task_grid(p, t);
   // The grid is cut to the terminal's height; its last line is then "...".
   const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + (p.problem.empty() ? 0 : 1) + 1;
@@ -129,8 +130,8 @@ std::vector<std::string> search_frame(const experiment_progress& lead, const std
 
 std::string progress_line(const experiment_progress& p) {
   const auto failures = format_failures(p.outcomes);
-  return fmt::format("{:>7}  {}, {} of {} tasks faster{}", format_clock(p.active_s), counts(p), faster(p),
-                     p.tasks.size(), failures.empty() ? "" : "; failed: " + failures) +
+  return fmt::format("{:>7}  {}, {} of {} tasks ahead{}", format_clock(p.active_s), counts(p), ahead(p), p.tasks.size(),
+                     failures.empty() ? "" : "; failed: " + failures) +
          answers_of(p) + (p.problem.empty() ? "" : "; " + p.problem);
 }
 

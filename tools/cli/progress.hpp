@@ -23,7 +23,7 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
 // The same for a search over several models, one frame under the other.
 std::vector<std::string> search_frame(const experiment_progress& lead, const std::vector<experiment_progress>& others,
                                       const run_limits& limits, const terminal& t, const std::string& remark);
-// "0:42  312 evaluations, 7.41/s, 12 of 16 tasks faster; failed: hang 1".
+// "0:42  312 evaluations, 7.41/s, 12 of 16 tasks ahead; failed: hang 1".
 std::string progress_line(const experiment_progress& p);
 
 class run_view {

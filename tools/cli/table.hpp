@@ -13,6 +13,7 @@ struct column {
   bool right = false;           // right-aligned
   std::size_t least_width = 0;  // > 0: cells may be cut (with an ellipsis) to this width
   int drop = 0;                 // > 0: left out if cutting is not enough, the highest first
+  bool cut_last = false;        // cut only where no column is left that may be left out
 };
 
 class table {

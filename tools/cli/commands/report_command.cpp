@@ -59,7 +59,7 @@ table table_of_speedups(const std::vector<group_summary>& groups) {
   std::vector<column> columns = {{.title = "tasks of"},
                                  {.title = "tasks", .right = true},
                                  {.title = "measured", .right = true, .drop = 2},
-                                 {.title = "success", .right = true},
+                                 {.title = "verified", .right = true},
                                  {.title = "faster", .right = true, .drop = 1},
                                  {.title = "geo. mean", .right = true}};
   if (by_device) columns.push_back({.title = "by device", .right = true});
@@ -105,8 +105,9 @@ table table_of_shares(const std::vector<group_summary>& groups) {
 std::string legend(const search_report& r, const speedup_summary& all) {
   const std::string base = r.against == against_program ? "the task's own program" : r.against;
   std::string text = fmt::format(
-      "Speedups are ratios of call times, relative to {}; tasks that failed or are not faster count as 1. success: a "
-      "variant was confirmed, or the best is the task's own program. fast_p: share of the measured tasks that are more "
+      "Speedups are ratios of call times, relative to {}; tasks that failed or are not faster count as 1. verified: "
+      "tasks with a time, of a confirmed variant or of their own program. fast_p: share of the measured tasks that are "
+      "more "
       "than p times as fast.",
       base);
   if (all.device_geometric_mean) text += " by device: geometric mean of the ratios of device time.";

@@ -73,7 +73,7 @@ void print_node(const status_report& r, const terminal& t) {
                  t.width, 2) +
             "\n");
   for (const auto& [role, pids] : r.node->processes)
-    t.print(fmt::format("    {}: {}\n", role, pids.empty() ? "-" : fmt::format("{}", fmt::join(pids, ", "))));
+    t.print(fmt::format("    {}: {}\n", role, pids.empty() ? "-" : fmt::format("pid {}", fmt::join(pids, ", "))));
   std::vector<std::string> running;
   for (const auto& id : r.node->experiments) {
     const auto e = std::ranges::find(r.experiments, id, &experiment_record::id);

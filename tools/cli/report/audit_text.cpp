@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "tools/cli/format.hpp"
+#include "tools/cli/report/verdict_text.hpp"
 #include "tools/cli/table.hpp"
 
 namespace cudal1::cli {
@@ -56,18 +57,19 @@ std::string finding_text(const score_audit& a) {
 
 std::string cuda_l1_text(const score_audit& a) {
   const auto& b = a.buckets;
-  if (b.means.empty()) return "none by CUDA-L1's rule: fewer than 7 pairs";
+  if (b.means.empty()) return "CUDA-L1's rule would give no score: there are fewer than 7 pairs";
   const std::string how = fmt::format("the means of {} buckets are {:.4f}, their variance is {:.3g}", b.means.size(),
                                       fmt::join(b.means, ", "), b.variance);
-  if (!a.cuda_l1) return fmt::format("none by CUDA-L1's rule: {}, above {:.3g}", how, reward_options{}.bucket_variance);
-  return fmt::format("{:.2f} by CUDA-L1's rule: {}, and their median {:.6g} is rounded towards 1", *a.cuda_l1, how,
-                     b.median);
+  if (!a.cuda_l1)
+    return fmt::format("CUDA-L1's rule would give no score: {}, above {:.3g}", how, reward_options{}.bucket_variance);
+  return fmt::format("CUDA-L1's rule would give {:.2f}: {}, and their median {:.6g} is rounded towards 1", *a.cuda_l1,
+                     how, b.median);
 }
 
 std::string gates_text(const verdict& v, const terminal& t) {
   std::string text;
   for (const auto& g : v.gates)
-    text += fmt::format("  {}  {}: {}\n", g.passed ? t.good("pass") : t.bad("FAIL"), g.gate, g.reason);
+    text += fmt::format("  {}  {}: {}\n", gate_mark(g, t), g.gate, g.reason);
   return text;
 }
 

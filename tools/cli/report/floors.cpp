@@ -35,8 +35,10 @@ expected<std::optional<device_data>> gpu_named(const std::string& name) {
     if (one.name == name) return one;
     known.push_back(one.name);
   }
-  return fail(errc::not_found, "the specifications of the GPU \"{}\" are not known; known are {}", name,
-              fmt::join(known, ", "));
+  return fail(errc::not_found,
+              "the specifications of the GPU \"{}\" are not known; known are {}. To add one: config/README.md, \"How "
+              "to add a GPU\", and $CUDAL1_DEVICES",
+              name, fmt::join(known, ", "));
 }
 
 std::string format_share(double roof_us, double device_us) {

@@ -86,7 +86,7 @@ std::string print_models(const search_report& r, const terminal& t) {
   if (r.models.empty()) return "";
   table rows({{.title = "model", .least_width = 12},
               {.title = "tasks", .right = true},
-              {.title = "success", .right = true},
+              {.title = "verified", .right = true},
               {.title = "faster", .right = true},
               {.title = "geo. mean", .right = true},
               {.title = "best", .right = true, .drop = 2},

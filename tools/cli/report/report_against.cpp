@@ -91,7 +91,7 @@ constexpr double same_time = 1.02;  // a ratio of two medians that are known to 
 // Compares the task's own program with the base. The score is relative to that program, so a program that is slower
 // than PyTorch's eager mode would make scores too high.
 std::string program_beside(const search_report& r) {
-  int64_t known = 0, at_most = 0, same = 0, apart = 0;
+  int64_t known = 0, slower = 0, apart = 0;
   double worst = 0;
   std::string of;
   for (const auto& row : r.tasks) {
@@ -99,16 +99,16 @@ std::string program_beside(const search_report& r) {
     const double ratio = row.against ? program_over_eager(*row.against, 0) : 0;
     if (!(ratio > 0)) continue;
     ++known;
-    if (ratio <= 1) ++at_most;
-    if (ratio <= same_time) ++same;
+    if (ratio > same_time) ++slower;
     if (ratio > worst) worst = ratio, of = row.name;
   }
   std::string text;
-  if (known > 0)
-    text = fmt::format(
-        "The task's own program takes no longer than {} in {} of {}, up to 2% longer in {}; the worst ratio is {:.2f} "
-        "({}).\n",
-        r.against, at_most, format_count(known, "task"), same - at_most, worst, of);
+  if (known > 0 && slower == 0)
+    text = fmt::format("The task's own program takes at most 2% longer than {} in {}.\n", r.against,
+                       known == 1 ? "the 1 task" : fmt::format("all {} tasks", known));
+  if (slower > 0)
+    text = fmt::format("The task's own program takes longer than {} in {} of {}, up to {:.2f} times as long ({}).\n",
+                       r.against, slower, format_count(known, "task"), worst, of);
   if (apart > 0)
     text += fmt::format(
         "{} where the task's own program and {} are more than 1.5 times apart: there a speedup over the program says "

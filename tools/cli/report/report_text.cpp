@@ -28,9 +28,22 @@ bool on_gpu(const search_report& r) {
 
 std::string speedup_of(const best_row& row) {
   if (row.is_reference) return row.reference_us > 0 ? "1.00x" : "-";
-  const auto text = format_speedup(row.speedup, row.speedup_interval);
+  return format_speedup(row.speedup, row.speedup_interval);
+}
+
+// The time of the task's own program over eager's where they are far apart; else "".
+std::string program_of(const best_row& row) {
   const double program = row.against ? program_over_eager(*row.against, row.reference_us) : 0;
-  return is_apart(program) ? fmt::format("{} (program {} eager's time)", text, format_speedup(program)) : text;
+  return is_apart(program) ? format_speedup(program) : "";
+}
+
+bool has_apart_program(const search_report& r) {
+  return std::ranges::any_of(r.tasks, [](const best_row& row) { return !program_of(row).empty(); });
+}
+
+// The variant's time by which the speedup over the base was computed: measured beside the base, called from Python.
+std::string time_beside_base(const best_row& row) {
+  return row.against->problem.empty() && row.against->variant_us > 0 ? format_time(row.against->variant_us) : "-";
 }
 
 std::string variant_of(const best_row& row) {
@@ -42,15 +55,34 @@ bool has_base(const search_report& r) {
   return !r.against.empty() && r.against != against_program;
 }
 
+// The order in which columns are left out on a narrow terminal, the highest first; the task, its variant, the best time
+// and the speedups stay.
+enum drop_order : int {
+  drop_roof = 1,
+  drop_floor,
+  drop_evaluations,
+  drop_base,
+  drop_best_beside_base,
+  drop_reference,
+  drop_moves_of_gpu,
+  drop_device,
+  drop_reference_device,
+  drop_program,
+  drop_moves
+};
+
 // The first columns of every table.
 std::vector<column> first_columns(const search_report& r, const std::string& speedup) {
-  std::vector<column> columns = {{.title = "task", .least_width = 12}};
+  std::vector<column> columns = {{.title = "task", .least_width = 12, .cut_last = true}};
   if (has_base(r)) {
     columns.push_back({.title = "over " + r.against});
-    columns.push_back({.title = r.against, .right = true});
+    columns.push_back({.title = r.against, .right = true, .drop = drop_base});
+    columns.push_back({.title = "best with " + r.against, .right = true, .drop = drop_best_beside_base});
   }
-  columns.insert(columns.end(),
-                 {{.title = "reference", .right = true}, {.title = "best", .right = true}, {.title = speedup}});
+  columns.insert(columns.end(), {{.title = "reference", .right = true, .drop = drop_reference},
+                                 {.title = "best", .right = true},
+                                 {.title = speedup}});
+  if (has_apart_program(r)) columns.push_back({.title = "program/eager", .right = true, .drop = drop_program});
   return columns;
 }
 
@@ -59,16 +91,18 @@ std::vector<std::string> first_cells(const search_report& r, const best_row& row
   if (has_base(r)) {
     cells.push_back(format_against(*row.against));
     cells.push_back(format_time(row.against->base_us));
+    cells.push_back(time_beside_base(row));
   }
   cells.insert(cells.end(), {format_time(row.reference_us), format_time(row.best_us), speedup_of(row)});
+  if (has_apart_program(r)) cells.push_back(program_of(row));
   return cells;
 }
 
 table table_of_cpu(const search_report& r) {
   std::vector<column> columns = first_columns(r, "speedup, 95% interval");
-  columns.push_back({.title = "evals", .right = true, .drop = 2});
-  columns.push_back({.title = "variant", .drop = 1});
-  columns.push_back({.title = "moves", .least_width = 16, .drop = 3});
+  columns.push_back({.title = "evals", .right = true, .drop = drop_evaluations});
+  columns.push_back({.title = "variant"});
+  columns.push_back({.title = "moves", .least_width = 16, .drop = drop_moves});
   table t(std::move(columns));
   for (const auto& row : r.tasks) {
     std::vector<std::string> cells = first_cells(r, row);
@@ -78,17 +112,16 @@ table table_of_cpu(const search_report& r) {
   return t;
 }
 
-// On a narrow terminal the variant's id is dropped before the moves, which matter more.
 table table_of_gpu(const search_report& r) {
   std::vector<column> columns = first_columns(r, "speedup, 95%");
-  if (has_base(r)) columns.push_back({.title = r.against + " dev.", .right = true, .drop = 3});
-  columns.insert(columns.end(), {{.title = "ref. dev.", .right = true, .drop = 3},
-                                 {.title = "best dev.", .right = true, .drop = 2},
-                                 {.title = "floor", .right = true, .drop = 1},
-                                 {.title = "roof", .right = true},
-                                 {.title = "evals", .right = true, .drop = 5},
-                                 {.title = "variant", .drop = 6},
-                                 {.title = "moves", .least_width = 14, .drop = 4}});
+  if (has_base(r)) columns.push_back({.title = r.against + " dev.", .right = true, .drop = drop_reference_device});
+  columns.insert(columns.end(), {{.title = "ref. dev.", .right = true, .drop = drop_reference_device},
+                                 {.title = "best dev.", .right = true, .drop = drop_device},
+                                 {.title = "floor", .right = true, .drop = drop_floor},
+                                 {.title = "roof", .right = true, .drop = drop_roof},
+                                 {.title = "evals", .right = true, .drop = drop_program},
+                                 {.title = "variant"},
+                                 {.title = "moves", .least_width = 14, .drop = drop_moves_of_gpu}});
   table t(std::move(columns));
   for (const auto& row : r.tasks) {
     std::vector<std::string> cells = first_cells(r, row);
@@ -150,10 +183,27 @@ std::string markdown_table(const search_report& r) {
   return table_of(r).markdown();
 }
 
+namespace {
+
+// The mean is over the tasks that were timed.
+std::string print_successes(const search_report& r) {
+  const auto timed = std::ranges::count_if(r.tasks, [](const best_row& row) { return row.reference_us > 0; });
+  const auto not_reached = std::ssize(r.tasks) - timed;
+  if (timed == 0 && not_reached > 0) return fmt::format("None of {} was reached", format_count(not_reached, "task"));
+  const auto ahead =
+      std::ranges::count_if(r.tasks, [](const best_row& row) { return !row.is_reference && !row.beats_reference; });
+  const auto of = not_reached > 0
+                      ? fmt::format("the {} evaluated ({} not reached)", format_count(timed, "task"), not_reached)
+                      : format_count(timed, "task");
+  std::string text = fmt::format("{} of {} beat the reference by more than their interval", r.beat_reference, of);
+  if (ahead > 0) text += fmt::format(", {} more by less", ahead);
+  return text + fmt::format("; geometric mean {}", format_speedup(r.geometric_mean));
+}
+
+}  // namespace
+
 std::string print_summary(const search_report& r) {
-  std::string text =
-      fmt::format("{} of {} beat the reference by more than their interval; geometric mean {}", r.beat_reference,
-                  format_count(static_cast<int64_t>(r.tasks.size()), "task"), format_speedup(r.geometric_mean));
+  std::string text = print_successes(r);
   if (r.gap_closed) text += fmt::format("; {:.0f}% of the log gap to the floor is closed", 100 * *r.gap_closed);
   text += ".";
   text += "\n" + format_count(r.evaluations, "evaluation");

@@ -66,14 +66,18 @@ std::string print_resources(const kernel_resources& k) {
                             format_bytes(static_cast<double>(k.spill_load_bytes)));
 }
 
+std::string gate_mark(const gate_result& gate, const terminal& t) {
+  if (!gate.passed) return t.bad("FAIL");
+  return gate.reason.starts_with("skipped: ") ? t.dim("skip") : t.good("pass");
+}
+
 std::string print_verdict(const verdict& v, const terminal& t, const std::optional<roofline>& roof) {
   std::string text;
   std::size_t longest = 4;
   for (const auto& gate : v.gates)
     longest = std::max(longest, display_width(gate.gate));
   for (const auto& gate : v.gates)
-    text +=
-        hanging((gate.passed ? t.good("pass") : t.bad("FAIL")) + "  " + pad(gate.gate, longest + 2), gate.reason, t);
+    text += hanging(gate_mark(gate, t) + "  " + pad(gate.gate, longest + 2), gate.reason, t);
   if (v.score > 0) text += hanging("time  " + pad("", longest + 2), timing_line(v), t);
   if (const auto line = device_line(v, roof); !line.empty()) text += hanging("roof  " + pad("", longest + 2), line, t);
   for (const auto& kernel : v.resources)

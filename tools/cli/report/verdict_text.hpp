@@ -10,6 +10,8 @@
 
 namespace cudal1::cli {
 
+// "pass", "FAIL", or "skip" of a check that does not apply here.
+std::string gate_mark(const gate_result& gate, const terminal& t);
 // Each gate with its numbers, the timing with its interval, the comparison with the roof and the floor, the resources
 // of each kernel, the notes, the outcome with its reason and, unless it is `correct`, the compiler's output. Every line
 // is indented by two spaces.

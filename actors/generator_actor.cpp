@@ -27,11 +27,11 @@ expected<void> read_program(const std::string& text, message::proposed& into) {
   return {};
 }
 
-expected<void> read_schedule(const schedule& plan, const proposal_context& c, message::proposed& into) {
+expected<void> read_schedule(proposal& idea, const proposal_context& c, message::proposed& into) {
   auto& v = into.variant;
-  v.schedule = print_schedule(plan);
+  v.schedule = print_schedule(idea.plan);
   CUDAL1_TRY(const lowering_target* target, lowering_target_of(c.device));
-  auto code = lower(*c.what, plan, *target);
+  auto code = idea.lowering ? check_lowered(std::move(*idea.lowering)) : lower(*c.what, idea.plan, *target);
   if (!code) {
     // No program, so no program id: the id is derived from the schedule.
     v.id = sha256_hex("schedule\n" + v.task + "\n" + v.schedule);
@@ -69,7 +69,7 @@ expected<message::proposed> read_proposal(proposal idea, const proposal_context&
   } else if (!idea.program.empty()) {
     CUDAL1_CHECK(read_program(idea.program, result));
   } else {
-    CUDAL1_CHECK(read_schedule(idea.plan, c, result));
+    CUDAL1_CHECK(read_schedule(idea, c, result));
   }
   v.parents = std::move(idea.parents);
   v.analysis = idea.analysis.empty() ? c.analysis : std::move(idea.analysis);

@@ -163,18 +163,21 @@ expected<program> lower(const graph& g, const lowering_target& target) {
 
 expected<lowered> lower(const task& t, const schedule& s, const lowering_target& target) {
   graph g(t);
-  lowered out;
+  unchecked_lowering out;
   for (std::size_t i = 0; i < s.moves.size(); ++i) {
     auto explanation = apply_move(g, s.moves[i], target);
     if (!explanation) return fail_in(fmt::format("move {} ({})", i, s.moves[i].name), explanation.error());
     out.explanation.push_back(std::move(*explanation));
   }
   out.certificates = g.certificates();
-  CUDAL1_TRY(program text, lower(g, target));
-  auto checked = check_program(std::move(text));
+  CUDAL1_TRY(out.text, lower(g, target));
+  return check_lowered(std::move(out));
+}
+
+expected<lowered> check_lowered(unchecked_lowering made) {
+  auto checked = check_program(std::move(made.text));
   if (!checked) return fail_in("the lowered program", checked.error());
-  out.checked = std::move(*checked);
-  return out;
+  return lowered{std::move(*checked), std::move(made.explanation), std::move(made.certificates)};
 }
 
 }  // namespace cudal1

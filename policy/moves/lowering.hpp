@@ -17,8 +17,17 @@ struct lowered {
   std::vector<std::string> certificates;  // one for each move that needed a proof
 };
 
+// The same before the program is checked. A policy that lowers what it proposes passes this on, so that it is not
+// lowered again.
+struct unchecked_lowering {
+  program text;
+  std::vector<std::string> explanation, certificates;  // as in `lowered`
+};
+
 // errc::invalid_argument with the move's number and the reason where a move is not legal.
 expected<lowered> lower(const task& t, const schedule& s, const lowering_target& target);
+// Checks the program. The error says that it is the lowered one.
+expected<lowered> check_lowered(unchecked_lowering made);
 // The program of a graph, not checked yet.
 expected<program> lower(const graph& g, const lowering_target& target);
 

@@ -144,11 +144,12 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
   for (const auto& e : p.exemplars) {
     if (e.result() == outcome::correct && e.plan) correct.push_back(&e);
   }
-  const auto as = [&](const char* origin, const schedule_builder& b) {
+  const auto as = [&](const char* origin, schedule_builder b) {
     out.made.trace.set("origin", origin);
     out.made.plan = b.moves();
     out.is_new = !b.moves().moves.empty() && !known.contains(b);
-    return out;
+    if (out.is_new) propose_schedule(std::move(b), out.made);
+    return std::move(out);
   };
   if (auto first = next_starting_schedule(p, known, !correct.empty(), random)) {
     out.made.trace.set("origin", "first");

@@ -9,11 +9,16 @@ known_variants::known_variants(const prompt& p) : is_tried_(p.is_tried) {
   }
 }
 
-bool known_variants::contains(const schedule_builder& b) const {
+bool known_variants::contains(schedule_builder& b) const {
   if (has_schedule(b.moves())) return true;
   if (!has_programs()) return false;
-  const auto result = b.lowered_program();
-  return result && has_program(program_id(*result));
+  const auto& made = b.lowering();
+  return made && has_program(program_id(made->text));
+}
+
+void propose_schedule(schedule_builder b, proposal& out) {
+  out.plan = b.moves();
+  if (auto made = b.take_lowering()) out.lowering = std::move(*made);
 }
 
 random_source random_for(uint64_t policy_seed, const prompt& p) {

@@ -16,7 +16,7 @@ namespace cudal1 {
 class known_variants {
  public:
   explicit known_variants(const prompt& p);
-  bool contains(const schedule_builder& b) const;
+  bool contains(schedule_builder& b) const;
   bool has_schedule(const schedule& s) const { return schedules_.contains(print_schedule(s)); }
   bool has_programs() const { return !programs_.empty() || is_tried_; }
   bool has_program(const std::string& id) const { return programs_.contains(id) || (is_tried_ && is_tried_(id)); }
@@ -43,6 +43,8 @@ class search_policy : public immediate_policy {
   int64_t exemplars_;
 };
 
+// Makes it the proposal's schedule, with its program if it can be lowered.
+void propose_schedule(schedule_builder b, proposal& out);
 // The random source of one proposal, seeded by the policy's and the prompt's seed.
 random_source random_for(uint64_t policy_seed, const prompt& p);
 // errc::invalid_argument for prompts without a task or a target.

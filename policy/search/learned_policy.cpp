@@ -203,10 +203,12 @@ expected<proposal> learned_policy::propose_one(const prompt& p) {
   const known_variants known(p);
   proposal out;
   for (int i = 0; i < k_attempts; ++i) {
-    const sampled one = sample(p, random);
-    out.plan = one.made.moves();
+    sampled one = sample(p, random);
     out.log_probability = one.log_probability;
-    if (!out.plan.moves.empty() && !known.contains(one.made)) break;
+    const bool is_new = !one.made.moves().moves.empty() && !known.contains(one.made);
+    if (!is_new && i + 1 < k_attempts) continue;
+    propose_schedule(std::move(one.made), out);
+    break;
   }
   out.trace.set("version", version_);
   return out;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/base/json.hpp"
+#include "policy/moves/lowering.hpp"
 #include "policy/prompt/prompt.hpp"
 
 namespace cudal1 {
@@ -25,6 +26,8 @@ struct proposal {
   std::optional<double> log_probability;  // of this proposal, given the prompt
   std::optional<answer_cost> cost;        // of a language model
   json trace;                             // stored with the variant and returned in its experience
+  // The schedule's program, if the policy has it already. None: it is lowered when the proposal is read.
+  std::optional<unchecked_lowering> lowering = {};
 };
 
 // A proposal with its outcome and score.

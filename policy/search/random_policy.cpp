@@ -12,12 +12,11 @@ expected<proposal> random_policy::propose_one(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
   random_source random = random_for(seed_, p);
   const known_variants known(p);
+  schedule_builder chosen = random_schedule(*p.what, *p.target, random);
+  for (int i = 1; i < k_attempts && known.contains(chosen); ++i)
+    chosen = random_schedule(*p.what, *p.target, random);
   proposal out;
-  for (int i = 0; i < k_attempts; ++i) {
-    const schedule_builder b = random_schedule(*p.what, *p.target, random);
-    out.plan = b.moves();
-    if (!known.contains(b)) break;
-  }
+  propose_schedule(std::move(chosen), out);
   return out;
 }
 

@@ -11,10 +11,23 @@ constexpr std::size_t k_longest_random = 24;  // moves
 
 }  // namespace
 
-expected<graph> schedule_builder::after(const move& m) const {
-  graph trial = graph_;
-  CUDAL1_CHECK(apply_move(trial, m, *target_));
+expected<schedule_builder::applied> schedule_builder::after(const move& m) const {
+  applied trial{graph_, ""};
+  CUDAL1_TRY(trial.explanation, apply_move(trial.state, m, *target_));
   return trial;
+}
+
+const expected<unchecked_lowering>& schedule_builder::lowering() {
+  if (!lowering_)
+    lowering_ = lowered_program().map([this](program made) {
+      return unchecked_lowering{std::move(made), explanation_, graph_.certificates()};
+    });
+  return *lowering_;
+}
+
+expected<unchecked_lowering> schedule_builder::take_lowering() {
+  lowering();
+  return *std::exchange(lowering_, std::nullopt);
 }
 
 std::vector<move> schedule_builder::legal(const move_kind& which) const {
@@ -24,8 +37,11 @@ std::vector<move> schedule_builder::legal(const move_kind& which) const {
 }
 
 expected<void> schedule_builder::add(const move& m) {
-  CUDAL1_TRY(graph_, after(m));
+  CUDAL1_TRY(applied now, after(m));
+  graph_ = std::move(now.state);
   schedule_.moves.push_back(m);
+  explanation_.push_back(std::move(now.explanation));
+  lowering_.reset();
   return {};
 }
 

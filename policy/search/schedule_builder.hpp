@@ -1,6 +1,8 @@
 // Builds a schedule move by move, together with the resulting graph.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "policy/moves/lowering.hpp"
@@ -28,13 +30,23 @@ class schedule_builder {
   bool add_any(random_source& random);
   // The program after the moves, as lower() returns it.
   expected<program> lowered_program() const { return lower(graph_, *target_); }
+  // The same with what lower() says of the moves. Kept until a move is added: to ask whether a program is known, and to
+  // propose it, costs one lowering.
+  const expected<unchecked_lowering>& lowering();
+  expected<unchecked_lowering> take_lowering();
 
  private:
-  expected<graph> after(const move& m) const;
+  struct applied {
+    graph state;
+    std::string explanation;
+  };
+  expected<applied> after(const move& m) const;
 
   graph graph_;
   const lowering_target* target_;
   schedule schedule_;
+  std::vector<std::string> explanation_;  // one line a move
+  std::optional<expected<unchecked_lowering>> lowering_;
 };
 
 // The schedule without the moves that are not legal in their place.

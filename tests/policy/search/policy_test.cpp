@@ -240,6 +240,29 @@ TEST(Policy, AProposalIsNotOneOfTheExemplars) {
   }
 }
 
+// Who reads a proposal does not lower it again.
+TEST(Policy, TheLoweringOfAProposalIsThatOfItsSchedule) {
+  const task& t = builtin("gelu_by_hand");
+  for (const char* name : {"random", "evolutionary", "learned"}) {
+    auto by = made(name);
+    std::vector<exemplar> seen;
+    int with_lowering = 0;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const auto proposed = by->propose_one(prompt_of(t, seed, seen));
+      ASSERT_TRUE(proposed);
+      seen.push_back(exemplar_of(t, proposed->plan));
+      if (!proposed->lowering) continue;  // of a list that was lowered before
+      ++with_lowering;
+      const auto checked = check_lowered(*proposed->lowering), again = lower(t, proposed->plan, for_cpu());
+      ASSERT_TRUE(checked && again);
+      EXPECT_EQ(checked->checked.id, again->checked.id);
+      EXPECT_EQ(checked->explanation, again->explanation);
+      EXPECT_EQ(checked->certificates, again->certificates);
+    }
+    EXPECT_GT(with_lowering, 0) << name;
+  }
+}
+
 TEST(EvolutionaryPolicy, ProposesBetterSchedulesThanRandom) {
   double evolved = 0, random = 0;
   for (const char* name : {"gelu_by_hand", "rms_norm", "bias_relu_twice"}) {

@@ -23,7 +23,7 @@ expected<void> read_program(const std::string& text, message::proposed& into) {
   CUDAL1_TRY(auto checked, check_program_text(text));
   into.variant.id = checked.id;
   into.variant.program = print_program(checked.text);
-  into.program = shared_program(std::move(checked));
+  into.program = shared_program(std::move(checked), into.variant.program);
   return {};
 }
 
@@ -43,7 +43,7 @@ expected<void> read_schedule(proposal& idea, const proposal_context& c, message:
     v.explanation.push_back("proof: " + line);
   v.program = print_program(code->checked.text);
   v.id = code->checked.id;
-  into.program = shared_program(std::move(code->checked));
+  into.program = shared_program(std::move(code->checked), v.program);
   return {};
 }
 

@@ -71,12 +71,16 @@ inline expected<checked_program> from_wire(const std::string& text, const checke
   return check_program_text(text);
 }
 
-// Immutable and shared; never null once filled.
+// Immutable and shared; never null once filled. `sent_as`: its wire_text, where it is known already: a program is sent
+// to a compiler and to a device, and would be printed for each.
 template <class T>
 struct shared_value {
   std::shared_ptr<const T> value;
+  std::shared_ptr<const std::string> sent_as;
   shared_value() = default;
   explicit shared_value(T v) : value(std::make_shared<const T>(std::move(v))) {}
+  shared_value(T v, std::string text)
+      : value(std::make_shared<const T>(std::move(v))), sent_as(std::make_shared<const std::string>(std::move(text))) {}
   const T& operator*() const { return *value; }
   const T* operator->() const { return value.get(); }
   explicit operator bool() const { return value != nullptr; }
@@ -89,10 +93,10 @@ template <class Inspector, class T>
 typename Inspector::result_type inspect(Inspector& f, shared_value<T>& x) {
   std::string text;
   if constexpr (Inspector::reads_state) {
-    if (x.value) text = wire_text(*x.value);
+    if (x.value) text = x.sent_as ? *x.sent_as : wire_text(*x.value);
   }
   return detail::inspect_text(f, std::move(text), [&](const std::string& got) -> expected<void> {
-    x.value.reset();
+    x = {};
     if (got.empty()) return {};
     CUDAL1_TRY(T read, from_wire(got, static_cast<const T*>(nullptr)));
     x = shared_value<T>(std::move(read));

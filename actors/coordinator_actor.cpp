@@ -159,7 +159,7 @@ void coordinator_state::hand_out() {
   }
 }
 
-caf::result<message::done> coordinator_state::work_done(const message::work_done& m) {
+caf::result<message::done> coordinator_state::work_done(message::work_done&& m) {
   auto promise = self_->make_response_promise<message::done>();
   queue_->measured(m.lease, std::chrono::steady_clock::now());
   const auto found = experiments_.find(m.attempt.experiment);
@@ -168,9 +168,10 @@ caf::result<message::done> coordinator_state::work_done(const message::work_done
     promise.deliver(message::done{});
     return promise;
   }
+  const auto lease = m.lease;
   ask<message::done>(
-      self_, found->second.actor, experiment_timeout, m,
-      [this, lease = m.lease, promise](const message::done&) mutable {
+      self_, found->second.actor, experiment_timeout, std::move(m),
+      [this, lease, promise](const message::done&) mutable {
         queue_->release(lease);
         promise.deliver(message::done{});
       },
@@ -355,7 +356,7 @@ coordinator_actor::behavior_type run_coordinator(coordinator_actor::stateful_poi
       [&s](const message::device_idle& m) { log_exceptions(s.name, [&] { s.idle(m); }); },
       [&s](const message::long_evaluation& m) { log_exceptions(s.name, [&] { s.extend(m); }); },
       [&s](const message::device_state_changed& m) { log_exceptions(s.name, [&] { s.device_changed(m); }); },
-      [&s](const message::work_done& m) { return s.work_done(m); },
+      [&s](message::work_done& m) { return s.work_done(std::move(m)); },
       [&s](const message::prune_store& m) { return s.prune(m); },
       [&s](const message::node_metrics_query&) { return s.metrics(); },
       [&s](const message::withdraw& m) -> caf::result<message::withdrawn> {

@@ -48,7 +48,7 @@ class coordinator_state {
   void extend(const message::long_evaluation& m) { queue_->extend(m.lease, std::chrono::milliseconds(m.limit_ms)); }
   void device_changed(const message::device_state_changed& m);
   void device_died(const message::device_died& m);
-  caf::result<message::done> work_done(const message::work_done& m);
+  caf::result<message::done> work_done(message::work_done&& m);
   caf::result<node_status> await_devices();
 
   // Experiments (coordinator_experiments.cpp).

@@ -221,6 +221,9 @@ void experiment_flow::abandon_rest() {
   }
   lessons_.clear();
   prompts_.clear();
+  tickets_.clear();
+  offered_slots_.clear();
+  proposing_ = 0;
 }
 
 void experiment_flow::note_store_error(const error& e) {
@@ -270,8 +273,8 @@ experiment_actor::behavior_type run_experiment(experiment_actor::stateful_pointe
   auto& s = self->state;
   s.begin(self, std::move(*setup));
   return {
-      [&s](const message::work_done& m) { return s.work_done(m); },
-      [&s](const message::proposed& m) { log_exceptions(s.name, [&] { s.proposed(m); }); },
+      [&s](message::work_done& m) { return s.work_done(std::move(m)); },
+      [&s](message::proposed& m) { log_exceptions(s.name, [&] { s.proposed(std::move(m)); }); },
       [&s](const message::progress_query&) -> caf::result<experiment_progress> { return s.progress(); },
       [&s](const message::stop_experiment& m) { return reply_or_error(s.name, [&] { return s.stop(m); }); },
       [&s](const message::policy_restarted& m) { log_exceptions(s.name, [&] { s.policy_restarted(m); }); },

@@ -21,8 +21,8 @@ class experiment_flow {
   using done_promise = caf::typed_response_promise<message::done>;
 
   void begin(experiment_actor::pointer self, experiment_setup setup);
-  caf::result<message::done> work_done(const message::work_done& m);
-  void proposed(const message::proposed& m);
+  caf::result<message::done> work_done(message::work_done&& m);
+  void proposed(message::proposed&& m);
   experiment_progress progress() const;
   expected<message::done> stop(const message::stop_experiment& m);
   void policy_restarted(const message::policy_restarted& m);
@@ -54,7 +54,8 @@ class experiment_flow {
   // left.
   struct open_prompt {
     std::size_t task = 0;
-    int64_t ticket = 0;  // 0 until the policy has been asked
+    int64_t ticket = 0;          // 0 until the policy has been asked
+    slot_id first = 0, end = 0;  // its slots have these numbers
     group_record group;
     bool delivered = false;  // no more proposals will come
     clock::time_point since{};
@@ -142,7 +143,12 @@ class experiment_flow {
   void note(const char* kind, const slot& s, const std::string& text);
   std::vector<slot_id> slots_where(bool slot::*flag) const;
   bool exists(slot_id id) const { return slots_.contains(id); }
+  // With thousands of devices there are thousands of slots: none of these looks at all of them.
   std::optional<slot_id> find(const attempt_record& a) const;
+  slot take(slot_id id);
+  std::vector<slot_id> slots_of(const open_prompt& p) const;
+  // What the policy was asked for has come, or will not come.
+  void end_proposing(slot& s);
 
   // Calls `what` with the first tick after the delay, if the slot still exists.
   void later(slot_id id, std::function<void()> what, std::chrono::milliseconds delay = {}) {
@@ -194,7 +200,10 @@ class experiment_flow {
   std::optional<ledger> books_;
   std::map<slot_id, slot> slots_;
   slot_id last_slot_ = 0;
+  std::size_t proposing_ = 0;                                             // slots
+  std::map<std::pair<std::string, std::string>, slot_id> offered_slots_;  // by task and variant
   std::map<prompt_id, open_prompt> prompts_;
+  std::map<int64_t, prompt_id> tickets_;
   prompt_id last_prompt_ = 0;
   std::vector<int64_t> turns_;    // prompts of each task so far
   std::vector<int64_t> settled_;  // evaluations of each task since the node started

@@ -20,9 +20,17 @@ bool is_permanent_refusal(errc code) {
 }  // namespace
 
 std::optional<experiment_flow::slot_id> experiment_flow::find(const attempt_record& a) const {
-  for (const auto& [id, s] : slots_)
-    if (s.offered && same_attempt(s.attempt, a)) return id;
-  return std::nullopt;
+  const auto found = offered_slots_.find({a.task, a.variant});
+  if (found == offered_slots_.end()) return std::nullopt;
+  const slot& s = slots_.at(found->second);
+  return s.offered && same_attempt(s.attempt, a) ? std::optional(found->second) : std::nullopt;
+}
+
+experiment_flow::slot experiment_flow::take(slot_id id) {
+  slot taken = std::move(slots_.extract(id).mapped());
+  const auto offered = offered_slots_.find({taken.attempt.task, taken.attempt.variant});
+  if (offered != offered_slots_.end() && offered->second == id) offered_slots_.erase(offered);
+  return taken;
 }
 
 void experiment_flow::end_stage(slot& s, const char* stage) {
@@ -32,10 +40,9 @@ void experiment_flow::end_stage(slot& s, const char* stage) {
 }
 
 void experiment_flow::drop(slot_id id) {
-  const prompt_id prompt = slots_.at(id).prompt;
-  books_->abandon(slots_.at(id).task);
-  slots_.erase(id);
-  check_prompt(prompt);
+  const slot dropped = take(id);
+  books_->abandon(dropped.task);
+  check_prompt(dropped.prompt);
   check_end();
 }
 
@@ -140,6 +147,7 @@ void experiment_flow::offer(slot_id id) {
   if (device_gone_) return lose(id, problem_, store::loss::elsewhere);
   auto& s = slots_.at(id);
   s.offered = true;
+  offered_slots_[{s.attempt.task, s.attempt.variant}] = id;
   self_->send(setup_.node,
               message::work_item{0, books_->record().device, s.attempt, setup_.tasks[s.task], s.program, s.code});
 }
@@ -160,7 +168,7 @@ void experiment_flow::judge_without_device(slot_id id, outcome result, std::stri
   commit(id, std::move(v), setup_.where, std::nullopt);
 }
 
-caf::result<message::done> experiment_flow::work_done(const message::work_done& m) {
+caf::result<message::done> experiment_flow::work_done(message::work_done&& m) {
   auto promise = self_->make_response_promise<message::done>();
   const auto id = find(m.attempt);
   if (!id) {  // late or repeated
@@ -172,7 +180,7 @@ caf::result<message::done> experiment_flow::work_done(const message::work_done& 
     if (!setup_.policy) problem_ = m.fault;
   }
   if (m.has_verdict) {
-    verdict v = m.result;
+    verdict v = std::move(m.result);
     const auto& s = slots_.at(*id);
     if (s.code && v.compiler_log.empty()) v.compiler_log = s.code->log;
     commit(*id, std::move(v), m.where, promise);
@@ -196,15 +204,17 @@ void experiment_flow::commit(slot_id id, verdict v, const environment& where, st
     v.stage_ms["wait"] = std::max(0.0, since - device_ms);
   }
   v.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);  // of earlier commits, since this one is not over yet
-  message::commit_verdict question{s.attempt, v, where};
+  const auto question = std::make_shared<const message::commit_verdict>(s.attempt, std::move(v), where);
   ask_store<message::done>(
-      std::move(question),
-      [this, id, v, promise, from = clock::now()](const message::done&) mutable {
+      *question,
+      [this, id, question, promise, from = clock::now()](const message::done&) mutable {
         if (promise) promise->deliver(message::done{});
         last_commit_ms_ += std::chrono::duration<double, std::milli>(clock::now() - from).count();
-        if (exists(id)) settled(id, v);
+        if (exists(id)) settled(id, question->result);
       },
-      [this, id, v, where, promise](error e) mutable { not_committed(id, v, where, promise, std::move(e)); });
+      [this, id, question, promise](error e) mutable {
+        not_committed(id, question->result, question->where, promise, std::move(e));
+      });
 }
 
 void experiment_flow::not_committed(slot_id id, const verdict& v, const environment& where,
@@ -223,9 +233,10 @@ void experiment_flow::not_committed(slot_id id, const verdict& v, const environm
 }
 
 void experiment_flow::settled(slot_id id, const verdict& v) {
-  const slot s = std::move(slots_.at(id));
-  slots_.erase(id);
-  if (const auto p = prompts_.find(s.prompt); p != prompts_.end()) p->second.members.push_back({s.variant, v});
+  const slot s = take(id);
+  // A group that is not stored is paid no rewards, so nothing is learned from it.
+  if (const auto p = prompts_.find(s.prompt); p != prompts_.end() && !p->second.group.id.empty())
+    p->second.members.push_back({s.variant, v});
   const double best_before = books_->best(s.task);
   books_->settle(s.task, v, clock::now());
   log(s, v);
@@ -283,8 +294,8 @@ void experiment_flow::lost(slot_id id, store::loss where) {
 void experiment_flow::not_recorded(slot_id id, const std::string& why) {
   if (!setup_.policy) problem_ = why;
   end_attempt(id, why, store::loss::unrecorded, [this, id, why] {
-    const auto [task, prompt] = std::pair(slots_.at(id).task, slots_.at(id).prompt);
-    slots_.erase(id);
+    const slot ended = take(id);
+    const auto [task, prompt] = std::pair(ended.task, ended.prompt);
     books_->not_recorded(task, setup_.unrecorded_allowed, why);
     check_prompt(prompt);
     if (!setup_.policy) books_->refuse_task(task, why);  // it has nothing else to evaluate

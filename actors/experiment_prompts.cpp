@@ -35,6 +35,7 @@ void experiment_flow::ask_policy(std::size_t task, message::propose question) {
   auto& p = prompts_[id];
   p.task = task;
   p.since = clock::now();
+  p.first = last_slot_ + 1;
   for (int64_t i = 0; i < question.count; ++i) {
     auto& s = slots_[++last_slot_];
     s.task = task;
@@ -42,6 +43,8 @@ void experiment_flow::ask_policy(std::size_t task, message::propose question) {
     s.proposing = true;
     s.since = p.since;
   }
+  p.end = last_slot_ + 1;
+  proposing_ += p.end - p.first;
   ask<message::ticket>(
       self_, setup_.policy->get().generator, policy_timeout, std::move(question),
       [this, id](const message::ticket& t) { asked(id, t); }, [this, id](const error& e) { not_asked(id, e); });
@@ -54,6 +57,7 @@ void experiment_flow::asked(prompt_id id, const message::ticket& t) {
     return;
   }
   p->second.ticket = t.number;
+  tickets_[t.number] = id;
   p->second.group = t.group;
 }
 
@@ -61,28 +65,38 @@ void experiment_flow::not_asked(prompt_id id, const error& e) {
   if (prompts_.contains(id)) end_prompt(id, e);
 }
 
-std::vector<experiment_flow::slot_id> experiment_flow::waiting_slots(prompt_id id) const {
+std::vector<experiment_flow::slot_id> experiment_flow::slots_of(const open_prompt& p) const {
   std::vector<slot_id> found;
-  for (const auto& [number, s] : slots_)
-    if (s.prompt == id && s.proposing) found.push_back(number);
+  for (auto at = slots_.lower_bound(p.first); at != slots_.end() && at->first < p.end; ++at)
+    found.push_back(at->first);
   return found;
 }
 
-void experiment_flow::proposed(const message::proposed& m) {
-  const auto found =
-      std::ranges::find_if(prompts_, [&](const auto& p) { return p.second.ticket == m.ticket && !p.second.delivered; });
-  if (m.ticket == 0 || found == prompts_.end()) return;  // too late
+std::vector<experiment_flow::slot_id> experiment_flow::waiting_slots(prompt_id id) const {
+  std::vector<slot_id> found = slots_of(prompts_.at(id));
+  std::erase_if(found, [this](slot_id each) { return !slots_.at(each).proposing; });
+  return found;
+}
+
+void experiment_flow::end_proposing(slot& s) {
+  if (std::exchange(s.proposing, false)) --proposing_;
+}
+
+void experiment_flow::proposed(message::proposed&& m) {
+  const auto of = tickets_.find(m.ticket);
+  const auto found = of == tickets_.end() ? prompts_.end() : prompts_.find(of->second);
+  if (found == prompts_.end() || found->second.delivered) return;  // too late
   const prompt_id id = found->first;
   found->second.cost.add(m.cost);
   books_->count_answer(m.cost);
   const error none{m.code, m.none};
   if (const auto waiting = waiting_slots(id); !waiting.empty()) {
     auto& s = slots_.at(waiting.front());
-    s.proposing = false;
+    end_proposing(s);
     if (m.none.empty()) {
       failed_proposals_ = 0;
       refusals_[found->second.task] = 0;
-      s.variant = m.variant;
+      s.variant = std::move(m.variant);
       s.program = m.program;
       s.problem = m.problem;
       reserve(waiting.front());
@@ -101,7 +115,7 @@ void experiment_flow::end_prompt(prompt_id id, const error& why) {
   if (p == prompts_.end()) return;
   p->second.delivered = true;
   for (const slot_id each : waiting_slots(id)) {
-    slots_.at(each).proposing = false;
+    end_proposing(slots_.at(each));
     no_proposal(each, why);
   }
   check_prompt(id);
@@ -126,7 +140,7 @@ void experiment_flow::no_proposal(slot_id id, const error& e) {
     drop(id);
     return fill();
   }
-  slots_.erase(id);
+  take(id);
   repeats_[task] = 0;
   books_->nothing_new(task, e.message);
   if (!books_->exhausted(task).empty())
@@ -148,8 +162,9 @@ void experiment_flow::repeated(slot_id id) {
 void experiment_flow::check_prompt(prompt_id id) {
   const auto found = prompts_.find(id);
   if (found == prompts_.end() || !found->second.delivered) return;
-  if (std::ranges::any_of(slots_, [&](const auto& s) { return s.second.prompt == id; })) return;
+  if (!slots_of(found->second).empty()) return;
   open_prompt p = std::move(found->second);
+  if (const auto of = tickets_.find(p.ticket); of != tickets_.end() && of->second == id) tickets_.erase(of);
   prompts_.erase(found);
   if (!p.members.empty()) teach({setup_.tasks[p.task], books_->record().device, p.group, std::move(p.members)});
   // An experiment that will go on asks again for what it does not have.
@@ -205,7 +220,7 @@ void experiment_flow::repair_if_possible(const slot& s, const verdict& v) {
 
 // The policy keeps the devices waiting while all that there is are proposals that have not come.
 void experiment_flow::note_waiting() {
-  const bool waits = !slots_.empty() && std::ranges::all_of(slots_, [](const auto& s) { return s.second.proposing; });
+  const bool waits = !slots_.empty() && proposing_ == slots_.size();
   const auto now = clock::now();
   if (waiting_since_) books_->count_waiting(std::chrono::duration<double>(now - *waiting_since_).count());
   waiting_since_ = waits ? std::optional(now) : std::nullopt;

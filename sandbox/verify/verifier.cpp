@@ -178,9 +178,7 @@ std::optional<gate_failure> first_failure(const task& t, const draw_check& draw,
 }
 
 std::string name_draw(const draw_check& d) {
-  if (d.draw.kind == draw_kind::declared)
-    return fmt::format("inputs drawn as the task declares (seed {})", d.draw.seed);
-  return fmt::format("inputs drawn as {} (seed {})", enum_name(d.draw.kind), d.draw.seed);
+  return fmt::format("draw {} (seed {})", enum_name(d.draw.kind), d.draw.seed);
 }
 
 void fail_gate(judgement& j, std::string gate, outcome what, std::string reason) {

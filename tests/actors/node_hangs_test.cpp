@@ -141,7 +141,9 @@ class node_whose_policy_dies : public node_that_hangs {
 TEST_F(node_whose_policy_dies, starts_it_again_twice) {
   start_node();
   auto client = connect();
-  run(client, run_request({relu_chain_task(), diagonal_task()}, 1000));
+  auto request = run_request({relu_chain_task(), diagonal_task()}, 1000);
+  request.policy = "learned";  // with groups, which its learner is told of
+  run(client, request);
   for (const char* actor : {"generator", "learner"}) {
     kill_actor(actor);
     int64_t before = -1;

@@ -204,7 +204,8 @@ void experiment_flow::commit(slot_id id, verdict v, const environment& where, st
     v.stage_ms["wait"] = std::max(0.0, since - device_ms);
   }
   v.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);  // of earlier commits, since this one is not over yet
-  const auto question = std::make_shared<const message::commit_verdict>(s.attempt, std::move(v), where);
+  const auto question =
+      std::make_shared<const message::commit_verdict>(message::commit_verdict{s.attempt, std::move(v), where});
   ask_store<message::done>(
       *question,
       [this, id, question, promise, from = clock::now()](const message::done&) mutable {

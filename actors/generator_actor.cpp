@@ -72,7 +72,8 @@ expected<message::proposed> read_proposal(proposal idea, const proposal_context&
     CUDAL1_CHECK(read_schedule(idea, c, result));
   }
   v.parents = std::move(idea.parents);
-  v.analysis = idea.analysis.empty() ? c.analysis : std::move(idea.analysis);
+  v.analysis = std::move(idea.analysis);
+  if (v.analysis.empty()) v.analysis = c.analysis;
   v.log_probability = idea.log_probability;
   v.trace = std::move(idea.trace);
   return result;

@@ -53,7 +53,7 @@ expected<std::optional<environment>> newest_environment(store& s, const std::str
   for (const auto& e : experiments) {
     if (!experiment.empty() && e.id != experiment) continue;
     auto tasks = e.tasks;
-    std::ranges::stable_partition(tasks, [&](const auto& id) { return id == task; });
+    std::stable_partition(tasks.begin(), tasks.end(), [&](const auto& id) { return id == task; });
     for (const auto& id : tasks) {
       CUDAL1_TRY(const auto verdicts, s.verdicts_of_task(id, e.id));
       if (verdicts.empty() || verdicts.back().environment_id.empty()) continue;

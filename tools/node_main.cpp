@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -196,10 +197,11 @@ core_layout reserve_timing_cores(const node_options& o) {
 // The settings of the kinds of device that are here; a coordinator sends those of all kinds to other machines.
 std::vector<configuration> settings_in_use(const node_options& o, const std::map<std::string, configuration>& by_kind) {
   std::vector<configuration> used;
+  std::set<std::string> here;
+  for (const auto& d : o.devices)
+    here.insert(traits_of(d.name).kind);
   for (const auto& [kind, c] : by_kind)
-    if (o.devices.empty() || !o.settings.cluster.listen.empty() ||
-        std::ranges::any_of(o.devices, [&](const auto& d) { return traits_of(d.name).kind == kind; }))
-      used.push_back(c);
+    if (here.empty() || !o.settings.cluster.listen.empty() || here.contains(kind)) used.push_back(c);
   return used;
 }
 

@@ -254,11 +254,10 @@ expected<composed_linear_proof> prove_composed_linear(const graph& g, const grap
   const auto no = [&](const std::string& why) {
     return fail(errc::invalid_argument, "step {} ({}) is no linear layer of a linear layer: {}", s.number, s.op(), why);
   };
-  const auto is_layer = [&](const graph_step& each) { return is_linear(g, each); };
-  if (!is_layer(s)) return no("it is not aten::linear in float32 with a constant weight, outside of kernels");
+  if (!is_linear(g, s)) return no("it is not aten::linear in float32 with a constant weight, outside of kernels");
   const std::string between = operand_of(g, s, "input");
   const graph_step* first = g.producer(between);
-  if (first == nullptr || !is_layer(*first)) return no("its operand is not such a layer's result");
+  if (first == nullptr || !is_linear(g, *first)) return no("its operand is not such a layer's result");
   if (g.is_output(between) || g.readers(between) != std::vector<int>{s.number})
     return no("its operand is read elsewhere");
   composed_linear_proof out{first->number,

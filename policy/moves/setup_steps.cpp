@@ -35,6 +35,8 @@ std::string add_weight(graph& g, const std::string& weight) {
 
 std::string add_setup_step(graph& g, std::string op, decltype(aten_step::args) args, const std::string& name,
                            const tensor_type& type) {
+  for (const auto& made : g.setup())
+    if (made.op == op && made.args == args) return made.results[0];
   aten_step s;
   s.op = std::move(op);
   s.args = std::move(args);

@@ -8,7 +8,8 @@
 
 namespace cudal1 {
 
-// Adds a step with one result, which is named `name` or as near to that as is free; returns the result's name.
+// Adds a step with one result, which is named `name` or as near to that as is free, unless there is one that computes
+// the same; returns the result's name.
 std::string add_setup_step(graph& g, std::string op, decltype(aten_step::args) args, const std::string& name,
                            const tensor_type& type);
 // The value in another type, contiguous.

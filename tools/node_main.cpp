@@ -25,6 +25,7 @@
 #include "actors/machine_devices.hpp"
 #include "actors/metrics_server.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/process_environment.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/configuration.hpp"
 #include "config/data_folder.hpp"
@@ -34,8 +35,6 @@
 #include "tools/node_cluster.hpp"
 #include "tools/node_compilers.hpp"
 #include "tools/node_devices.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
 namespace cudal1 {
 
@@ -206,9 +205,7 @@ std::vector<configuration> settings_in_use(const node_options& o, const std::map
 }
 
 expected<node_options> options_of(const flags& f, replay_devices& replays) {
-  std::vector<std::string> environment;
-  for (char** e = environ; *e != nullptr; ++e)
-    environment.emplace_back(*e);
+  auto environment = process_environment();
   node_options o;
   const auto file = f.config.empty() ? std::nullopt : std::optional(f.config);
   const auto load = [&](configuration defaults) -> expected<configuration> {

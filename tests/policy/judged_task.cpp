@@ -96,8 +96,11 @@ program runnable(program p) {
 }  // namespace
 
 void use_judging_arena() {
-  static const mapping arena = value_of(map_private(int64_t{2} << 30));
-  require(install_arena({.base = arena.data(), .bytes = static_cast<int64_t>(arena.size()), .poison_seed = 1}));
+  static const mapping arena = [] {
+    mapping memory = value_of(map_private(int64_t{2} << 30));
+    require(install_arena({.base = memory.data(), .bytes = static_cast<int64_t>(memory.size()), .poison_seed = 1}));
+    return memory;
+  }();
 }
 
 judged_task::judged_task(const task& t) : t_(t), reference_(value_of(reference_program::load(t, -1))) {

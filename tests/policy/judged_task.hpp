@@ -12,7 +12,7 @@
 
 namespace cudal1::test {
 
-// Installs the tensors' memory; once in a process.
+// Installs the tensors' memory with the first call in a process.
 void use_judging_arena();
 
 class judged_task {

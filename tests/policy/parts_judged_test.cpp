@@ -14,10 +14,7 @@ namespace {
 
 class judged_parts : public testing::TestWithParam<const char*> {
  protected:
-  static void SetUpTestSuite() {
-    static const bool once = (use_judging_arena(), true);
-    static_cast<void>(once);
-  }
+  static void SetUpTestSuite() { use_judging_arena(); }
   const lowering_target& target() const { return target_named(GetParam()); }
 
   static std::vector<task> tasks() {

@@ -19,10 +19,7 @@ using case_name = std::tuple<const char*, const char*>;  // type, target
 
 class patterns : public testing::TestWithParam<case_name> {
  protected:
-  static void SetUpTestSuite() {
-    static const bool once = (use_judging_arena(), true);
-    static_cast<void>(once);
-  }
+  static void SetUpTestSuite() { use_judging_arena(); }
   std::string type() const { return std::get<0>(GetParam()); }
   const lowering_target& target() const { return target_named(std::get<1>(GetParam())); }
 };

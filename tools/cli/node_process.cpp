@@ -19,6 +19,7 @@
 
 #include "actors/remote_node.hpp"
 #include "config/base/deadline.hpp"
+#include "config/base/process_environment.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "store/replay/replay_devices.hpp"
 #include "tools/cli/arguments.hpp"
@@ -144,10 +145,6 @@ expected<void> make_data_folder(const std::string& data) {
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 // A node that is no coordinator can have only what its machine has.
 error no_such_device(const node_status& status, const std::string& name) {
   const auto has = fmt::format("{}", fmt::join(names_of(status.devices), ", "));
@@ -186,9 +183,7 @@ expected<void> check_setting_names(const node_flags& flags) {
 }
 
 expected<configuration> configuration_of(const node_flags& flags, const std::string& data) {
-  std::vector<std::string> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    environment.emplace_back(*variable);
+  const auto environment = process_environment();
   const auto file = flags.config.empty() ? std::nullopt : std::optional<std::string>(flags.config);
   return load_configuration(file, data + "/cudal1.toml", environment, flags.settings);
 }

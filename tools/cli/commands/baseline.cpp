@@ -65,8 +65,10 @@ expected<std::vector<task>> stored_tasks(const baseline_options& o, const contex
   } else {
     CUDAL1_TRY(const auto e, reader->get_experiment(o.experiment));
     for (const auto& id : e.tasks) {
-      CUDAL1_TRY(const auto verdicts, reader->verdicts_of_task(id, e.id));
-      if (o.evaluated_only && verdicts.empty()) continue;
+      if (o.evaluated_only) {
+        CUDAL1_TRY(const auto verdicts, reader->verdicts_of_task(id, e.id));
+        if (verdicts.empty()) continue;
+      }
       CUDAL1_TRY(auto record, reader->get_task(id));
       records.push_back(std::move(record));
     }

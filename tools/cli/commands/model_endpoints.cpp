@@ -5,14 +5,12 @@
 #include <chrono>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "actors/tcp_sockets.hpp"
+#include "config/base/process_environment.hpp"
 #include "policy/chat/chat_models.hpp"
 #include "policy/chat/endpoint.hpp"
 #include "tools/cli/report/model_rows.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
 namespace cudal1::cli {
 
@@ -21,10 +19,7 @@ namespace {
 expected<std::vector<chat_model>> models_of_request(const client_request& r, const node_flags& flags,
                                                     const context& c) {
   CUDAL1_TRY(const configuration settings, configuration_of(flags, c.data));
-  std::vector<std::string> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    environment.emplace_back(*variable);
-  return read_chat_models(r.models, settings.llm, c.data, environment);
+  return read_chat_models(r.models, settings.llm, c.data, process_environment());
 }
 
 expected<void> try_connection(const chat_model& model, int wake_fd) {

@@ -107,8 +107,7 @@ std::string legend(const search_report& r, const speedup_summary& all) {
   std::string text = fmt::format(
       "Speedups are ratios of call times, relative to {}; tasks that failed or are not faster count as 1. verified: "
       "tasks with a time, of a confirmed variant or of their own program. fast_p: share of the measured tasks that are "
-      "more "
-      "than p times as fast.",
+      "more than p times as fast.",
       base);
   if (all.device_geometric_mean) text += " by device: geometric mean of the ratios of device time.";
   if (all.gap_closed) text += fmt::format(" gap closed: share of the log gap from {} to the floor.", base);

@@ -15,10 +15,6 @@ namespace cudal1 {
 // The numeric members of group_options, which moves choose.
 enum class tuning_option { threads, items, accumulators, row_threads, tile_rows, tile_columns, depth_parts };
 
-// The factors of a product as they are (half types), as a high and a low TF32 part each, or as two halves each, scaled
-// by powers of two.
-enum class product_factors { plain, tf32, scaled_halves };
-
 class lowering_target {
  public:
   virtual ~lowering_target() = default;
@@ -36,9 +32,8 @@ class lowering_target {
   virtual bool has_tf32_products() const { return false; }  // library products of precision "tf32"
   // Whether a library's convolution adds its bias without a pass of its own over the result.
   virtual bool convolutions_add_bias() const { return false; }
-  // How the factors of this product may be multiplied in a kernel, what is estimated to be the fastest first; empty
-  // where no kernel can.
-  virtual std::vector<product_factors> factors_of(const kernel_body&) const { return {}; }
+  // The forms of a kernel that can make this product, what is estimated to be the fastest first.
+  virtual std::vector<product_form> forms_of(const kernel_body&) const { return {}; }
   // The same target without what the device of this environment (as in environment::details) cannot do. Schedules for
   // the one are schedules for the other.
   virtual const lowering_target& limited_to(std::string_view /*details*/) const { return *this; }

@@ -55,6 +55,11 @@ struct replacement {
 
 enum class group_kind { pointwise, rows, product };
 
+// How a product's kernel multiplies (cuda): tiles of the factors in shared memory, the factors of float32 as two TF32
+// parts each; the same, but each warp reads other terms of the depth from memory to its registers, for small products;
+// tiles of the factors as two halves each, scaled by powers of two, which other kernels make, for large ones.
+enum class product_form { tiles, depth_of_warps, scaled_halves };
+
 struct group_options {
   int64_t threads = 0;       // per block; 0: the target's default
   int64_t items = 0;         // elements per thread (pointwise, one dimension); 0: the default
@@ -62,8 +67,8 @@ struct group_options {
   int64_t row_threads = 0;   // that share a row (cuda); 0: the default
   int64_t tile_rows = 0;     // of a product that a block computes (cuda); 0: the default
   int64_t tile_columns = 0;
-  int64_t depth_parts = 0;     // into which a product's sums are cut, each a block's work (cuda); 0: the default
-  bool scaled_halves = false;  // a float32 product's factors as two halves each (cuda), not as two TF32 parts
+  int64_t depth_parts = 0;  // into which a product's sums are cut, each a block's work (cuda); 0: the default
+  product_form form = product_form::tiles;
   std::string in_place;        // the operand that the (only) result overwrites; "" for none
   bool keep_expensive = true;  // keep expensive values for later passes, or recompute them
 };

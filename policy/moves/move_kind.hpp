@@ -36,7 +36,7 @@ struct move_kind {
   std::string name;
   std::string summary;                     // one sentence
   std::vector<std::string> parameters;     // in their order
-  std::vector<std::string> optional = {};  // further ones, of which all or none are given
+  std::vector<std::string> optional = {};  // further ones after them, in this order, any of which may be left out
   move_phase phase = move_phase::always;
   int order = 0;                          // within the phase; ties in the order of registration
   std::vector<starting_part> parts = {};  // the starting parts that contain it

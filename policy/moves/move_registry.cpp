@@ -66,9 +66,10 @@ expected<std::string> apply_move(graph& g, const move& m, const lowering_target&
   std::vector<std::string> given;
   for (const auto& [name, value] : m.parameters)
     given.push_back(name);
-  std::vector<std::string> all = found->parameters;
-  all.insert(all.end(), found->optional.begin(), found->optional.end());
-  if (given != found->parameters && given != all) {
+  std::vector<std::string> expected_names = found->parameters;
+  for (const auto& name : found->optional)
+    if (std::ranges::find(given, name) != given.end()) expected_names.push_back(name);
+  if (given != expected_names) {
     std::string wanted;
     for (const auto& name : found->parameters)
       wanted += (wanted.empty() ? "" : ", ") + name + "=...";

@@ -13,24 +13,25 @@ bool is_free_product(const graph_step& s) {
   return !s.dropped && s.group < 0 && family_of(s) == operator_family::product;
 }
 
-constexpr const char* k_halves = "halves";
+constexpr const char *k_factors = "factors", *k_halves = "halves", *k_depth = "depth", *k_warps = "warps";
 
-// The product with the group that reads it, and the product alone, each with its factors in every way, what should be
-// the fastest first.
+// The product with the group that reads it, and the product alone, each in every form, what should be the fastest
+// first.
 std::vector<move> product_candidates(const graph& g, const lowering_target& target) {
   std::vector<move> out;
-  std::vector<product_factors> ways;
+  std::vector<product_form> forms;
   const auto add = [&](std::vector<int> steps) {
     std::ranges::sort(steps);
-    for (const auto way : ways) {
+    for (const auto form : forms) {
       out.push_back({"product_kernel", {{"steps", print_steps(steps)}}});
-      if (way == product_factors::scaled_halves) out.back().parameters.emplace_back("factors", k_halves);
+      if (form == product_form::scaled_halves) out.back().parameters.emplace_back(k_factors, k_halves);
+      if (form == product_form::depth_of_warps) out.back().parameters.emplace_back(k_depth, k_warps);
     }
   };
   for (const auto& s : g.steps()) {
     if (!is_free_product(s)) continue;
     const auto body = build_body(g, {s.number});
-    ways = body ? target.factors_of(*body) : std::vector<product_factors>();
+    forms = body ? target.forms_of(*body) : std::vector<product_form>();
     std::set<int> groups;
     for (const int reader : g.readers(s.text->results[0]))
       if (const int group = g.step_at(reader).group; group >= 0) groups.insert(group);
@@ -44,11 +45,32 @@ std::vector<move> product_candidates(const graph& g, const lowering_target& targ
   return out;
 }
 
-expected<bool> in_halves(const move& m) {
-  const auto given = std::ranges::find(m.parameters, "factors", [](const auto& p) { return p.first; });
-  if (given == m.parameters.end() || given->second == "tf32") return false;
-  if (given->second == k_halves) return true;
-  return fail(errc::invalid_argument, "factors={} is neither {} nor tf32", given->second, k_halves);
+const std::string& name_of_parameter(const std::pair<std::string, std::string>& p) {
+  return p.first;
+}
+
+expected<product_form> form_of(const move& m) {
+  product_form out = product_form::tiles;
+  for (const auto& [name, value] : m.parameters) {
+    if (name == k_factors && value != "tf32" && value != k_halves)
+      return fail(errc::invalid_argument, "factors={} is neither {} nor tf32", value, k_halves);
+    if (name == k_depth && value != k_warps) return fail(errc::invalid_argument, "depth={} is not {}", value, k_warps);
+    if (value == k_halves || value == k_warps) {
+      if (out != product_form::tiles)
+        return fail(errc::invalid_argument, "factors={} excludes depth={}", k_halves, k_warps);
+      out = value == k_halves ? product_form::scaled_halves : product_form::depth_of_warps;
+    }
+  }
+  return out;
+}
+
+std::string_view explanation_of(product_form form, dtype type) {
+  if (form == product_form::scaled_halves) return ": each factor is a high and a low half, scaled by a power of two";
+  const bool split = type == dtype::float32;
+  if (form == product_form::depth_of_warps)
+    return split ? ": each warp multiplies other terms, from memory, as a high and a low TF32 part"
+                 : ": each warp multiplies other terms, from memory";
+  return split ? ": each factor is a high and a low TF32 part" : "";
 }
 
 // One product and, where there are others, a whole group.
@@ -71,18 +93,16 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
     whole.kind = group_kind::product;
   }
   CUDAL1_TRY(group, make_group(g, {number}, group_kind::product, group));
-  CUDAL1_TRY(const bool halves, in_halves(m));
-  if (m.parameters.size() > 1 && g.step_at(number).result_types[0].type != dtype::float32)
+  CUDAL1_TRY(const product_form form, form_of(m));
+  const dtype type = g.step_at(number).result_types[0].type;
+  if (type != dtype::float32 && std::ranges::find(m.parameters, k_factors, name_of_parameter) != m.parameters.end())
     return fail(errc::invalid_argument, "only the factors of a float32 product are split, not those of step {}",
                 number);
-  g.groups()[static_cast<std::size_t>(group)].options.scaled_halves = halves;
+  g.groups()[static_cast<std::size_t>(group)].options.form = form;
   CUDAL1_CHECK(check_group(g, group, target));
-  const auto& s = g.step_at(number);
-  return fmt::format("group {}: step {} ({}) on tensor cores{}{}", group, number, s.op(),
+  return fmt::format("group {}: step {} ({}) on tensor cores{}{}", group, number, g.step_at(number).op(),
                      others.empty() ? "" : ", with " + operator_names(g, others) + " after it",
-                     s.result_types[0].type != dtype::float32 ? ""
-                     : halves ? ": each factor is a high and a low half, scaled by a power of two"
-                              : ": each factor is a high and a low TF32 part");
+                     explanation_of(form, type));
 }
 
 }  // namespace
@@ -92,9 +112,9 @@ std::vector<move_kind> product_moves() {
            .summary =
                "a matrix product as a kernel on tensor cores, which keeps float32's precision, together with the "
                "group that reads it (cuda); factors=halves, for large ones, multiplies scaled halves, which other "
-               "kernels make of the operands",
+               "kernels make of the operands; depth=warps, for small ones, gives each warp other terms",
            .parameters = {"steps"},
-           .optional = {"factors"},
+           .optional = {k_factors, k_depth},
            .phase = move_phase::implementation,
            .order = -1,  // before the others: what follows the product is not a kernel of its own
            .parts = {starting_part::other_implementations},

@@ -177,6 +177,77 @@ std::vector<product_case> cases_of_halves() {
   return out;
 }
 
+// The warps of a block share the depth: every tile, odd numbers of rows, columns and terms, batches, what follows.
+std::vector<product_case> cases_of_depth_of_warps() {
+  std::vector<product_case> out;
+  const auto linear = [&](const std::string& name, int64_t rows, int64_t depth, int64_t columns,
+                          const std::string& tuning = "") {
+    out.push_back(linear_case(name + "_warps", rows, depth, columns, tuning, 1));
+    auto& text = out.back().schedule;
+    text.replace(text.find("steps=0..1"), 10, "steps=0..1, depth=warps");
+  };
+  const auto one = [&](const std::string& name, const std::string& inputs, const std::string& weights,
+                       const std::string& steps, int last) {
+    out.push_back({name + "_warps", made(name, inputs, weights, steps, R"("y")"),
+                   fmt::format("product_kernel(steps={}, depth=warps)", last), 1});
+  };
+  linear("aligned", 64, 256, 64);
+  linear("odd_sizes", 17, 44, 23);
+  linear("one_row", 1, 100, 50);
+  linear("one_column", 50, 100, 1);
+  linear("few_terms", 20, 4, 12);
+  linear("many_terms", 19, 2052, 18);
+  linear("many_blocks", 300, 68, 500);
+  for (const int64_t rows : {16, 32})
+    for (const int64_t columns : {16, 32})
+      linear(fmt::format("tile_{}_{}", rows, columns), 70, 300, 72,
+             fmt::format("tile_rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns));
+  const auto transposed = step("transpose.int", R"("self": "b", "dim0": -2, "dim1": -1)", "bt") + ", ";
+  one("mm", tensor("a", "40, 36") + ", " + tensor("b", "52, 36"), "",
+      transposed + step("mm", R"("self": "a", "mat2": "bt")", "y"), 1);
+  one("bmm", tensor("a", "3, 20, 36") + ", " + tensor("b", "3, 24, 36"), "",
+      transposed + step("bmm", R"("self": "a", "mat2": "bt")", "y"), 1);
+  one("matmul_spreads_right", tensor("a", "2, 3, 20, 36") + ", " + tensor("b", "3, 24, 36"), "",
+      transposed + step("matmul", R"("self": "a", "other": "bt")", "y"), 1);
+  one("triangle", tensor("x", "70, 200"),
+      R"({"name": "w", "dtype": "float32", "shape": [200, 200], "draw": {"distribution": "normal", "mean": 0, )"
+      R"("std": 1}, "facts": ["lower_triangular"]})",
+      step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+  for (const char* type : {"float16", "bfloat16"}) {
+    one(type, tensor("x", "35, 392", type), tensor("w", "40, 392", type),
+        step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+    one(fmt::format("few_terms_{}", type), tensor("x", "35, 8", type), tensor("w", "20, 8", type),
+        step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+  }
+  out.push_back({"softmax_warps",
+                 made("softmax", tensor("x", "30, 64"), tensor("w", "70, 64"),
+                      step("linear", R"("input": "x", "weight": "w")", "h") + ", " +
+                          step("softmax.int", R"("self": "h", "dim": -1)", "y"),
+                      R"("y")"),
+                 "row_kernel(steps=1); product_kernel(steps=0..1, depth=warps)", 2});
+  return out;
+}
+
+TEST(ProductKernels, WhoseWarpsShareTheDepthNeedTermsSideBySide) {
+  const auto refused = [](const std::string& name, const std::string& inputs, const std::string& steps, int last) {
+    const auto c = one_step(name, inputs, steps, last);
+    const auto schedule = parse_schedule(fmt::format("product_kernel(steps={}, depth=warps)", last));
+    const auto lowered = lower(c.what, *schedule, for_cuda());
+    return lowered ? "" : lowered.error().message;
+  };
+  const auto mm = step("mm", R"("self": "a", "mat2": "b")", "y");
+  EXPECT_THAT(refused("columns", tensor("a", "40, 36") + ", " + tensor("b", "36, 52"), mm, 0),
+              testing::HasSubstr("the terms of b do not lie side by side in vectors of 16 bytes"));
+  EXPECT_THAT(refused("odd", tensor("a", "40, 35") + ", " + tensor("b", "52, 35"),
+                      step("t", R"("self": "b")", "bt") + ", " + step("mm", R"("self": "a", "mat2": "bt")", "y"), 1),
+              testing::HasSubstr("do not lie side by side"));
+  const auto both = linear_case("both", 64, 64, 64);
+  const auto lowered =
+      lower(both.what, *parse_schedule("product_kernel(steps=0, factors=halves, depth=warps)"), for_cuda());
+  ASSERT_FALSE(lowered);
+  EXPECT_THAT(lowered.error().message, testing::HasSubstr("factors=halves excludes depth=warps"));
+}
+
 // Triangles: what is zero is not multiplied. Both forms, in tiles that are whole, partial and empty.
 std::vector<product_case> cases_of_triangles() {
   std::vector<product_case> out;
@@ -304,6 +375,7 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
     std::ranges::move(half_cases(type), std::back_inserter(all));
   std::ranges::move(cases_of_halves(), std::back_inserter(all));
   std::ranges::move(cases_of_triangles(), std::back_inserter(all));
+  std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   for (const auto& c : all) {
     auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
@@ -320,9 +392,10 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
   }
 }
 
-TEST(ProductKernels, OfScaledHalvesCompileForAnH100) {
+TEST(ProductKernels, OfScaledHalvesAndOfWarpsCompileForAnH100) {
   auto all = cases_of_halves();
   std::ranges::move(unusual_cases(), std::back_inserter(all));
+  std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
   for (const auto& c : all) {
     const auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
     ASSERT_TRUE(lowered) << c.name << ": " << lowered.error().message;

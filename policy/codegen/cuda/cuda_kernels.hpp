@@ -10,6 +10,8 @@ expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // ve
 expected<emitted_kernel> emit_cuda_rows(const emit_request& request);      // several threads per row
 // Tiles of a product, and what follows it per element.
 emitted_kernel emit_cuda_product(const emit_request& request, const product_tiling& tiling);
+// The same for small products: the warps of a block share the depth and read from memory to their registers.
+emitted_kernel emit_depth_of_warps(const emit_request& request, const product_tiling& tiling);
 // The same of float32 factors as halves, which further kernels make.
 emitted_kernel emit_scaled_halves(const emit_request& request, const product_tiling& tiling);
 

@@ -61,7 +61,15 @@ bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
 }
 
 emitted_kernel emit_tiles(const emit_request& request, const product_tiling& t) {
-  return t.scaled_halves ? emit_scaled_halves(request, t) : emit_cuda_product(request, t);
+  switch (t.form) {
+    case product_form::depth_of_warps:
+      return emit_depth_of_warps(request, t);
+    case product_form::scaled_halves:
+      return emit_scaled_halves(request, t);
+    case product_form::tiles:
+      break;
+  }
+  return emit_cuda_product(request, t);
 }
 
 expected<emitted_kernel> emit_product(const emit_request& request) {
@@ -81,7 +89,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   first.options.tile_rows = whole.rows;
   first.options.tile_columns = whole.columns;
   first.options.depth_parts = whole.parts;
-  first.options.scaled_halves = whole.scaled_halves;
+  first.options.form = whole.form;
   CUDAL1_TRY(const product_tiling tiling, tiling_of(product, first.options));
   emitted_kernel out = emit_tiles(first, tiling);
   second.body = &rest;
@@ -184,10 +192,10 @@ class cuda_target final : public lowering_target {
   bool replays_graphs() const override { return true; }
   bool has_tf32_products() const override { return true; }
 
-  std::vector<product_factors> factors_of(const kernel_body& body) const override {
+  std::vector<product_form> forms_of(const kernel_body& body) const override {
     if (!body.product || !can_.tensor_cores) return {};
-    auto out = factors_by_estimate(body);
-    if (!can_.warpgroups) std::erase(out, product_factors::scaled_halves);
+    auto out = forms_by_estimate(body);
+    if (!can_.warpgroups) std::erase(out, product_form::scaled_halves);
     return out;
   }
 

@@ -26,7 +26,8 @@ class cuda_product_writer final : product_writer {
     write_results(t_.warp_rows / 16, t_.warp_columns / 8);
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = size_of(t_.type) * t_.stages * stage_elements();
+    std::get<launch_step>(out.steps.back()).shared_bytes =
+        size_of(t_.type) * std::min(t_.stages, t_.stages_of(t_.part_depth)) * stage_elements();
     return out;
   }
 

@@ -18,6 +18,9 @@ constexpr int64_t k_halves_depth = 32;                // terms of a stage of sca
 constexpr int64_t k_least_halves_tile = 64;
 constexpr int64_t k_most_halves_bytes = int64_t{4} << 30;
 constexpr int64_t k_most_parts_bytes = int64_t{1} << 30;
+constexpr int64_t k_lane_bytes = 16;          // that a lane reads of a row of an operand at once
+constexpr int64_t k_least_tile_columns = 32;  // of tiles in shared memory
+constexpr int64_t k_most_warps_tile = 32;     // rows and columns of a tile whose depth the warps share
 
 int64_t rounded_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -75,13 +78,34 @@ void divide_among_warpgroups(product_tiling& t) {
   t.stages = (t.rows * t.columns == 128 * 128 ? k_alone_bytes : k_stage_bytes) / ((t.rows + t.columns) * 128);
 }
 
+// Each warp has 16 rows and all columns of the tile. Few blocks have more warps each: what is on its way to registers
+// is what hides the time that memory takes.
+void divide_depth_among_warps(product_tiling& t) {
+  t.warp_rows = 16;
+  t.warp_columns = t.columns;
+  t.stage_depth = 4 * k_lane_bytes / size_of(t.type);  // four lanes read neighbouring terms of a row
+  const int64_t blocks = t.batches * t.row_tiles() * t.column_tiles();
+  const int64_t warps = blocks <= large_gpu_processors ? 16 : 8;
+  t.slices = std::clamp<int64_t>(t.stages_of(t.depth), 1, warps * t.warp_rows / t.rows);
+  t.stages = t.columns < 32 ? 4 : 2;  // whose elements fit in the registers
+}
+
 void finish(product_tiling& t, int64_t parts) {
-  if (t.scaled_halves)
-    divide_among_warpgroups(t);
-  else
-    divide_among_warps(t);
+  switch (t.form) {
+    case product_form::scaled_halves:
+      divide_among_warpgroups(t);
+      break;
+    case product_form::depth_of_warps:
+      divide_depth_among_warps(t);
+      break;
+    case product_form::tiles:
+      divide_among_warps(t);
+      break;
+  }
   t.part_depth = rounded_up((t.depth + parts - 1) / parts, t.stage_depth);
   t.parts = (t.depth + t.part_depth - 1) / t.part_depth;
+  // Memory that nothing uses would keep other blocks off the processor.
+  if (t.form == product_form::tiles) t.stages = std::clamp<int64_t>(t.stages_of(t.part_depth), 2, t.stages);
   t.blocks = t.batches * t.parts * t.row_tiles() * t.column_tiles();
 }
 
@@ -117,8 +141,22 @@ double estimated_cycles_of_halves(const kernel_body& body, const product_tiling&
   return out;
 }
 
+// The same of warps that read from memory, fitted to an H200: 26 bytes a cycle.
+double estimated_cycles_of_warps(const product_tiling& t, bool one_kernel) {
+  constexpr double k_first = 3000;  // until the first elements are there, and from the last ones to the results
+  const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
+  const double multiplications = is_half(t.type) ? 0.5 : 3;
+  const double arithmetic = multiplications * static_cast<double>(t.rows * t.columns * t.depth) / (420 * 0.8);
+  const double traffic = static_cast<double>(size_of(t.type) * (t.rows + t.columns) * t.depth) / 26;
+  double out = k_first + on_one * std::max(arithmetic, traffic);
+  if (!one_kernel)
+    out += k_kernel + static_cast<double>(8 * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
+  return out;
+}
+
 double estimated_cycles(const kernel_body& body, const product_tiling& t, bool one_kernel) {
-  if (t.scaled_halves) return estimated_cycles_of_halves(body, t, one_kernel);
+  if (t.form == product_form::scaled_halves) return estimated_cycles_of_halves(body, t, one_kernel);
+  if (t.form == product_form::depth_of_warps) return estimated_cycles_of_warps(t, one_kernel);
   constexpr double k_latency = 700;  // of a stage, where nothing else is to do
   const int64_t tile = t.rows * t.columns;
   const double efficiency = tile >= 8192 ? 1 : tile >= 4096 ? 0.92 : 0.8;
@@ -153,6 +191,52 @@ struct timed_tiling {
   double cycles = 0;
 };
 
+// errc::unsupported with the reason where the form cannot make a product of these operands.
+expected<void> check_operands(const kernel_body& body, const product_tiling& t) {
+  if (t.form == product_form::scaled_halves && t.type != dtype::float32)
+    return fail(errc::unsupported, "factors of {} are not split into halves", name_of(t.type));
+  for (const auto* side : {&t.left, &t.right}) {
+    const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
+    if (side->width == 0 && t.form != product_form::scaled_halves)
+      return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
+    if (t.form == product_form::depth_of_warps &&
+        (!side->along_depth || side->step != 1 || side->width * size_of(t.type) != k_lane_bytes))
+      return fail(errc::unsupported, "the terms of {} do not lie side by side in vectors of {} bytes", o.value,
+                  k_lane_bytes);
+    if (o.type.storage_bytes() / size_of(t.type) > std::numeric_limits<int>::max())
+      return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
+  }
+  return {};
+}
+
+bool is_tile_of(product_form form, int64_t rows, int64_t columns) {
+  switch (form) {
+    case product_form::tiles:
+      return columns >= k_least_tile_columns;
+    case product_form::depth_of_warps:
+      return std::max(rows, columns) <= k_most_warps_tile;
+    case product_form::scaled_halves:
+      return std::min(rows, columns) >= k_least_halves_tile;
+  }
+  return false;
+}
+
+tl::unexpected<error> why_no_tiling(const product_tiling& t, const group_options& options, bool halves_too_large) {
+  if (halves_too_large)
+    return fail(errc::unsupported, "the halves of an operand would take more than {} GiB", k_most_halves_bytes >> 30);
+  if (t.form != product_form::tiles && (options.tile_rows > 0 || options.tile_columns > 0))
+    return t.form == product_form::scaled_halves
+               ? fail(errc::unsupported, "tiles of scaled halves have at least {} rows and columns",
+                      k_least_halves_tile)
+               : fail(errc::unsupported,
+                      "tiles whose depth the warps share have at most {} rows and columns, and one part",
+                      k_most_warps_tile);
+  if (options.tile_columns > 0 && options.tile_columns < k_least_tile_columns)
+    return fail(errc::unsupported, "tiles in shared memory have at least {} columns", k_least_tile_columns);
+  return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
+              options.depth_parts > 0 ? std::to_string(options.depth_parts) : "several");
+}
+
 expected<timed_tiling> fastest(const kernel_body& body, const group_options& options) {
   const body_product& p = *body.product;
   product_tiling t;
@@ -166,19 +250,11 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
     (in_left && in_right ? t.batch : in_left ? left : right).push_back(static_cast<int>(d));
   }
   t.type = body.operands[static_cast<std::size_t>(p.left)].type.type;
-  t.scaled_halves = options.scaled_halves;
-  if (t.scaled_halves && t.type != dtype::float32)
-    return fail(errc::unsupported, "factors of {} are not split into halves", name_of(t.type));
+  t.form = options.form;
   t.left = side_of(body, p.left, p.left_step, std::move(left), t.batch);
   t.right = side_of(body, p.right, p.right_step, std::move(right), t.batch);
   t.depth = p.depth;
-  for (const auto* side : {&t.left, &t.right}) {
-    const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
-    if (side->width == 0 && !t.scaled_halves)
-      return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
-    if (o.type.storage_bytes() / size_of(t.type) > std::numeric_limits<int>::max())
-      return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
-  }
+  CUDAL1_CHECK(check_operands(body, t));
   const bool one_kernel = body.is_elementwise() && !body.has_reduction();
   const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
   std::optional<timed_tiling> best;
@@ -187,15 +263,16 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
     if (options.tile_rows > 0 && rows != options.tile_rows) continue;
     for (const int64_t columns : product_tile_columns) {
       if (options.tile_columns > 0 && columns != options.tile_columns) continue;
-      if (t.scaled_halves && std::min(rows, columns) < k_least_halves_tile) continue;
+      if (!is_tile_of(t.form, rows, columns)) continue;
       for (const int64_t parts : product_depth_parts) {
         if (options.depth_parts > 0 && parts != options.depth_parts) continue;
+        if (parts > 1 && t.form == product_form::depth_of_warps) continue;
         timed_tiling each{t};
         each.how.rows = rows;
         each.how.columns = columns;
         finish(each.how, parts);
         const auto [left_bytes, right_bytes] = halves_bytes(each.how);
-        if (t.scaled_halves && std::max(left_bytes, right_bytes) > k_most_halves_bytes) {
+        if (t.form == product_form::scaled_halves && std::max(left_bytes, right_bytes) > k_most_halves_bytes) {
           is_too_large = true;
           continue;
         }
@@ -206,12 +283,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
     }
   }
   if (best) return std::move(*best);
-  if (is_too_large)
-    return fail(errc::unsupported, "the halves of an operand would take more than {} GiB", k_most_halves_bytes >> 30);
-  if (t.scaled_halves && (options.tile_rows > 0 || options.tile_columns > 0))
-    return fail(errc::unsupported, "tiles of scaled halves have at least {} rows and columns", k_least_halves_tile);
-  return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
-              options.depth_parts > 0 ? std::to_string(options.depth_parts) : "several");
+  return why_no_tiling(t, options, is_too_large);
 }
 
 }  // namespace
@@ -221,17 +293,19 @@ expected<product_tiling> tiling_of(const kernel_body& body, const group_options&
   return std::move(best.how);
 }
 
-std::vector<product_factors> factors_by_estimate(const kernel_body& body) {
-  const dtype type = body.operands[static_cast<std::size_t>(body.product->left)].type.type;
-  group_options plain, halves;
-  halves.scaled_halves = true;
-  const auto as_plain = fastest(body, plain), as_halves = fastest(body, halves);
-  std::vector<product_factors> out;
-  if (as_plain) out.push_back(is_half(type) ? product_factors::plain : product_factors::tf32);
+std::vector<product_form> forms_by_estimate(const kernel_body& body) {
+  std::vector<std::pair<double, product_form>> made;
+  for (const auto form : {product_form::tiles, product_form::depth_of_warps, product_form::scaled_halves}) {
+    group_options options;
+    options.form = form;
+    if (const auto tiling = fastest(body, options)) made.emplace_back(tiling->cycles, form);
+  }
+  if (made.empty()) return {};
+  std::ranges::stable_sort(made, std::less<>(), &std::pair<double, product_form>::first);
+  std::vector<product_form> out;
   // Far slower ones are not worth a measurement.
-  if (as_halves && (!as_plain || as_halves->cycles < 2 * as_plain->cycles))
-    out.insert(as_plain && as_plain->cycles < as_halves->cycles ? out.end() : out.begin(),
-               product_factors::scaled_halves);
+  for (const auto& [cycles, form] : made)
+    if (cycles < 2 * made.front().first || form == product_form::tiles) out.push_back(form);
   return out;
 }
 

@@ -28,9 +28,9 @@ struct product_tiling {
   int64_t warp_rows = 0, warp_columns = 0;  // of a warp's share of it
   int64_t slices = 1;                       // warps that share it: each takes other terms of a stage
   int64_t parts = 1, part_depth = 0;        // of the depth; a multiple of `stage_depth`
-  int64_t stages = 0, stage_depth = 0;      // tiles in flight, and the terms of one
+  int64_t stages = 0, stage_depth = 0;      // tiles in flight (of a warp, with depth_of_warps), and the terms of one
   int64_t blocks = 0;
-  bool scaled_halves = false;  // the factors are split in advance (emit_scaled_halves)
+  product_form form = product_form::tiles;
 
   int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }
   int64_t row_tiles() const { return (left.size + rows - 1) / rows; }
@@ -46,7 +46,7 @@ inline bool has_partial_tile(const product_side& side, int64_t tile) {
 }
 
 inline constexpr std::array<int64_t, 4> product_tile_rows{16, 32, 64, 128};
-inline constexpr std::array<int64_t, 3> product_tile_columns{32, 64, 128};
+inline constexpr std::array<int64_t, 4> product_tile_columns{16, 32, 64, 128};
 inline constexpr std::array<int64_t, 6> product_depth_parts{1, 2, 3, 4, 8, 16};
 
 // Elements of one stage of an operand's tile of so many rows (or columns), and from one of its lines to the next.
@@ -57,7 +57,7 @@ int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t
 // there is none.
 expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options);
 
-// See lowering_target::factors_of.
-std::vector<product_factors> factors_by_estimate(const kernel_body& body);
+// See lowering_target::forms_of.
+std::vector<product_form> forms_by_estimate(const kernel_body& body);
 
 }  // namespace cudal1

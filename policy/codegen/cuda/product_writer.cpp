@@ -124,6 +124,40 @@ bool product_writer::in_pairs(const body_operand& o) const {
          even(t_.right.dims, inner) && (t_.parts == 1 || elements % 2 == 0);
 }
 
+std::string product_writer::place(const body_operand& target, const char* column) const {
+  std::string out = element(target, column);
+  if (t_.parts > 1) out += fmt::format(" + part * {}", t_.batches * t_.left.size * t_.right.size);
+  return out;
+}
+
+std::string product_writer::spell(int n) const {
+  return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
+}
+
+void product_writer::write_values(const std::string& product) {
+  const auto spelled = [this](int n) { return spell(n); };
+  for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
+    const int n = static_cast<int>(each);
+    const body_node& from = w_.node(n);
+    if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
+    std::string value = product;
+    if (from.kind == node_kind::load)
+      value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand), "column"), spelled);
+    else if (from.kind != node_kind::product)
+      value = w_.expression(n, spelled);
+    w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
+  }
+}
+
+void product_writer::write_element(const std::string& product) {
+  write_values(product);
+  for (std::size_t i = 0; i < w_.body().results.size(); ++i) {
+    const auto& r = w_.body().results[i];
+    w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), place(r.target, "column"),
+                        stored(r.target.type.type, spell(r.node))));
+  }
+}
+
 void product_writer::write_results(int64_t down, int64_t across) {
   const auto& body = w_.body();
   const bool paired = std::ranges::all_of(body.results, [&](const body_result& r) { return in_pairs(r.target); });
@@ -145,36 +179,18 @@ void product_writer::write_results(int64_t down, int64_t across) {
   w_.line("const int column = first + next;");
   const bool guarded = partial && !paired;
   if (guarded) w_.open(fmt::format("if (column < {})", t_.right.size));
-  const auto spell = [&](int n) {
-    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
-  };
-  for (std::size_t each = 0; each < body.nodes.size(); ++each) {
-    const int n = static_cast<int>(each);
-    const body_node& from = w_.node(n);
-    if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
-    std::string value = "sums[r][c][below * 2 + next]";
-    if (from.kind == node_kind::load)
-      value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand), "column"), spell);
-    else if (from.kind != node_kind::product)
-      value = w_.expression(n, spell);
-    w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
-  }
-  const auto at = [&](const body_operand& target, const char* column) {
-    std::string out = element(target, column);
-    if (t_.parts > 1) out += fmt::format(" + part * {}", t_.batches * t_.left.size * t_.right.size);
-    return out;
-  };
+  write_values("sums[r][c][below * 2 + next]");
   for (std::size_t i = 0; i < body.results.size(); ++i) {
     const auto& r = body.results[i];
     const std::string value = stored(r.target.type.type, spell(r.node));
     w_.line(paired ? fmt::format("pair{}[next] = {};", i, value)
-                   : fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), at(r.target, "column"), value));
+                   : fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), place(r.target, "column"), value));
   }
   if (guarded) w_.close();
   w_.close();
   for (std::size_t i = 0; paired && i < body.results.size(); ++i) {
     const auto& target = body.results[i].target;
-    const std::string to = fmt::format("({} + {})", w_.target(static_cast<int>(i)), at(target, "first"));
+    const std::string to = fmt::format("({} + {})", w_.target(static_cast<int>(i)), place(target, "first"));
     w_.line(size_of(target.type.type) == 2
                 ? fmt::format("*(unsigned*){0} = pair{1}[0] | (unsigned)pair{1}[1] << 16;", to, i)
                 : fmt::format("*(float2*){0} = make_float2(pair{1}[0], pair{1}[1]);", to, i));

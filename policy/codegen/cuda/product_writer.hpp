@@ -34,6 +34,9 @@ class product_writer {
   // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,
   // of its warp's tile at (`warp_row`, `warp_column`) of the block's.
   void write_results(int64_t down, int64_t across);
+  // The same for the element at (`row`, `column`) of the batch, which the caller knows to exist; `product` is its
+  // value.
+  void write_element(const std::string& product);
   void open_fragments_loop(int64_t down, int64_t across);  // over r, c and e
   void close_fragments_loop();
 
@@ -43,6 +46,10 @@ class product_writer {
 
  private:
   std::string element(const body_operand& o, const char* column) const;
+  std::string place(const body_operand& target,
+                    const char* column) const;  // as `element`, among all parts of the depth
+  std::string spell(int n) const;
+  void write_values(const std::string& product);  // of all nodes
   bool in_pairs(const body_operand& o) const;
 };
 

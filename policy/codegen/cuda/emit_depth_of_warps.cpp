@@ -1,0 +1,181 @@
+// A small product on tensor cores. All warps of a block make the same tile of the result, or share its rows, and each
+// multiplies other terms of the depth ("sliced K"): what a warp needs, no other warp of its rows needs, so it is read
+// from memory to the registers without a copy in shared memory, as much at once as fits there. A lane reads 16 bytes of
+// a row; which terms it holds differs from the instruction's order, in both factors alike, which no sum can tell. Each
+// float32 factor is a high and a low TF32 part; sums of 16 terms are added in float32.
+#include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cuda/cuda_kernels.hpp"
+#include "policy/codegen/cuda/product_writer.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+class depth_of_warps_writer final : product_writer {
+ public:
+  using product_writer::product_writer;
+
+  emitted_kernel write() {
+    w_.open_kernel(threads_);
+    w_.line("extern __shared__ float partial[];");
+    write_place(1);
+    w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
+    w_.line(fmt::format("const int share = warp % {0}, slice = warp / {0};", shares()));
+    write_rows(t_.left, "left", "first_row + share * 16", 2);
+    write_rows(t_.right, "right", "first_column", across());
+    write_sums();
+    write_partial_sums();
+    write_elements();
+    w_.close();
+    emitted_kernel out = w_.finished(t_.blocks, threads_);
+    std::get<launch_step>(out.steps.back()).shared_bytes = 4 * t_.slices * t_.rows * line();
+    return out;
+  }
+
+ private:
+  bool halves() const { return is_half(t_.type); }
+  int64_t shares() const { return t_.rows / t_.warp_rows; }
+  int64_t across() const { return t_.columns / 8; }
+  int64_t line() const { return t_.columns + 8; }  // of the partial sums
+
+  // Where the rows of the operand begin that this lane reads. Those that do not exist are read as the last one is.
+  void write_rows(const product_side& side, const char* name, const char* first, int64_t count) {
+    const auto& strides = operand(side.operand).strides;
+    const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
+    w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand),
+                        in_batch));
+    w_.line(fmt::format("int {}_from[{}];", name, count));
+    w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
+    const std::string at = fmt::format("{} + i * 8 + group", first);
+    const bool partial = has_partial_tile(side, side.operand == t_.left.operand ? t_.rows : t_.columns);
+    w_.line(fmt::format("const int at = {};", partial ? fmt::format("min({}, {})", at, side.size - 1) : at));
+    w_.line(fmt::format("{}_from[i] = {};", name, offset(strides, side.dims, "at")));
+    w_.close();
+    w_.line(fmt::format("unsigned {}[{}][{}][4];", name, t_.stages, count));
+  }
+
+  // The elements of one step, to the registers of a slot. Terms that do not exist, or are another warp's, are zeros.
+  void write_load(const std::string& slot, const std::string& number) {
+    w_.open("");
+    w_.line(fmt::format("const int term = from + ({}) * {} + quad * {};", number, t_.stage_depth, t_.left.width));
+    for (const auto& [side, name, count] : {std::tuple{&t_.left, "left", int64_t{2}}, {&t_.right, "right", across()}}) {
+      w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
+      w_.line(
+          fmt::format("const uint4 v = term < until ? *(const uint4*)({0}_matrix + {0}_from[i] + term) : make_uint4(0, "
+                      "0, 0, 0);",
+                      name));
+      for (const auto& [e, member] : {std::pair{0, 'x'}, {1, 'y'}, {2, 'z'}, {3, 'w'}})
+        w_.line(fmt::format("{}[{}][i][{}] = v.{};", name, slot, e, member));
+      w_.close();
+    }
+    w_.close();
+  }
+
+  void write_sums() {
+    w_.line(fmt::format("float sums[{}][4] = {{}};", across()));
+    const int64_t in_round = t_.stage_depth * t_.slices;
+    w_.line(fmt::format("const int own = (end - begin + {}) / {} * {};  // terms of each warp", in_round - 1, in_round,
+                        t_.stage_depth));
+    w_.line("const int from = begin + slice * own, until = min(from + own, end);");
+    w_.open_unrolled(fmt::format("for (int slot = 0; slot < {}; ++slot)", t_.stages));
+    write_load("slot", "slot");
+    w_.close();
+    w_.open(fmt::format("for (int first = 0; from + first * {} < until; first += {})", t_.stage_depth, t_.stages));
+    w_.open_unrolled(fmt::format("for (int slot = 0; slot < {}; ++slot)", t_.stages));
+    w_.open(fmt::format("if (from + (first + slot) * {} < until)", t_.stage_depth));
+    halves() ? write_half_products() : write_float_products();
+    w_.close();
+    write_load("slot", fmt::format("first + slot + {}", t_.stages));
+    w_.close();
+    w_.close();
+  }
+
+  void write_multiplications(const std::string& each) {
+    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
+    w_.line(each);
+    w_.close();
+  }
+
+  void write_parts(const char* name, const std::string& element, const std::string& from) {
+    w_.line(fmt::format("const float factor = __uint_as_float({});", from));
+    w_.line(fmt::format("high_{}{} = (__float_as_uint(factor) + 0x1000u) & 0xffffe000u;", name, element));
+    w_.line(fmt::format("low_{0}{1} = __float_as_uint(factor - __uint_as_float(high_{0}{1}));", name, element));
+  }
+
+  void write_float_products() {
+    w_.line(fmt::format("float of_step[{}][4] = {{}};", across()));
+    w_.open_unrolled("for (int half = 0; half < 2; ++half)");
+    w_.line(fmt::format("unsigned high_a[4], low_a[4], high_b[{0}][2], low_b[{0}][2];", across()));
+    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
+    write_parts("a", "[e]", "left[slot][e % 2][half * 2 + e / 2]");
+    w_.close();
+    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
+    w_.open_unrolled("for (int e = 0; e < 2; ++e)");
+    write_parts("b", "[c][e]", "right[slot][c][half * 2 + e]");
+    w_.close();
+    w_.close();
+    for (const char* factors : {"low_a, high_b[c]", "high_a, low_b[c]", "high_a, high_b[c]"})
+      write_multiplications(fmt::format("mma_m16n8k8_tf32(of_step[c], {});", factors));
+    w_.close();
+    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
+    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
+    w_.line("sums[c][e] += of_step[c][e];");
+    w_.close();
+    w_.close();
+  }
+
+  void write_half_products() {
+    w_.open_unrolled("for (int half = 0; half < 2; ++half)");
+    w_.line(fmt::format("unsigned a[4], b[{}][2];", across()));
+    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
+    w_.line("a[e] = left[slot][e % 2][half * 2 + e / 2];");
+    w_.close();
+    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
+    w_.open_unrolled("for (int e = 0; e < 2; ++e)");
+    w_.line("b[c][e] = right[slot][c][half * 2 + e];");
+    w_.close();
+    w_.close();
+    write_multiplications(
+        fmt::format("mma_m16n8k16_{}(sums[c], a, b[c]);", t_.type == dtype::float16 ? "half" : "bfloat16"));
+    w_.close();
+  }
+
+  void write_partial_sums() {
+    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
+    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
+    w_.line(
+        fmt::format("partial[(slice * {} + share * 16 + group + e / 2 * 8) * {} + c * 8 + quad * 2 + e % 2] = "
+                    "sums[c][e];",
+                    t_.rows, line()));
+    w_.close();
+    w_.close();
+    w_.line("__syncthreads();");
+  }
+
+  // Each thread adds up the sums of some elements of the tile.
+  void write_elements() {
+    w_.open(fmt::format("for (int i = thread; i < {}; i += {})", t_.rows * t_.columns, threads_));
+    w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.columns));
+    w_.line("const int row = first_row + tile_row, column = first_column + tile_column;");
+    std::string exists;
+    if (has_partial_tile(t_.left, t_.rows)) exists = fmt::format("row < {}", t_.left.size);
+    if (has_partial_tile(t_.right, t_.columns))
+      exists += fmt::format("{}column < {}", exists.empty() ? "" : " && ", t_.right.size);
+    if (!exists.empty()) w_.open(fmt::format("if ({})", exists));
+    w_.line(fmt::format("float total = partial[tile_row * {} + tile_column];", line()));
+    w_.open_unrolled(fmt::format("for (int s = 1; s < {}; ++s)", t_.slices));
+    w_.line(fmt::format("total += partial[(s * {} + tile_row) * {} + tile_column];", t_.rows, line()));
+    w_.close();
+    write_element("total");
+    if (!exists.empty()) w_.close();
+    w_.close();
+  }
+};
+
+}  // namespace
+
+emitted_kernel emit_depth_of_warps(const emit_request& request, const product_tiling& tiling) {
+  return depth_of_warps_writer(request, tiling).write();
+}
+
+}  // namespace cudal1

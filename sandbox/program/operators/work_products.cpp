@@ -9,8 +9,22 @@ namespace {
 
 // ---- avoidable products -------------------------------------------------------------------------------------------
 
-// Whether the step's result is linear in the operand, elementwise or by moving elements.
+// Whether the step scales the operand's elements by as many others, which no weight can take in.
+bool scales_each_element(const operator_call& call, const std::string& operand) {
+  if (!traits_of(call).keeps_zeros) return false;
+  int64_t elements = 0, others = 0;
+  for (const auto& a : call.arguments)
+    if (const auto* t = std::get_if<tensor_argument>(&a)) {
+      int64_t& count = t->name == operand ? elements : others;
+      count = std::max(count, t->type.numel());
+    }
+  return others > 1 && others >= elements;
+}
+
+// Whether the step's result is linear in the operand, elementwise or by moving elements, so that a linear step after it
+// may be done before.
 bool is_linear_step(const operator_call& call, const std::string& operand) {
+  if (scales_each_element(call, operand)) return false;
   const auto is_operand = [&](const argument_value& a) {
     const auto* t = std::get_if<tensor_argument>(&a);
     return t != nullptr && t->name == operand;

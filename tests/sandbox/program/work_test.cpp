@@ -126,6 +126,23 @@ TEST(work, of_a_product_that_is_only_summed_has_no_product_flops) {
   EXPECT_EQ(kept.weight_bytes, 4 * (16 * 8 + 16));
 }
 
+TEST(work, of_a_gated_layer_has_the_flops_of_all_its_products) {
+  const std::string weights =
+      list({tensor("g", "16, 8"), tensor("u", "16, 8"), tensor("d", "8, 16"), tensor("s", "16")});
+  const auto layer = [](const char* of, const char* weight, const char* out) {
+    return step("linear", fmt::format(R"("input": "{}", "weight": "{}")", of, weight), out);
+  };
+  const auto gated = [&](const char* by) {
+    return work_of(read(tensor("x", "32, 8"),
+                        list({layer("x", "g", "a"), layer("x", "u", "b"), step("silu", R"("self": "a")", "c"),
+                              step("mul.Tensor", fmt::format(R"("self": "b", "other": "{}")", by), "e"),
+                              layer("e", "d", "y")}),
+                        weights));
+  };
+  EXPECT_EQ(gated("c").flops.float32, 3 * 2.0 * 32 * 8 * 16);
+  EXPECT_EQ(gated("s").flops.total(), 0) << "scales of features are part of the weights";
+}
+
 TEST(work, of_a_chain_of_products_assumes_the_best_order) {
   const std::string inputs = list({tensor("a", "64, 64"), tensor("b", "64, 64"), tensor("c", "64, 1")});
   const auto w = work_of(

@@ -134,7 +134,7 @@ CUDAL1_INLINE float log10f(float x) {
 CUDAL1_INLINE float log1pf(float x) {
   const float u = x + 1.0f;
   const float lost = x - (u - 1.0f);
-  const float result = logf(u) + (u < 8388608.0f ? lost / u : 0.0f);
+  const float result = logf(u) + (u > 0.0f && u < 8388608.0f ? lost / u : 0.0f);  // -infinity at -1
   return u == 1.0f ? x : result;
 }
 

@@ -89,6 +89,8 @@ std::vector<float> all_floats_sample() {
   }
   for (int i = -40000; i <= 40000; ++i)  // and densely in the range that kernels use
     x.push_back(static_cast<float>(i) * 0.0025f);
+  for (int i = -1000; i <= 1000; ++i)  // and exactly where functions begin to be defined
+    x.push_back(static_cast<float>(i));
   return x;
 }
 

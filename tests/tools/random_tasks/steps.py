@@ -229,17 +229,46 @@ def scan(p: Program, v: Value) -> None:
     p.call(op, self=bounded(p, v) if op == "cumprod" else v, dim=any_dim(p, v))
 
 
+def loss_of_rows(p: Program, v: Value, target: Value, how: int) -> None:
+    r, norm = p.r, p.r.choice((2, 2, 2, 1, 3))
+    op = r.choice(("cosine_similarity", "pairwise_distance", "triplet_margin_loss", "cosine_embedding_loss"))
+    if op == "cosine_similarity":
+        p.call(op, x1=v, x2=target, dim=any_dim(p, v))
+    elif op == "pairwise_distance":
+        p.call(op, x1=v, x2=target, p=norm, keepdim=r.random() < 0.5)
+    elif op == "triplet_margin_loss":
+        p.call(op, anchor=v, positive=target, negative=p.input(*p.shape(v)), margin=r.choice((1, 0.3)), p=norm,
+               swap=r.random() < 0.5, reduction=how)
+    elif p.rank(v) == 2:
+        signs = p.call("sign", self=p.input(p.shape(v)[0]))
+        p.call(op, input1=v, input2=target, target=signs, margin=r.choice((0, 0.2)), reduction=how)
+    else:
+        raise Unfit
+
+
+def loss_of_elements(p: Program, v: Value, target: Value, how: int) -> None:
+    op = p.r.choice(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "soft_margin_loss",
+                     "hinge_embedding_loss", "margin_ranking_loss", "binary_cross_entropy",
+                     "binary_cross_entropy_with_logits"))
+    if op in ("soft_margin_loss", "hinge_embedding_loss", "margin_ranking_loss"):
+        target = p.call("sign", self=target)
+    elif op.startswith(("kl", "binary")):
+        target = p.call("sigmoid", self=target)
+    if op == "margin_ranking_loss":
+        p.call(op, input1=v, input2=p.input(*p.shape(v)), target=target, margin=0.2, reduction=how)
+    else:
+        p.call(op, self=p.call("sigmoid", self=v) if op == "binary_cross_entropy" else v, target=target, reduction=how)
+
+
 def loss(p: Program, v: Value) -> None:
     r, how = p.r, p.r.choice((0, 1, 1, 2))
-    target = p.input(*p.shape(v))
     if r.random() < 0.3 and p.rank(v) == 2:
         rows, classes = p.shape(v)
         p.call("cross_entropy_loss", self=v, target=p.indices(rows, below=classes), reduction=how)
-    elif r.random() < 0.2 and p.rank(v) >= 1:
-        p.call("cosine_similarity", x1=v, x2=target, dim=any_dim(p, v))
+    elif r.random() < 0.4 and p.rank(v) >= 1:
+        loss_of_rows(p, v, p.input(*p.shape(v)), how)
     else:
-        op = r.choice(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
-        p.call(op, self=v, target=target, reduction=how)
+        loss_of_elements(p, v, p.input(*p.shape(v)), how)
 
 
 # ---- products, convolutions, pools ----

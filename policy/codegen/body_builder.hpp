@@ -122,7 +122,8 @@ struct row_operator {
   operator_builder build;
 };
 const row_operator* find_row_operator(const graph_step& s);
-// Whether the step is batch norm in training mode, which computes its statistics from the batch.
-bool uses_batch_statistics(const graph_step& s);
+// Whether the operator works on rows in this step. Batch norm in training mode does, which computes its statistics from
+// the batch, and a loss that is averaged or summed; otherwise they are pointwise.
+bool is_by_row(const graph_step& s);
 
 }  // namespace cudal1

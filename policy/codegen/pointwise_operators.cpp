@@ -1,9 +1,9 @@
 // Pointwise operators, as their records define them: mostly by a C expression.
 #include <cmath>
 #include <limits>
-#include <sstream>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/loss_operators.hpp"
+#include "policy/codegen/operator_values.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -13,29 +13,11 @@ namespace {
 constexpr int k_transcendental = 12;
 
 expected<int> operand_or_number(body_builder& b, const graph_step& s, const char* name, dtype type) {
-  if (tensor_argument_name(s, name)) return b.operand(s, name, s.result_types[0], type);
-  const auto number = number_argument(s, name);
-  if (!number) return fail(errc::unsupported, "{} has no value for {}", s.op(), name);
-  return b.constant(*number, type);
+  return operand_or_number(b, s, name, s.result_types[0], type);
 }
 
-// The expression over the arguments that the record lists, or over all arguments of the schema.
 expected<int> expression_node(body_builder& b, const graph_step& s, dtype compute, dtype result) {
-  const element_kernel& kernel = *s.record().traits.kernel;
-  std::vector<int> operands;
-  const auto add = [&](const std::string& name) -> expected<void> {
-    CUDAL1_TRY(const int n, operand_or_number(b, s, name.c_str(), compute));
-    operands.push_back(n);
-    return {};
-  };
-  std::istringstream listed{std::string(kernel.arguments)};
-  for (std::string name; listed >> name;)
-    CUDAL1_CHECK(add(name));
-  if (kernel.arguments.empty()) {
-    for (const auto& [name, value] : s.use->arguments)
-      CUDAL1_CHECK(add(name));
-  }
-  return b.pointwise(kernel.expression, std::move(operands), result, kernel.cost);
+  return expression_node(b, s, s.result_types[0], compute, result);
 }
 
 // float32, or a half type, which kernels compute in float32.
@@ -243,6 +225,12 @@ expected<void> build_join(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, x);
 }
 
+expected<void> build_divergence(body_builder& b, const graph_step& s) {
+  CUDAL1_CHECK(require_float(s));
+  CUDAL1_TRY(const int node, divergence(b, s, s.result_types[0]));
+  return b.bind(s, 0, node);
+}
+
 operator_builder builder_of(kernel_form form) {
   switch (form) {
     case kernel_form::expression:
@@ -277,6 +265,8 @@ operator_builder builder_of(kernel_form form) {
       return build_join;
     case kernel_form::conversion:
       return build_conversion;
+    case kernel_form::divergence:
+      return build_divergence;
   }
   return {};
 }
@@ -291,7 +281,7 @@ const operator_builder* find_pointwise(const graph_step& s) {
     return made;
   }();
   const auto& traits = s.record().traits;
-  return traits.kernel && !uses_batch_statistics(s) ? &builders.at(traits.kernel->form) : nullptr;
+  return traits.kernel && !is_by_row(s) ? &builders.at(traits.kernel->form) : nullptr;
 }
 
 }  // namespace cudal1

@@ -1,9 +1,9 @@
 // Row operators (reductions, norms, scans, losses), each built as a small graph of nodes.
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/codegen/loss_operators.hpp"
+#include "policy/codegen/operator_values.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -14,6 +14,24 @@ constexpr int k_exponential = 12;
 
 const tensor_type& type_of_argument(const graph& g, const graph_step& s, const char* name) {
   return g.type_of(g.resolve(*tensor_argument_name(s, name)));
+}
+
+// The shape to which the tensors among the arguments are broadcast, in the type of the first one: "self", for most
+// operators the only one.
+tensor_type type_of_elements(const graph& g, const graph_step& s) {
+  std::optional<tensor_type> out;
+  for (const auto& [name, value] : s.use->arguments) {
+    const auto* tensor = std::get_if<tensor_argument>(&value);
+    if (tensor == nullptr) continue;
+    const tensor_type& type = g.type_of(g.resolve(tensor->name));
+    if (!out) out = type;
+    std::vector<int64_t>& shape = out->shape;
+    const std::vector<int64_t>& other = type.shape;
+    if (shape.size() < other.size()) shape.insert(shape.begin(), other.size() - shape.size(), 1);
+    for (std::size_t d = 0; d < other.size(); ++d)
+      if (other[d] != 1) shape[d + shape.size() - other.size()] = other[d];
+  }
+  return *out;
 }
 
 expected<row_domain> reduce_dims(const tensor_type& type, std::vector<int64_t> dims) {
@@ -39,7 +57,11 @@ std::vector<int64_t> all_dims(const tensor_type& type) {
 expected<row_domain> one_dim(const graph& g, const graph_step& s) {
   if (computed_in(s.result_types[0].type) != dtype::float32)
     return fail(errc::unsupported, "{} with a conversion to another type", s.op());
-  return reduce_dims(type_of_argument(g, s, "self"), {integer_argument(s, "dim").value_or(-1)});
+  return reduce_dims(type_of_elements(g, s), {integer_argument(s, "dim").value_or(-1)});
+}
+
+expected<row_domain> last_dim(const graph& g, const graph_step& s) {
+  return reduce_dims(type_of_argument(g, s, s.use->arguments.front().first.c_str()), {-1});
 }
 
 // `dim` as a list; an empty one means all.
@@ -52,7 +74,7 @@ expected<row_domain> listed_dims(const graph& g, const graph_step& s) {
 }
 
 expected<row_domain> every_dim(const graph& g, const graph_step& s) {
-  const tensor_type& type = type_of_argument(g, s, "self");
+  const tensor_type type = type_of_elements(g, s);
   if (computed_in(s.result_types[0].type) != dtype::float32)
     return fail(errc::unsupported, "{} with a conversion to another type", s.op());
   return reduce_dims(type, all_dims(type));
@@ -109,30 +131,13 @@ domain_finder pooled_dims(int64_t last) {
   };
 }
 
-// The elements of the argument as a node of the full shape.
-expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self") {
-  tensor_type full;
-  full.shape = b.domain().shape;
-  return b.operand(s, name, full, dtype::float32);
-}
-
-// The same, rounded to the argument's half type: what is left of equal elements without their mean is divided by a root
-// close to zero, and the mean of numbers with few bits is exact.
+// The elements of the argument, rounded to its half type: what is left of equal elements without their mean is divided
+// by a root close to zero, and the mean of numbers with few bits is exact.
 expected<int> rounded_elements(body_builder& b, const graph_step& s, const char* name = "self") {
   CUDAL1_TRY(const int x, elements(b, s, name));
   const dtype type = type_of_argument(b.program(), s, name).type;
   if (!is_half(type) || b.node(x).kind == node_kind::load) return x;
   return b.pointwise(loaded(type, stored(type, "$0")), {x});
-}
-
-// Rounded once, as the operator's: the mean of equal elements is that element wherever their sum is exact, so that
-// nothing is left of them when it is subtracted. A power of two has an exact reciprocal.
-int mean_of(body_builder& b, int x) {
-  const int sum = b.reduce(reduction_kind::sum, x);
-  const auto columns = static_cast<double>(b.columns());
-  if (std::has_single_bit(static_cast<uint64_t>(b.columns())))
-    return b.pointwise("$0 * $1", {sum, b.constant(1 / columns)});
-  return b.pointwise("$0 / $1", {sum, b.constant(columns)}, dtype::float32, 4);
 }
 
 // Sum of squared distances from the mean: two passes, as exact as the operator's own.
@@ -281,17 +286,6 @@ expected<void> build_cumsum(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, b.scan(x));
 }
 
-// Losses of two tensors of one shape, summed or averaged over everything.
-expected<void> build_loss(body_builder& b, const graph_step& s) {
-  const row_kernel& kernel = *s.record().traits.rows;
-  CUDAL1_TRY(const int x, elements(b, s));
-  CUDAL1_TRY(const int target, elements(b, s, "target"));
-  const int each = b.pointwise(kernel.expression, {x, target}, dtype::float32, kernel.cost);
-  const int64_t how = integer_argument(s, "reduction").value_or(1);
-  if (how == 0) return fail(errc::unsupported, "a loss that is not reduced stays a library call");
-  return b.bind(s, 0, how == 1 ? mean_of(b, each) : b.reduce(reduction_kind::sum, each));
-}
-
 operator_builder builder_of(row_form form) {
   switch (form) {
     case row_form::sum:
@@ -327,7 +321,11 @@ operator_builder builder_of(row_form form) {
     case row_form::running_sum:
       return build_cumsum;
     case row_form::loss:
-      return build_loss;
+    case row_form::pairwise_distance:
+    case row_form::cosine_similarity:
+    case row_form::triplet_margin:
+    case row_form::cosine_embedding:
+      return builder_of_loss(form);
   }
   return {};
 }
@@ -350,6 +348,8 @@ domain_finder domain_of(const row_kernel& kernel) {
       return channel_dims(true);
     case row_extent::last_dims:
       return pooled_dims(kernel.count);
+    case row_extent::last_dim:
+      return last_dim;
   }
   return {};
 }
@@ -367,9 +367,11 @@ operator_family family_of(operator_kind kind) {
 
 }  // namespace
 
-bool uses_batch_statistics(const graph_step& s) {
+bool is_by_row(const graph_step& s) {
   const auto& rows = s.record().traits.rows;
-  return rows && rows->extent == row_extent::batch_channels && boolean_argument(s, "training").value_or(true);
+  if (!rows) return false;
+  if (rows->form == row_form::loss) return integer_argument(s, "reduction").value_or(1) != 0;
+  return rows->extent != row_extent::batch_channels || boolean_argument(s, "training").value_or(true);
 }
 
 const row_operator* find_row_operator(const graph_step& s) {
@@ -381,8 +383,7 @@ const row_operator* find_row_operator(const graph_step& s) {
   }();
   const auto found = table.find(s.use->record);
   if (found == table.end()) return nullptr;
-  // Batch norm is a row operator in training mode and a pointwise operator otherwise.
-  return s.record().traits.kernel && !uses_batch_statistics(s) ? nullptr : &found->second;
+  return is_by_row(s) ? &found->second : nullptr;
 }
 
 }  // namespace cudal1

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "policy/graph/loss_steps.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -58,8 +59,11 @@ std::vector<std::string> graph_step::operands() const {
   return out;
 }
 
-graph::graph(const task& t) : task_(&t), replayed_(t.reference.text.how.graph) {
-  const checked_program& p = t.reference;
+graph::graph(const task& t)
+    : own_task_(with_loss_steps(t)),
+      task_(own_task_ != nullptr ? own_task_.get() : &t),
+      replayed_(t.reference.text.how.graph) {
+  const checked_program& p = task_->reference;
   const auto made = std::make_shared<tables>();
   made->result_types.resize(p.text.steps.size());
   for (std::size_t i = 0; i < p.text.steps.size(); ++i) {

@@ -28,8 +28,8 @@ struct operator_use {
 };
 
 struct graph_step {
-  int number = 0;                           // in the task's program; moves refer to it
-  const aten_step* text = nullptr;          // the step in the task's program
+  int number = 0;                           // in the graph's program (see graph); moves refer to it
+  const aten_step* text = nullptr;          // the step in that program
   std::shared_ptr<const operator_use> use;  // what computes the results
   std::span<const tensor_type> result_types;
   bool dropped = false;
@@ -82,10 +82,13 @@ struct kernel_group {
 
 // The state of lowering. Cheap to copy, since legality is tested on copies: what no move changes is shared. Points into
 // the task, which must outlive it.
+//
+// Its steps are those of the task's program, where with_loss_steps makes two of some losses.
 class graph {
  public:
   explicit graph(const task& t);
 
+  // The task with the graph's steps as its program.
   const task& origin() const { return *task_; }
   const std::vector<graph_step>& steps() const { return steps_; }
   const graph_step& step_at(int number) const { return steps_[static_cast<std::size_t>(number)]; }
@@ -151,6 +154,7 @@ class graph {
   void link();  // rebuilds links_ after steps were dropped or replaced
   graph_step& changed(int number) { return steps_[static_cast<std::size_t>(number)]; }
 
+  std::shared_ptr<const task> own_task_;  // null where the task's own program is used
   const task* task_;
   std::shared_ptr<const tables> tables_;
   std::shared_ptr<const links> links_;

@@ -63,7 +63,7 @@ Every name is bound once and used after that. Kernels may write `alloc`s and res
 
 constexpr const char* schedule_text = R"(# Schedules
 
-A schedule is a list of moves: `fuse(steps=2..5); block(group=0, threads=256)`. Each move is a transformation of the task's program that is checked and keeps its result; the program and its kernels are generated. Parameters are written as name=value, in the order that the list of moves gives. `steps` is a range of step numbers of the task's program, counted from 0; `group` is the number of a kernel, counted from 0 in the order in which the moves before created them. Write moves in the order of the list: proofs, grouping, implementations, tuning, execution. A move that is not legal where it stands makes the whole schedule invalid.
+A schedule is a list of moves: `fuse(steps=2..5); block(group=0, threads=256)`. Each move is a transformation of the task's program that is checked and keeps its result; the program and its kernels are generated. Parameters are written as name=value, in the order that the list of moves gives. `steps` is a range of step numbers of the task's program, counted from 0, where a triplet or cosine embedding loss that is averaged or summed counts as two (the loss of each row, and their mean or sum); `group` is the number of a kernel, counted from 0 in the order in which the moves before created them. Write moves in the order of the list: proofs, grouping, implementations, tuning, execution. A move that is not legal where it stands makes the whole schedule invalid.
 
 )";
 

@@ -289,6 +289,87 @@ std::vector<pattern> dequantized(const std::string& t) {
            {"y"}}};
 }
 
+std::string loss(const std::string& op, const std::string& of, const std::string& more) {
+  return step(op, fmt::format(R"("self": "{}", "target": "t", {})", of, more), "y");
+}
+
+std::vector<pattern> losses_of_elements(const std::string& t) {
+  const std::string x = input("x", t, "[37, 65]"), y = input("t", t, "[37, 65]");
+  const std::string relu = step("relu", R"("self": "x")", "r"), sign = step("sign", R"("self": "v")", "t"),
+                    share = step("sigmoid", R"("self": "v")", "t"), v = input("v", t, "[37, 65]");
+  const std::vector<std::string> signs = {"aten::sign"};
+  return {{"smooth_l1", {x, y}, {}, {relu, loss("smooth_l1_loss", "r", R"("beta": 0.5)")}, {"y"}, 2},
+          {"huber", {x, y}, {}, {loss("huber_loss", "x", R"("delta": 0.7, "reduction": 2)")}, {"y"}, 2},
+          {"huber_of_elements", {x, y}, {}, {relu, loss("huber_loss", "r", R"("delta": 0.7, "reduction": 0)")}, {"y"}},
+          {"squares_of_broadcast_operands",
+           {input("x", t, "[37, 1]"), input("t", t, "[4, 1, 65]")},
+           {},
+           {loss("mse_loss", "x", R"("reduction": 1)")},
+           {"y"},
+           2},
+          {"divergence", {x, v}, {}, {share, loss("kl_div", "x", R"("reduction": 1)")}, {"y"}, 2},
+          {"entropy",
+           {x, v},
+           {},
+           {step("sigmoid", R"("self": "x")", "s"), share, loss("binary_cross_entropy", "s", R"("reduction": 0)")},
+           {"y"}},
+          {"entropy_of_logits",
+           {x, v},
+           {},
+           {share, loss("binary_cross_entropy_with_logits", "x", R"("reduction": 1)")},
+           {"y"},
+           2},
+          {"hinge", {x, v}, {}, {sign, loss("hinge_embedding_loss", "x", R"("margin": 0.8)")}, {"y"}, 2, signs},
+          {"soft_margin", {x, v}, {}, {sign, loss("soft_margin_loss", "x", R"("reduction": 0)")}, {"y"}, 1, signs},
+          {"ranking",
+           {x, v, input("z", t, "[37, 65]")},
+           {},
+           {sign, step("margin_ranking_loss", R"("input1": "x", "input2": "z", "target": "t", "margin": 0.2)", "y")},
+           {"y"},
+           2,
+           signs}};
+}
+
+std::vector<pattern> losses_of_rows(const std::string& t) {
+  const auto rows = [&](const std::string& shape) {
+    return std::vector{input("a", t, shape), input("b", t, shape), input("c", t, shape)};
+  };
+  const auto triplet = [](const std::string& more) {
+    return step("triplet_margin_loss", R"("anchor": "a", "positive": "b", "negative": "c", )" + more, "l");
+  };
+  const std::string scaled = step("mul.Scalar", R"("self": "l", "other": 3)", "y");
+  const auto pair = [](const std::string& op, const std::string& more) {
+    return step(op, R"("x1": "a", "x2": "b", )" + more, "l");
+  };
+  const auto two = [&](const std::string& shape) { return std::vector{input("a", t, shape), input("b", t, shape)}; };
+  return {{"cosine", two("[37, 65]"), {}, {pair("cosine_similarity", R"("dim": 1)"), scaled}, {"y"}},
+          {"cosine_of_columns",
+           two("[3, 20, 9]"),
+           {},
+           {pair("cosine_similarity", R"("dim": -2, "eps": 0.5)"), scaled},
+           {"y"}},
+          {"distance", two("[5, 7, 130]"), {}, {pair("pairwise_distance", R"("keepdim": true)"), scaled}, {"y"}},
+          {"absolute_distance", two("[33, 12]"), {}, {pair("pairwise_distance", R"("p": 1)"), scaled}, {"y"}},
+          {"cubic_distance",
+           two("[33, 12]"),
+           {},
+           {pair("pairwise_distance", R"("p": 3)"), scaled},
+           {"y"},
+           1,
+           {"aten::pairwise_distance"}},
+          {"triplets", rows("[37, 65]"), {}, {triplet(R"("margin": 0.7)"), scaled}, {"y"}, 2},
+          {"summed_triplets", rows("[5, 7, 130]"), {}, {triplet(R"("swap": true, "reduction": 2)"), scaled}, {"y"}, 2},
+          {"triplets_of_rows", rows("[37, 65]"), {}, {triplet(R"("swap": true, "reduction": 0)"), scaled}, {"y"}},
+          {"cosine_embedding",
+           {input("a", t, "[37, 65]"), input("b", t, "[37, 65]"), input("c", t, "[37]")},
+           {},
+           {step("sign", R"("self": "c")", "t"),
+            step("cosine_embedding_loss", R"("input1": "a", "input2": "b", "target": "t", "margin": 0.1)", "y")},
+           {"y"},
+           2,
+           {"aten::sign"}}};
+}
+
 // What a proof shortens.
 std::vector<pattern> shortened(const std::string& t) {
   if (t != "float32") return {};
@@ -324,7 +405,7 @@ std::vector<pattern> shortened(const std::string& t) {
 std::vector<pattern_task> pattern_tasks(const std::string& type) {
   std::vector<pattern_task> out;
   for (const auto& family : {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), repeated(type),
-                             dequantized(type), shortened(type)}) {
+                             dequantized(type), losses_of_elements(type), losses_of_rows(type), shortened(type)}) {
     for (const auto& p : family)
       out.push_back(made(p, type));
   }

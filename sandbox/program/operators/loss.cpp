@@ -3,6 +3,12 @@
 
 namespace cudal1 {
 
+namespace {
+
+constexpr int transcendental = 12;  // the cost, in additions
+
+}  // namespace
+
 namespace rules {
 
 namespace {
@@ -115,10 +121,20 @@ rule cosine_similarity() {
   };
 }
 
+// One value for each row of the operand, or their mean or sum.
+outcome of_rows(const arguments& a, const tensor_type& operand) {
+  CUDAL1_TRY(const auto how, read_reduction(a));
+  if (how != reduction_kind::none) return one(contiguous(operand.type, {}));
+  return one(contiguous(operand.type, {operand.shape.begin(), operand.shape.end() - 1}));
+}
+
 rule triplet_margin() {
   return [](const arguments& a) -> outcome {
-    CUDAL1_CHECK(check_rank(a.tensor("anchor"), 1, 64, "anchor"));
-    return alike(a, {"anchor", "positive", "negative"});
+    const auto& anchor = a.tensor("anchor");
+    CUDAL1_CHECK(check_rank(anchor, 1, 64, "anchor"));
+    for (const auto name : {"positive", "negative"})
+      CUDAL1_CHECK(check_alike(anchor, a.tensor(name), "anchor", name));
+    return of_rows(a, anchor);
   };
 }
 
@@ -147,8 +163,7 @@ rule cosine_embedding() {
       return refuse("target is {}, but should have shape [{}]", target.text(), x.shape[0]);
     if (target.type != x.type && target.type != dtype::int64)
       return refuse("target is {}, but should be int64 or of the input's type", target.text());
-    CUDAL1_CHECK(check_reduced(a));
-    return one(contiguous(x.type, {}));
+    return of_rows(a, x);
   };
 }
 
@@ -190,25 +205,25 @@ std::vector<operator_record> loss_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::loss, {
-      {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", pointwise_loss(), {.changes = {effect::reduced}, .rows = row_kernel{row_form::loss, row_extent::all_dims, 0, "($0 - $1) * ($0 - $1)", 3}}},
-      {"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", pointwise_loss(), {.rows = row_kernel{row_form::loss, row_extent::all_dims, 0, "fabsf($0 - $1)", 2}}},
-      {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", pointwise_loss()},
-      {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", pointwise_loss()},
-      {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div(), {.partial = true}},
+      {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", pointwise_loss(), {.changes = {effect::reduced}, .kernel = element_kernel{"($0 - $1) * ($0 - $1)", 3, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", pointwise_loss(), {.kernel = element_kernel{"fabsf($0 - $1)", 2, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", pointwise_loss(), {.kernel = element_kernel{"fabsf($0 - $1) < $2 ? 0.5f * ($0 - $1) * ($0 - $1) / $2 : fabsf($0 - $1) - 0.5f * $2", 10, kernel_form::expression, "self target beta"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", pointwise_loss(), {.kernel = element_kernel{"fabsf($0 - $1) < $2 ? 0.5f * ($0 - $1) * ($0 - $1) : $2 * (fabsf($0 - $1) - 0.5f * $2)", 8, kernel_form::expression, "self target delta"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div(), {.partial = true, .kernel = element_kernel{"($1 == 0.0f ? 0.0f : $1 * logf($1)) - $1 * $0", transcendental, kernel_form::divergence, "self target"}, .rows = row_kernel{row_form::loss}}},
       {"aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor", cross_entropy()},
       {"aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss(false), {.reads = reading::one_per_row}},
       {"aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss(true), {.reads = reading::one_per_row}},
-      {"aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity()},
-      {"aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor", triplet_margin()},
-      {"aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor", hinge_embedding()},
-      {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", soft_margin()},
-      {"aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor", margin_ranking()},
-      {"aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor", cosine_embedding()},
+      {"aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity(), {.rows = row_kernel{row_form::cosine_similarity, row_extent::dim}}},
+      {"aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor", triplet_margin(), {.rows = row_kernel{row_form::triplet_margin, row_extent::last_dim}, .averages_rows = true}},
+      {"aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor", hinge_embedding(), {.kernel = element_kernel{"($1 == 1.0f ? 0.0f : $2 - $0 < 0.0f ? 0.0f : $2 - $0) + ($1 == -1.0f ? 0.0f : $0)", 6, kernel_form::expression, "self target margin"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", soft_margin(), {.kernel = element_kernel{"($0 * $1 > 0.0f ? 0.0f : - $0 * $1) + log1pf(expf(- fabsf($0 * $1)))", 2 * transcendental, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor", margin_ranking(), {.kernel = element_kernel{"$3 - $2 * ($0 - $1) < 0.0f ? 0.0f : $3 - $2 * ($0 - $1)", 5, kernel_form::expression, "input1 input2 target margin"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor", cosine_embedding(), {.rows = row_kernel{row_form::cosine_embedding, row_extent::last_dim}, .averages_rows = true}},
       {"aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor", multi_margin()},
-      {"aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", poisson_nll()},
-      {"aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor", pairwise_distance()},
-      {"aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy(false), {.partial = true}},
-      {"aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor", binary_cross_entropy(true), {.partial = true}},
+      {"aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", poisson_nll(), {.kernel = element_kernel{"($2 != 0.0f ? expf($0) - $1 * $0 : $0 - $1 * logf($0 + $4)) + ($3 != 0.0f && $1 > 1.0f ? $1 * logf($1) - $1 + 0.5f * logf(6.28318530717958648f * $1) : 0.0f)", 3 * transcendental, kernel_form::expression, "input target log_input full eps"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor", pairwise_distance(), {.rows = row_kernel{row_form::pairwise_distance, row_extent::last_dim}}},
+      {"aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy(false), {.partial = true, .kernel = element_kernel{"($1 - 1.0f) * (log1pf(- $0) < -100.0f ? -100.0f : log1pf(- $0)) - $1 * (logf($0) < -100.0f ? -100.0f : logf($0))", 2 * transcendental, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor", binary_cross_entropy(true), {.partial = true, .kernel = element_kernel{"(1.0f - $1) * $0 - ($0 < 0.0f ? $0 : 0.0f) + log1pf(expf(- fabsf($0)))", 2 * transcendental, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
   });
   // clang-format on
 }

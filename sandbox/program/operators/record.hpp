@@ -124,6 +124,7 @@ enum class kernel_form {
   conversion,      // to the result's type
   looked_up,       // rows of a table
   joined,          // a few tensors of equal shape along a dimension
+  divergence,      // the expression, where the argument log_target is false
   identity
 };
 struct element_kernel {
@@ -151,7 +152,11 @@ enum class row_form {
   standardize_channels,
   root_mean_square,
   running_sum,
-  loss  // of `expression` of self and target, summed or averaged
+  loss,  // the record's `kernel` for each element, summed or averaged, unless `reduction` is 0 (none)
+  pairwise_distance,
+  cosine_similarity,
+  triplet_margin,  // the last two: with `reduction` 0 (none)
+  cosine_embedding
 };
 enum class row_extent {
   all_dims,
@@ -161,14 +166,13 @@ enum class row_extent {
   groups,            // of channels
   channels,          // of each sample
   batch_channels,    // of the whole batch
-  last_dims          // the last `count`, reduced to one element
+  last_dims,         // the last `count`, reduced to one element
+  last_dim
 };
 struct row_kernel {
   row_form form = row_form::sum;
   row_extent extent = row_extent::all_dims;
   int count = 0;
-  const char* expression = "";
-  int cost = 1;
 };
 
 struct product_operands {
@@ -216,7 +220,8 @@ struct operator_traits {
   // ---- kernels ----
   std::optional<element_kernel> kernel = {};
   std::optional<row_kernel> rows = {};
-  int cudnn_cell = -1;  // cuDNN's number for a recurrent layer's kind of cell
+  bool averages_rows = false;  // a loss of each row, which `reduction` averages or sums
+  int cudnn_cell = -1;         // cuDNN's number for a recurrent layer's kind of cell
 
   // ---- import ----
   const char* with_number = "";  // the operator with a number as its second operand

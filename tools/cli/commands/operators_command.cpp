@@ -81,7 +81,8 @@ expected<int> list_operators(const operators_options& o, context& c) {
     std::vector<std::string_view> aliases;
     for (const std::string_view alias : r.aliases)
       aliases.push_back(alias.substr(0, alias.find('(')));
-    const char* kernel = r.traits.kernel ? "pointwise" : r.traits.rows ? "by row" : "";
+    const char* by_row = r.traits.kernel ? "pointwise, by row" : "by row";
+    const char* kernel = r.traits.rows ? by_row : r.traits.kernel ? "pointwise" : "";
     rows.add({std::string(r.name()), enum_name(r.kind), kernel, fmt::format("{}", fmt::join(aliases, ", "))});
   }
   c.out.print(rows.text(c.out.width));

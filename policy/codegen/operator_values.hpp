@@ -1,0 +1,19 @@
+// What the builders of several operators share: their operands and numbers as nodes, and means.
+#pragma once
+
+#include "policy/codegen/body_builder.hpp"
+
+namespace cudal1 {
+
+// The argument, a tensor (broadcast to `result`) or a number.
+expected<int> operand_or_number(body_builder& b, const graph_step& s, const char* name, const tensor_type& result,
+                                dtype type);
+// The expression of the operator's record over the arguments that it lists, or over all arguments of the schema.
+expected<int> expression_node(body_builder& b, const graph_step& s, const tensor_type& result, dtype compute,
+                              dtype type);
+// The elements of the argument, broadcast to the full shape, in float32.
+expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self");
+// The mean over the columns.
+int mean_of(body_builder& b, int x);
+
+}  // namespace cudal1

@@ -1,0 +1,70 @@
+#include "policy/graph/loss_steps.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "sandbox/program/operators/record.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+// The `reduction` of a loss of rows: 1 (mean) or 2 (sum); 0 where the step is another one, or has one row only.
+int64_t reduction_of_rows(const checked_program& p, std::size_t step) {
+  const operator_call& call = p.calls[step];
+  if (call.op == nullptr || !call.op->record->traits.averages_rows) return 0;
+  const auto& declared = call.op->schema.arguments;
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    if (const auto* operand = std::get_if<tensor_argument>(&call.arguments[i]); i == 0 && operand->type.dim() < 2)
+      return 0;
+    if (declared[i].name == "reduction") return std::get<int64_t>(std::get<scalar_value>(call.arguments[i]));
+  }
+  return 0;
+}
+
+std::string fresh_name(const checked_program& p, const std::string& name) {
+  std::string out = name;
+  for (int n = 2; p.types.contains(out); ++n)
+    out = name + std::to_string(n);
+  return out;
+}
+
+void add_loss(const checked_program& p, const aten_step& loss, int64_t reduction, std::vector<step>& into) {
+  aten_step rows = loss;
+  std::erase_if(rows.args, [](const auto& argument) { return argument.first == "reduction"; });
+  const json none(0);
+  rows.args.emplace_back("reduction", none);  // the last one in the operator's schema
+  rows.results = {fresh_name(p, loss.results[0] + "_of_rows")};
+  aten_step whole;
+  whole.op = reduction == 1 ? "aten::mean" : "aten::sum";
+  whole.args = {{"self", json(rows.results[0])}};
+  whole.results = loss.results;
+  into.emplace_back(std::move(rows));
+  into.emplace_back(std::move(whole));
+}
+
+}  // namespace
+
+std::shared_ptr<const task> with_loss_steps(const task& t) {
+  const checked_program& p = t.reference;
+  std::vector<step> steps;
+  bool changed = false;
+  for (std::size_t i = 0; i < p.text.steps.size(); ++i) {
+    const int64_t reduction = reduction_of_rows(p, i);
+    changed = changed || reduction != 0;
+    if (reduction == 0)
+      steps.push_back(p.text.steps[i]);
+    else
+      add_loss(p, std::get<aten_step>(p.text.steps[i]), reduction, steps);
+  }
+  if (!changed) return nullptr;
+  program text = p.text;
+  text.steps = std::move(steps);
+  auto checked = check_program(std::move(text));
+  if (!checked) return nullptr;  // more steps than a program may have
+  auto out = std::make_shared<task>(t);
+  out->reference = std::move(*checked);
+  return out;
+}
+
+}  // namespace cudal1

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "policy/codegen/class_loss.hpp"
+#include "policy/codegen/extremum_index.hpp"
 #include "policy/codegen/product_operators.hpp"
 #include "policy/codegen/split_product.hpp"
 #include "policy/moves/groups.hpp"
+#include "policy/moves/setup_steps.hpp"
 
 namespace cudal1 {
 
@@ -82,6 +84,34 @@ expected<std::string> apply_loss(graph& g, const move& m, const lowering_target&
       s->number, s->task_op(), operands.values);
 }
 
+// ---- the place of an extremum ---------------------------------------------------------------------------------------
+
+std::vector<move> index_candidates(const graph& g, const lowering_target&) {
+  std::vector<move> out;
+  for (const auto& s : g.steps())
+    if (!s.dropped && searched_dims(g, s)) out.push_back({"extremum_index", {{"step", std::to_string(s.number)}}});
+  return out;
+}
+
+expected<std::string> apply_index(graph& g, const move& m, const lowering_target& target) {
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  if (s->dropped) return fail(errc::invalid_argument, "step {} was dropped", s->number);
+  CUDAL1_TRY(const auto dims, searched_dims(g, *s));
+  const auto& shape = g.type_of(g.resolve(*tensor_argument_name(*s, "self"))).shape;
+  int64_t columns = 1;
+  for (const int64_t d : dims)
+    columns *= shape[static_cast<std::size_t>(d)];
+  const std::string positions = add_setup_step(g, "aten::arange", {{"end", json(columns)}, {"dtype", json("float32")}},
+                                               "positions", contiguous(dtype::float32, {columns}));
+  g.rewrite(s->number, {.by = extremum_index(g, *s, positions),
+                        .certificate = fmt::format("step {}: the first element that equals the extremum of its row, or "
+                                                   "is NaN, is where the extremum is",
+                                                   s->number)});
+  CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::rows));
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format("group {}: step {} ({}) as one kernel that takes a row at a time", group, s->number, s->task_op());
+}
+
 }  // namespace
 
 std::vector<move_kind> implementation_moves() {
@@ -92,6 +122,13 @@ std::vector<move_kind> implementation_moves() {
            .parts = {starting_part::other_implementations},
            .candidates = loss_candidates,
            .apply = apply_loss},
+          {.name = "extremum_index",
+           .summary = "an argmax or argmin as a kernel over rows",
+           .parameters = {"step"},
+           .phase = move_phase::implementation,
+           .parts = {starting_part::other_implementations},
+           .candidates = index_candidates,
+           .apply = apply_index},
           {.name = "precision",
            .summary = "a float32 library product as three TF32 products on split operands, which keeps float32's "
                       "precision (cuda)",

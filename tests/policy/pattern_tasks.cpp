@@ -370,6 +370,20 @@ std::vector<pattern> losses_of_rows(const std::string& t) {
            {"aten::sign"}}};
 }
 
+// Of equal extrema, as the zeros that relu makes, it is the first one.
+std::vector<pattern> indices(const std::string& t) {
+  const std::string relu = step("relu", R"("self": "x")", "r");
+  return {
+      {"index_in_a_row", {input("x", t, "[37, 65]")}, {}, {step("argmax", R"("self": "x", "dim": -1)", "y")}, {"y"}},
+      {"first_index_in_a_column",
+       {input("x", t, "[3, 20, 9]")},
+       {},
+       {relu, step("argmin", R"("self": "r", "dim": 1, "keepdim": true)", "y")},
+       {"y"},
+       2},
+      {"index_in_everything", {input("x", t, "[4, 7, 50]")}, {}, {step("argmax", R"("self": "x")", "y")}, {"y"}, 2}};
+}
+
 // What a proof shortens.
 std::vector<pattern> shortened(const std::string& t) {
   if (t != "float32") return {};
@@ -404,8 +418,9 @@ std::vector<pattern> shortened(const std::string& t) {
 
 std::vector<pattern_task> pattern_tasks(const std::string& type) {
   std::vector<pattern_task> out;
-  for (const auto& family : {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), repeated(type),
-                             dequantized(type), losses_of_elements(type), losses_of_rows(type), shortened(type)}) {
+  for (const auto& family :
+       {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), repeated(type), dequantized(type),
+        losses_of_elements(type), losses_of_rows(type), indices(type), shortened(type)}) {
     for (const auto& p : family)
       out.push_back(made(p, type));
   }

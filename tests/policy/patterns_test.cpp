@@ -34,14 +34,15 @@ program lowered(const task& t, const schedule& s, const lowering_target& target)
   return std::move(made->checked.text);
 }
 
-// The first whole schedule, or the first one that replaces a loss.
+// The first whole schedule, or the first one that replaces a loss or the index of an extremum.
 schedule fullest(const task& t, const lowering_target& target) {
   const auto whole = whole_schedules(t, target);
   if (whole.empty()) throw std::runtime_error(t.name + ": " + why_no_moves(t, target));
-  const auto replaces_loss = [](const schedule& s) {
-    return std::ranges::any_of(s.moves, [](const move& m) { return m.name == "class_loss"; });
+  const auto replaces = [](const schedule& s) {
+    return std::ranges::any_of(s.moves,
+                               [](const move& m) { return m.name == "class_loss" || m.name == "extremum_index"; });
   };
-  const auto found = std::ranges::find_if(whole, replaces_loss);
+  const auto found = std::ranges::find_if(whole, replaces);
   return found == whole.end() ? whole.front() : *found;
 }
 

@@ -62,5 +62,24 @@ TEST(CudaMoves, LongProductsAreMadeOfPieces) {
   EXPECT_THAT(pieces_of(8209, "aten::mm"), testing::ElementsAre(1, 1, 1)) << "a prime";
 }
 
+TEST(Moves, TheIndexOfAnExtremumIsARowKernel) {
+  const auto searching = [](const std::string& op, const std::string& type, const std::string& more) {
+    auto read = read_task(R"({"format": 1, "name": "index", "inputs": [{"name": "x", "dtype": ")" + type +
+                              R"(", "shape": [16, 256, 256]}], "steps": [{"aten": "aten::)" + op +
+                              R"(", "args": {"self": "x")" + more + R"(}, "out": ["y"]}], "outputs": ["y"]})",
+                          "cpu");
+    if (!read) throw std::runtime_error(read.error().message);
+    return *read;
+  };
+  const program p = lowered_for_cuda(searching("argmax", "float32", R"(, "dim": 1)"), "extremum_index(step=0)");
+  EXPECT_EQ(std::get<aten_step>(p.setup.front()).op, "aten::arange");
+  EXPECT_EQ(p.steps.size(), 2u) << "the kernel and its result";
+  EXPECT_EQ(refusal(searching("argmin", "float16", R"(, "dim": -1)"), "extremum_index(step=0)"), "accepted");
+  EXPECT_THAT(refusal(searching("argmax", "float64", R"(, "dim": 1)"), "extremum_index(step=0)"),
+              HasSubstr("aten::argmax of float64 stays a library call"));
+  EXPECT_THAT(refusal(searching("amax", "float32", R"(, "dim": [1])"), "extremum_index(step=0)"),
+              HasSubstr("neither argmax nor argmin"));
+}
+
 }  // namespace
 }  // namespace cudal1::test

@@ -38,6 +38,7 @@ TEST(Moves, ATripletLossIsAKernelOfItsRowsAndOneOfTheirMean) {
   const program p = lowered_for_cuda(t, "row_kernel(steps=0); row_kernel(steps=1)");
   ASSERT_EQ(p.steps.size(), 4u) << "each kernel and its result";
   EXPECT_EQ(launch_of(p).grid[0], 128);
+  EXPECT_EQ(launch_of(p).block[0], 512) << "a row is read once, by a block that has the processor to itself";
   EXPECT_EQ(launch_of(p, 1).grid[0], 1);
 }
 

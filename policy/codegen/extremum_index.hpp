@@ -1,0 +1,15 @@
+// argmax and argmin in a row kernel: the extremum of each row, and then the first of the places where it is. NaN is an
+// extremum, as in ATen.
+#pragma once
+
+#include "policy/codegen/internal_operators.hpp"
+
+namespace cudal1 {
+
+// The dimensions over which the step searches: one, or all.
+expected<std::vector<int64_t>> searched_dims(const graph& g, const graph_step& s);
+// `positions`: a setup value, the numbers 0, 1, ... in float32, as many as a row has elements.
+operator_use extremum_index(const graph& g, const graph_step& s, const std::string& positions);
+internal_operator extremum_index_operator();
+
+}  // namespace cudal1

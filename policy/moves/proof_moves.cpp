@@ -7,6 +7,7 @@
 #include "policy/graph/proofs.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/moves/setup_steps.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
@@ -121,6 +122,47 @@ expected<std::string> apply_interleave(graph& g, const move& m, const lowering_t
       group, s->number, s->task_op(), proof.stack);
 }
 
+// Adds the steps that lead from weights to the value to set-up; returns the name that it has there.
+// errc::invalid_argument with the reason where an input is read.
+expected<std::string> made_at_set_up(graph& g, const std::string& value) {
+  if (g.is_constant(value)) return value;
+  const graph_step* s = g.producer(value);
+  if (s == nullptr) return fail(errc::invalid_argument, "{} is an input", value);
+  if (s->is_replaced() || s->group >= 0 || s->text->results.size() != 1)
+    return fail(errc::invalid_argument, "step {} ({}) is not a call of one result any more", s->number, s->op());
+  aten_step made = *s->text;
+  for (auto& [key, written] : made.args) {
+    const auto* typed = s->argument(key);
+    if (typed == nullptr) continue;
+    if (std::holds_alternative<std::vector<tensor_argument>>(*typed))
+      return fail(errc::invalid_argument, "step {} ({}) reads a list of tensors", s->number, s->op());
+    if (const auto* operand = std::get_if<tensor_argument>(typed)) {
+      CUDAL1_TRY(const std::string name, made_at_set_up(g, g.resolve(operand->name)));
+      written = json(name);
+    }
+  }
+  return add_setup_step(g, std::move(made.op), std::move(made.args), value, s->result_types[0]);
+}
+
+expected<std::string> apply_set_up(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  const auto stays = [&](const std::string& why) {
+    return fail(errc::invalid_argument, "step {} ({}) stays: {}", s->number, s->op(), why);
+  };
+  if (s->dropped || s->text->results.size() != 1) return stays("it is dropped, or has several results");
+  const std::string result = s->text->results[0];
+  if (s->record().kind == operator_kind::view) return stays("a view takes no time");
+  if (g.operands(*s).empty()) return stays("it reads no weight");
+  if (g.is_output(result)) return stays("its result is an output, which must not share memory with another call's");
+  if (!is_floating(s->result_types[0].type)) return stays("its result has no floating-point numbers");
+  const auto name = made_at_set_up(g, result);
+  if (!name) return stays(name.error().message);
+  const int number = s->number;
+  const std::string op = s->op();
+  g.drop(number, *name, fmt::format("step {} ({}) reads weights only, which are the same in every call", number, op));
+  return fmt::format("step {} ({}) runs once, at set-up: it reads weights only", number, op);
+}
+
 // A rewriting of one step.
 move_kind proof_move(const std::string& name, std::string summary, int order, decltype(move_kind::apply) apply) {
   return {.name = name,
@@ -146,6 +188,9 @@ std::vector<move_kind> proof_moves() {
       proof_move("drop",
                  "an operator that is dead, changes nothing, or shifts what a norm centres is left out, with a proof",
                  4, apply_drop),
+      proof_move("set_up",
+                 "an operator that reads weights only runs once, at set-up, with a proof that no input is read", 1,
+                 apply_set_up),
       proof_move("diagonal_matmul",
                  "a product with a diagonal matrix scales rows or columns instead, with a proof that it is diagonal", 2,
                  apply_diagonal),

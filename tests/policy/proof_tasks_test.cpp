@@ -212,9 +212,36 @@ std::vector<proof_case> constants() {
              R"(y = reshape("self": "t", "shape": [12, 16]))"}}}};
 }
 
+std::vector<proof_case> set_ups() {
+  return {{"weights_that_are_normalised",
+           "set_up",
+           {{"x [12, 16]"},
+            {"w [24, 16]"},
+            {R"(n = linalg_vector_norm("self": "w", "ord": 2, "dim": [1], "keepdim": true))",
+             R"(c = clamp_min("self": "n", "min": 1e-12))", R"(e = expand_as("self": "c", "other": "w"))",
+             R"(u = div.Tensor("self": "w", "other": "e"))", R"(y = linear("input": "x", "weight": "u"))"}},
+           // The norm of an input.
+           {{"x [12, 16]", "z [24, 16]"},
+            {"w [24, 16]"},
+            {R"(n = linalg_vector_norm("self": "z", "ord": 2, "dim": [1], "keepdim": true))",
+             R"(c = clamp_min("self": "n", "min": 1e-12))", R"(u = div.Tensor("self": "w", "other": "c"))",
+             R"(y = linear("input": "x", "weight": "u"))"}}},
+          {"a_low_rank_change_of_a_weight",
+           "set_up",
+           {{"x [12, 16]"},
+            {"w [24, 16]", "up [24, 4]", "down [4, 16]"},
+            {R"(d = mm("self": "up", "mat2": "down"))", R"(u = add.Tensor("self": "w", "other": "d", "alpha": 0.5))",
+             R"(y = linear("input": "x", "weight": "u"))"}},
+           // The change itself is an output, which needs memory of its own in each call.
+           {{"x [12, 16]"},
+            {"up [24, 4]", "down [4, 16]"},
+            {R"(y = mm("self": "up", "mat2": "down"))", R"(z = linear("input": "x", "weight": "y"))"},
+            R"("y", "z")"}}};
+}
+
 std::vector<proof_case> all_cases() {
   std::vector<proof_case> out;
-  for (auto& some : {folds(), compositions(), drops(), constants()})
+  for (auto& some : {folds(), compositions(), drops(), constants(), set_ups()})
     out.insert(out.end(), some.begin(), some.end());
   return out;
 }

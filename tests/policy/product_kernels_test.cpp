@@ -73,6 +73,13 @@ std::vector<product_case> cases() {
   for (const int64_t parts : {2, 3, 8})
     out.push_back(linear_case(fmt::format("parts_{}", parts), 33, 250, 36,
                               fmt::format("depth_parts(group=0, parts={})", parts), 2));
+  // Results that take longer to store than to make: by lines, in whole, partial and transposed tiles.
+  const std::string small_tiles = "tile_rows(group=0, rows=32); tile_columns(group=0, columns=64)";
+  out.push_back(linear_case("large_results", 544, 16, 2048, small_tiles));
+  out.push_back(linear_case("large_results_partial", 1001, 20, 1220, small_tiles));
+  out.push_back(one_step("large_results_of_batches", tensor("a", "48, 100, 24") + ", " + tensor("b", "48, 24, 200"),
+                         step("bmm", R"("self": "a", "mat2": "b")", "y"), 0));
+  out.back().schedule += "; " + small_tiles;
   out.push_back(linear_case("many_stages", 16, 700, 32, "depth_parts(group=0, parts=1)"));
   out.push_back(one_step("mm", tensor("a", "40, 36") + ", " + tensor("b", "36, 52"),
                          step("mm", R"("self": "a", "mat2": "b")", "y"), 0));
@@ -387,6 +394,8 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
     }
     EXPECT_EQ(kernels, c.kernels) << c.name;
     EXPECT_EQ(calls, 0) << c.name;
+    const bool by_lines = lowered->checked.text.source.find("own_lines") != std::string::npos;
+    EXPECT_EQ(by_lines, c.name.starts_with("large_results")) << c.name;
     judged_task judged(c.what);
     EXPECT_EQ(judged.problem_of(lowered->checked.text), "") << c.name;
   }

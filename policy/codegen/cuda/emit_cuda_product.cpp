@@ -23,11 +23,11 @@ class cuda_product_writer final : product_writer {
     write_copies(t_.left, t_.rows, "left", "first_row");
     write_copies(t_.right, t_.columns, "right", "first_column");
     write_sums();
-    write_results(t_.warp_rows / 16, t_.warp_columns / 8);
+    write_results(t_.warp_rows / 16, t_.warp_columns / 8, stores_lines());
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
-    std::get<launch_step>(out.steps.back()).shared_bytes =
-        size_of(t_.type) * std::min(t_.stages, t_.stages_of(t_.part_depth)) * stage_elements();
+    const int64_t of_stages = size_of(t_.type) * std::min(t_.stages, t_.stages_of(t_.part_depth)) * stage_elements();
+    std::get<launch_step>(out.steps.back()).shared_bytes = std::max(of_stages, stores_lines() ? bytes_of_lines() : 0);
     return out;
   }
 
@@ -116,7 +116,10 @@ class cuda_product_writer final : product_writer {
 
   void write_sums() {
     const int64_t down = t_.warp_rows / 16, across = t_.warp_columns / 8, in_row = t_.columns / t_.warp_columns;
-    const int64_t shares = t_.warps() / t_.slices, terms = t_.stage_depth / t_.slices;
+    const int64_t shares = t_.warps() / t_.slices, of_slice = t_.stage_depth / t_.slices;
+    const int64_t at_once = halves() ? 16 : 8;
+    // Where all terms are fewer than a stage holds, the rest of it is not multiplied.
+    const int64_t terms = std::min(of_slice, (t_.depth + at_once - 1) / at_once * at_once);
     w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
     w_.line(fmt::format("const int share = warp % {0}, slice = warp / {0};", shares));
     w_.line(fmt::format("const int warp_row = share / {} * {}, warp_column = share % {} * {};", in_row, t_.warp_rows,
@@ -138,7 +141,7 @@ class cuda_product_writer final : product_writer {
   void write_float_products(int64_t down, int64_t across, int64_t terms) {
     w_.line(fmt::format("float of_step[{}][{}][4] = {{}};", down, across));
     w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += 8)", terms));
-    w_.line(fmt::format("const int term = slice * {} + ahead;", terms));
+    w_.line(fmt::format("const int term = slice * {} + ahead;", t_.stage_depth / t_.slices));
     w_.line(fmt::format("unsigned high_a[{0}][4], low_a[{0}][4], high_b[{1}][2], low_b[{1}][2];", down, across));
     write_factors(t_.left, t_.rows, true, down, 0);
     write_factors(t_.right, t_.columns, false, across, left_elements());
@@ -152,7 +155,7 @@ class cuda_product_writer final : product_writer {
 
   void write_half_products(int64_t down, int64_t across, int64_t terms) {
     w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += 16)", terms));
-    w_.line(fmt::format("const int term = slice * {} + ahead;", terms));
+    w_.line(fmt::format("const int term = slice * {} + ahead;", t_.stage_depth / t_.slices));
     w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down, across));
     write_half_factors(t_.left, t_.rows, true, down, 0);
     write_half_factors(t_.right, t_.columns, false, across, left_elements());

@@ -246,7 +246,7 @@ class scaled_halves_writer final : product_writer {
     write_tiles("left", p.left, t_.row_tiles(), "first_row", t_.rows);
     write_tiles("right", p.right, t_.column_tiles(), "first_column", t_.columns);
     write_sums();
-    write_results(1, across());
+    write_results(1, across(), false);
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     std::get<launch_step>(out.steps.back()).shared_bytes = t_.stages * stage_halves() * 2;

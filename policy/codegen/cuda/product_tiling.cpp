@@ -143,14 +143,15 @@ double estimated_cycles_of_halves(const kernel_body& body, const product_tiling&
 
 // The same of warps that read from memory, fitted to an H200: 26 bytes a cycle.
 double estimated_cycles_of_warps(const product_tiling& t, bool one_kernel) {
-  constexpr double k_first = 3000;  // until the first elements are there, and from the last ones to the results
+  constexpr double k_first = 3000;   // until the first elements are there, and from the last ones to the results
+  constexpr double k_second = 3600;  // of a second kernel, which begins when the slowest block has added up its sums
   const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
   const double multiplications = is_half(t.type) ? 0.5 : 3;
   const double arithmetic = multiplications * static_cast<double>(t.rows * t.columns * t.depth) / (420 * 0.8);
   const double traffic = static_cast<double>(size_of(t.type) * (t.rows + t.columns) * t.depth) / 26;
   double out = k_first + on_one * std::max(arithmetic, traffic);
   if (!one_kernel)
-    out += k_kernel + static_cast<double>(8 * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
+    out += k_second + static_cast<double>(8 * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
   return out;
 }
 

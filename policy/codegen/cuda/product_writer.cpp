@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cuda/cuda_layout.hpp"
 
 namespace cudal1 {
 
@@ -109,19 +110,26 @@ std::string product_writer::element(const body_operand& o, const char* column) c
   return out.empty() ? "0" : out;
 }
 
-// Whether a thread's two neighbouring columns are neighbours in the result's memory, too, at a multiple of two.
-bool product_writer::in_pairs(const body_operand& o) const {
+// Whether so many neighbouring columns are neighbours in the result's memory, too, at a multiple of their number.
+bool product_writer::in_vectors(const body_operand& o, int64_t width) const {
   const auto even = [&](const std::vector<int>& dims, int but) {
     return std::ranges::all_of(dims,
-                               [&](int d) { return d == but || o.strides[static_cast<std::size_t>(d)] % 2 == 0; });
+                               [&](int d) { return d == but || o.strides[static_cast<std::size_t>(d)] % width == 0; });
   };
-  const bool has_pairs = o.type.type == dtype::float32 || is_half(o.type.type);
-  if (!has_pairs || t_.right.dims.empty() || !o.aligned || o.offset % 2 != 0) return false;
+  const bool has_vectors = o.type.type == dtype::float32 || is_half(o.type.type);
+  if (!has_vectors || t_.right.dims.empty() || !o.aligned || o.offset % width != 0) return false;
   const int inner = t_.right.dims.back();
   const int64_t elements = t_.batches * t_.left.size * t_.right.size;  // from one part of the depth to the next
   return o.strides[static_cast<std::size_t>(inner)] == 1 &&
-         w_.body().domain[static_cast<std::size_t>(inner)] % 2 == 0 && even(t_.left.dims, -1) && even(t_.batch, -1) &&
-         even(t_.right.dims, inner) && (t_.parts == 1 || elements % 2 == 0);
+         w_.body().domain[static_cast<std::size_t>(inner)] % width == 0 && even(t_.left.dims, -1) &&
+         even(t_.batch, -1) && even(t_.right.dims, inner) && (t_.parts == 1 || elements % width == 0);
+}
+
+bool product_writer::stores_lines() const {
+  constexpr int64_t k_least_blocks = 4 * large_gpu_processors, k_most_terms = 256;
+  const auto& results = w_.body().results;
+  return t_.slices == 1 && t_.blocks >= k_least_blocks && t_.part_depth <= k_most_terms && results.size() == 1 &&
+         results[0].target.type.type == dtype::float32 && in_vectors(results[0].target, 4);
 }
 
 std::string product_writer::place(const body_operand& target, const char* column) const {
@@ -158,9 +166,40 @@ void product_writer::write_element(const std::string& product) {
   }
 }
 
-void product_writer::write_results(int64_t down, int64_t across) {
+void product_writer::write_pair(const body_result& r, std::size_t number, bool by_lines) {
+  std::string to = fmt::format("({} + {})", w_.target(static_cast<int>(number)), place(r.target, "first"));
+  if (by_lines) to = fmt::format("&own_lines[(group + below * 8) * {} + c * 8 + quad * 2]", line_of_results());
+  w_.line(size_of(r.target.type.type) == 2
+              ? fmt::format("*(unsigned*){0} = pair{1}[0] | (unsigned)pair{1}[1] << 16;", to, number)
+              : fmt::format("*(float2*){0} = make_float2(pair{1}[0], pair{1}[1]);", to, number));
+}
+
+// The 16 rows of the warp's tile that are in shared memory.
+void product_writer::write_lines(const body_result& r) {
+  const int64_t in_line = t_.warp_columns / 4;
+  w_.line("__syncwarp();");
+  w_.open_unrolled(fmt::format("for (int i = lane; i < {}; i += 32)", 16 * in_line));
+  w_.line(fmt::format("const int row = first_row + warp_row + r * 16 + i / {};", in_line));
+  w_.line(fmt::format("const int column = first_column + warp_column + i % {} * 4;", in_line));
+  std::string exists;
+  if (has_partial_tile(t_.left, t_.rows)) exists = fmt::format("row < {}", t_.left.size);
+  if (has_partial_tile(t_.right, t_.columns))
+    exists += fmt::format("{}column < {}", exists.empty() ? "" : " && ", t_.right.size);
+  if (!exists.empty()) w_.open(fmt::format("if ({})", exists));
+  w_.line(fmt::format("*(float4*)({} + {}) = *(const float4*)&own_lines[i / {} * {} + i % {} * 4];", w_.target(0),
+                      place(r.target, "column"), in_line, line_of_results(), in_line));
+  if (!exists.empty()) w_.close();
+  w_.close();
+  w_.line("__syncwarp();");
+}
+
+void product_writer::write_results(int64_t down, int64_t across, bool by_lines) {
   const auto& body = w_.body();
   const bool paired = std::ranges::all_of(body.results, [&](const body_result& r) { return in_pairs(r.target); });
+  if (by_lines) {
+    w_.line("__syncthreads();");
+    w_.line(fmt::format("float* const own_lines = tiles + warp * {};", 16 * line_of_results()));
+  }
   for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"below", 2}})
     w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
   w_.line("const int row = first_row + warp_row + r * 16 + group + below * 8;");
@@ -188,16 +227,13 @@ void product_writer::write_results(int64_t down, int64_t across) {
   }
   if (guarded) w_.close();
   w_.close();
-  for (std::size_t i = 0; paired && i < body.results.size(); ++i) {
-    const auto& target = body.results[i].target;
-    const std::string to = fmt::format("({} + {})", w_.target(static_cast<int>(i)), place(target, "first"));
-    w_.line(size_of(target.type.type) == 2
-                ? fmt::format("*(unsigned*){0} = pair{1}[0] | (unsigned)pair{1}[1] << 16;", to, i)
-                : fmt::format("*(float2*){0} = make_float2(pair{1}[0], pair{1}[1]);", to, i));
-  }
+  for (std::size_t i = 0; paired && i < body.results.size(); ++i)
+    write_pair(body.results[i], i, by_lines);
   if (!inside.empty()) w_.close();
-  for (int i = 0; i < 3; ++i)
-    w_.close();
+  w_.close();
+  w_.close();
+  if (by_lines) write_lines(body.results[0]);
+  w_.close();
 }
 
 }  // namespace cudal1

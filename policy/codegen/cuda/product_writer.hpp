@@ -32,8 +32,12 @@ class product_writer {
   // by their warpgroups' products if `by_warpgroups`. The caller closes the loop over `step`.
   void open_stages(int64_t ahead, const std::function<void(const std::string&)>& copy, bool by_warpgroups);
   // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,
-  // of its warp's tile at (`warp_row`, `warp_column`) of the block's.
-  void write_results(int64_t down, int64_t across);
+  // of its warp's tile at (`warp_row`, `warp_column`) of the block's. `by_lines`: through `tiles` in shared memory,
+  // which nothing else uses any more, so that a warp stores whole lines; see stores_lines and bytes_of_lines.
+  void write_results(int64_t down, int64_t across, bool by_lines);
+  // Whether that can be done, and pays: where storing the results takes longer than the sums.
+  bool stores_lines() const;
+  int64_t bytes_of_lines() const { return 4 * t_.warps() * 16 * line_of_results(); }
   // The same for the element at (`row`, `column`) of the batch, which the caller knows to exist; `product` is its
   // value.
   void write_element(const std::string& product);
@@ -50,7 +54,11 @@ class product_writer {
                     const char* column) const;  // as `element`, among all parts of the depth
   std::string spell(int n) const;
   void write_values(const std::string& product);  // of all nodes
-  bool in_pairs(const body_operand& o) const;
+  bool in_pairs(const body_operand& o) const { return in_vectors(o, 2); }
+  bool in_vectors(const body_operand& o, int64_t width) const;
+  int64_t line_of_results() const { return t_.warp_columns + 8; }
+  void write_pair(const body_result& r, std::size_t number, bool by_lines);
+  void write_lines(const body_result& r);
 };
 
 }  // namespace cudal1

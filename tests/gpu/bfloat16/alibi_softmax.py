@@ -19,7 +19,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(8, 16, 512, 512, dtype=torch.bfloat16) * 8, torch.ones(512, 512, dtype=torch.bool).tril()]
+    return [torch.randn(8, 16, 512, 512, dtype=torch.bfloat16) * 64, torch.ones(512, 512, dtype=torch.bool).tril()]
 
 
 def get_init_inputs():

@@ -133,11 +133,11 @@ TEST(work, of_a_gated_layer_has_the_flops_of_all_its_products) {
     return step("linear", fmt::format(R"("input": "{}", "weight": "{}")", of, weight), out);
   };
   const auto gated = [&](const char* by) {
-    return work_of(read(tensor("x", "32, 8"),
-                        list({layer("x", "g", "a"), layer("x", "u", "b"), step("silu", R"("self": "a")", "c"),
-                              step("mul.Tensor", fmt::format(R"("self": "b", "other": "{}")", by), "e"),
-                              layer("e", "d", "y")}),
-                        weights));
+    return work_of(
+        read(tensor("x", "32, 8"),
+             list({layer("x", "g", "a"), layer("x", "u", "b"), step("silu", R"("self": "a")", "c"),
+                   step("mul.Tensor", fmt::format(R"("self": "b", "other": "{}")", by), "e"), layer("e", "d", "y")}),
+             weights));
   };
   EXPECT_EQ(gated("c").flops.float32, 3 * 2.0 * 32 * 8 * 16);
   EXPECT_EQ(gated("s").flops.total(), 0) << "scales of features are part of the weights";

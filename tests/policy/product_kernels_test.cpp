@@ -74,12 +74,12 @@ std::vector<product_case> cases() {
     out.push_back(linear_case(fmt::format("parts_{}", parts), 33, 250, 36,
                               fmt::format("depth_parts(group=0, parts={})", parts), 2));
   // Results that take longer to store than to make: by lines, in whole, partial and transposed tiles.
-  const std::string small_tiles = "tile_rows(group=0, rows=32); tile_columns(group=0, columns=64)";
-  out.push_back(linear_case("large_results", 544, 16, 2048, small_tiles));
-  out.push_back(linear_case("large_results_partial", 1001, 20, 1220, small_tiles));
-  out.push_back(one_step("large_results_of_batches", tensor("a", "48, 100, 24") + ", " + tensor("b", "48, 24, 200"),
+  const std::string tiles = "tile_rows(group=0, rows=64); tile_columns(group=0, columns=64)";
+  out.push_back(linear_case("large_results", 1088, 8, 2048, tiles));
+  out.push_back(linear_case("large_results_partial", 1001, 12, 2180, tiles));
+  out.push_back(one_step("large_results_of_batches", tensor("a", "70, 100, 8") + ", " + tensor("b", "70, 8, 200"),
                          step("bmm", R"("self": "a", "mat2": "b")", "y"), 0));
-  out.back().schedule += "; " + small_tiles;
+  out.back().schedule += "; " + tiles;
   out.push_back(linear_case("many_stages", 16, 700, 32, "depth_parts(group=0, parts=1)"));
   out.push_back(one_step("mm", tensor("a", "40, 36") + ", " + tensor("b", "36, 52"),
                          step("mm", R"("self": "a", "mat2": "b")", "y"), 0));

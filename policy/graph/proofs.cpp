@@ -146,6 +146,34 @@ expected<drop_proof> cuts_nothing(const graph& g, const graph_step& s, bool uppe
   return drop_proof{x, fmt::format("step {} ({}) changes nothing: {}", s.number, s.op(), *proof)};
 }
 
+// Whether the step's result is the same where it reads a tensor of fewer elements, or dimensions, in the place of
+// `value`, which that tensor was spread to: another operand has all elements of the result.
+bool spreads_itself(const graph& g, const graph_step& s, const std::string& value) {
+  if (s.group >= 0 || s.is_replaced() || s.text->results.size() != 1) return false;
+  const auto& kernel = s.record().traits.kernel;
+  const tensor_type& result = s.result_types[0];
+  if (s.record().kind != operator_kind::pointwise || !kernel || !result.is_contiguous()) return false;
+  bool is_whole = false;
+  for (const auto& other : g.operands(s)) {
+    const tensor_type& type = g.type_of(other);
+    if (other == value || type.shape != result.shape) continue;
+    if (!type.is_contiguous()) return false;  // the result's layout could change
+    is_whole = true;
+  }
+  return is_whole;
+}
+
+expected<drop_proof> spread_anyway(const graph& g, const graph_step& s) {
+  const std::string& value = s.text->results[0];
+  if (g.is_output(value)) return stays(s, "its result is an output");
+  for (const int reader : g.readers(value))
+    if (!spreads_itself(g, g.step_at(reader), value))
+      return stays(s, fmt::format("step {} ({}) might not spread its operand itself", reader, g.step_at(reader).op()));
+  return drop_proof{
+      operand_of(g, s, "self"),
+      fmt::format("step {} ({}) only repeats elements, and what reads them does so itself", s.number, s.op())};
+}
+
 expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
   const operator_traits& traits = s.record().traits;
   if (traits.clips) {
@@ -156,7 +184,10 @@ expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
     return within(g, s, traits.identity->low, traits.identity->high);
   if (traits.neutral.argument[0] != 0) return neutral_number(g, s, traits.neutral.argument, traits.neutral.value);
   if (boolean_argument(s, "train").value_or(false)) return stays(s, "it is in training mode");
-  if (traits.idle[0] != 0) return same_type(g, s, traits.idle);
+  if (traits.idle[0] != 0) {
+    auto same = same_type(g, s, traits.idle);
+    return same || !traits.spreads ? same : spread_anyway(g, s);
+  }
   if (traits.is_self_inverse) return undone(g, s);
   if (traits.is_noop_on_size_one) return over_one_element(g, s);
   if (traits.reads == reading::upper_triangle || traits.reads == reading::lower_triangle)

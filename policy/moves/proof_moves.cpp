@@ -186,7 +186,9 @@ std::vector<move_kind> proof_moves() {
   pull_sum.parts = {};
   return {
       proof_move("drop",
-                 "an operator that is dead, changes nothing, or shifts what a norm centres is left out, with a proof",
+                 "an operator that is dead, changes nothing, repeats elements as its readers would, or shifts what a "
+                 "norm centres "
+                 "is left out, with a proof",
                  4, apply_drop),
       proof_move("set_up",
                  "an operator that reads weights only runs once, at set-up, with a proof that no input is read", 1,

@@ -201,6 +201,7 @@ struct operator_traits {
   bool may_copy = false;             // a view, or a copy where the layout requires one
   bool moves_start_address = false;  // a view that may start at another address than its operand
   const char* idle = "";             // why it is a no-op if the result has the operand's type; "" if it is not
+  bool spreads = false;              // repeats `self` along dimensions, as an elementwise operator does by itself
   reading reads = reading::all;
   transposition swaps = transposition::none;
   bool keeps_zeros = false;          // if it has no other tensor operand

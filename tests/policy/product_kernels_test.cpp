@@ -216,6 +216,7 @@ std::vector<product_case> cases_of_depth_of_warps() {
       transposed + step("bmm", R"("self": "a", "mat2": "bt")", "y"), 1);
   one("matmul_spreads_right", tensor("a", "2, 3, 20, 36") + ", " + tensor("b", "3, 24, 36"), "",
       transposed + step("matmul", R"("self": "a", "other": "bt")", "y"), 1);
+  one("with_itself", tensor("b", "48, 48"), "", transposed + step("mm", R"("self": "b", "mat2": "bt")", "y"), 1);
   one("triangle", tensor("x", "70, 200"),
       R"({"name": "w", "dtype": "float32", "shape": [200, 200], "draw": {"distribution": "normal", "mean": 0, )"
       R"("std": 1}, "facts": ["lower_triangular"]})",

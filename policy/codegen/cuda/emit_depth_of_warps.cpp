@@ -21,8 +21,8 @@ class depth_of_warps_writer final : product_writer {
     write_place(1);
     w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
     w_.line(fmt::format("const int share = warp % {0}, slice = warp / {0};", shares()));
-    write_rows(t_.left, "left", "first_row + share * 16", 2);
-    write_rows(t_.right, "right", "first_column", across());
+    write_rows(t_.left, t_.rows, "left", "first_row + share * 16", 2);
+    write_rows(t_.right, t_.columns, "right", "first_column", across());
     write_sums();
     write_partial_sums();
     write_elements();
@@ -38,8 +38,9 @@ class depth_of_warps_writer final : product_writer {
   int64_t across() const { return t_.columns / 8; }
   int64_t line() const { return t_.columns + 8; }  // of the partial sums
 
-  // Where the rows of the operand begin that this lane reads. Those that do not exist are read as the last one is.
-  void write_rows(const product_side& side, const char* name, const char* first, int64_t count) {
+  // Where the rows of the operand's tile begin that this lane reads. Those that do not exist are read as the last one
+  // is.
+  void write_rows(const product_side& side, int64_t tile, const char* name, const char* first, int64_t count) {
     const auto& strides = operand(side.operand).strides;
     const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
     w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand),
@@ -47,8 +48,8 @@ class depth_of_warps_writer final : product_writer {
     w_.line(fmt::format("int {}_from[{}];", name, count));
     w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
     const std::string at = fmt::format("{} + i * 8 + group", first);
-    const bool partial = has_partial_tile(side, side.operand == t_.left.operand ? t_.rows : t_.columns);
-    w_.line(fmt::format("const int at = {};", partial ? fmt::format("min({}, {})", at, side.size - 1) : at));
+    w_.line(fmt::format("const int at = {};",
+                        has_partial_tile(side, tile) ? fmt::format("min({}, {})", at, side.size - 1) : at));
     w_.line(fmt::format("{}_from[i] = {};", name, offset(strides, side.dims, "at")));
     w_.close();
     w_.line(fmt::format("unsigned {}[{}][{}][4];", name, t_.stages, count));

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the source tree by its text: which folder uses which; prints the sizes of folders, files and functions.
 
-    structure.py check          fails where a folder uses one that comes after it, or two files share a name (CI)
+    structure.py check          fails where a folder uses one that comes after it, or two files share a name, or two
+                                headers define one type (CI)
     structure.py table [REV]    lines and files by folder, long functions, files that name a kind of device
 """
 
@@ -46,6 +47,8 @@ tests
 """.split()
 
 SOURCES = (".cpp", ".hpp", ".cuh", ".in")
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
+TYPE = re.compile(r"^(?:struct|class|enum class|enum) (\w+)\b[^;{]*\{", re.M)
 INCLUDE = re.compile(r'^#include "((?:%s)/[^"]+)"' % "|".join(sorted({f.split("/")[0] for f in ORDER})), re.M)
 DEVICE_KIND = re.compile(r'"cpu"|"cuda(?!l1)|cuda:|device_kind::|index_of_gpu')
 LONG_FUNCTION = 40  # lines
@@ -71,8 +74,17 @@ def room(path):
     return folder
 
 
+def types_of(text):
+    """Types that a header defines in a namespace, qualified; relies on clang-format's layout."""
+    spaces = list(NAMESPACE.finditer(text))
+    for type_ in TYPE.finditer(text):
+        before = [s.group(1) for s in spaces if s.start() < type_.start()]
+        yield f"{before[-1]}::{type_.group(1)}" if before else type_.group(1)
+
+
 def violations(texts):
-    """Includes that break the order, and names that several source files have."""
+    """Includes that break the order, names that several source files have, and types that two headers define: the
+    linker takes the functions of one of them for both."""
     found = []
     for path, text in texts.items():
         user = room(path)
@@ -86,6 +98,14 @@ def violations(texts):
     for name, paths in sorted(names.items()):
         if len(paths) > 1:
             found.append(f"{name} is the name of {len(paths)} files: {', '.join(paths)}")
+    types = collections.defaultdict(list)
+    for path, text in texts.items():
+        if path.endswith(".hpp"):
+            for name in set(types_of(text)):
+                types[name].append(path)
+    for name, paths in sorted(types.items()):
+        if len(paths) > 1:
+            found.append(f"{name} is defined by {', '.join(sorted(paths))}")
     return found
 
 

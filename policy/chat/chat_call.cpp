@@ -71,7 +71,7 @@ void chat_call::attempt() {
   status_ = 0;
   headers_.clear();
   reader_.emplace();
-  state_ = reading::more;
+  state_ = reply_state::more;
   refusal_.clear();
   const auto& m = line_.model;
   const http_timeouts timeouts{.connect = span_of(m.connect_timeout_s),
@@ -97,8 +97,8 @@ http_listener::wish chat_call::take_body(std::string_view part) {
     return refusal_.size() < refusal_limit ? wish::more : wish::enough;
   }
   state_ = reader_->add(part);
-  if (state_ == reading::more) return wish::more;
-  return state_ == reading::finished ? wish::nearly_over : wish::enough;
+  if (state_ == reply_state::more) return wish::more;
+  return state_ == reply_state::finished ? wish::nearly_over : wish::enough;
 }
 
 void chat_call::end_try(http_end end, const std::string& why) {
@@ -110,8 +110,8 @@ void chat_call::end_try(http_end end, const std::string& why) {
       f = {.code = errc::invalid_argument,
            .what = why + "; if the server has a certificate of its own, ca_file should name the file with its CA"};
   } else if (is_success(status_)) {
-    if (state_ == reading::more || state_ == reading::finished) state_ = reader_->end();
-    if (state_ == reading::complete) return succeed();
+    if (state_ == reply_state::more || state_ == reply_state::finished) state_ = reader_->end();
+    if (state_ == reply_state::complete) return succeed();
     f = failure_of_answer(end, why);
   } else if (status_ == 0) {
     f = {.code = end == http_end::silent ? errc::timeout : errc::infrastructure, .what = why, .is_temporary = true};

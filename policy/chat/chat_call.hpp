@@ -83,7 +83,7 @@ class chat_call : public std::enable_shared_from_this<chat_call> {
   int status_ = 0;
   http_headers headers_;
   std::optional<reply_reader> reader_;
-  reading state_ = reading::more;
+  reply_state state_ = reply_state::more;
   std::string refusal_;  // the body of a reply that is no answer
 };
 

@@ -37,73 +37,73 @@ void split_reasoning(chat_answer& a) {
 
 }  // namespace
 
-reading reply_reader::fail_with(std::string message) {
+reply_state reply_reader::fail_with(std::string message) {
   problem_ = {.status = 0, .message = std::move(message), .param = "", .code = ""};
-  return reading::failed;
+  return reply_state::failed;
 }
 
-reading reply_reader::add(std::string_view bytes) {
+reply_state reply_reader::add(std::string_view bytes) {
   received_ += bytes.size();
   if (received_ > largest_body || document_.size() > largest_document)
     return fail_with(fmt::format("the reply is larger than {} MiB",
                                  (form_ == form::document ? largest_document : largest_body) >> 20));
   if (form_ == form::unknown) {
     const auto first = bytes.find_first_not_of(" \t\r\n");
-    if (first == std::string_view::npos) return reading::more;
+    if (first == std::string_view::npos) return reply_state::more;
     form_ = bytes[first] == '{' ? form::document : form::events;
   }
   if (form_ == form::document) {
     document_ += bytes;
-    return reading::more;
+    return reply_state::more;
   }
   auto events = events_.add(bytes);
   if (!events) return fail_with(events.error().message);
   for (auto& event : *events)
-    if (const auto state = take_event(std::move(event)); state == reading::complete || state == reading::failed)
+    if (const auto state = take_event(std::move(event)); state == reply_state::complete || state == reply_state::failed)
       return state;
-  return is_finished_ ? reading::finished : reading::more;
+  return is_finished_ ? reply_state::finished : reply_state::more;
 }
 
-reading reply_reader::end() {
+reply_state reply_reader::end() {
   if (form_ == form::document) {
     const auto reply = json::parse(replace_invalid_utf8(std::move(document_)));
     if (!reply) return fail_with("the reply is not JSON: " + reply.error().message);
-    if (take_reply(*reply) == reading::failed) return reading::failed;
+    if (take_reply(*reply) == reply_state::failed) return reply_state::failed;
     if (!has_choice_) return fail_with("the reply has no answer in it (\"choices\")");
-    return reading::complete;
+    return reply_state::complete;
   }
   // What is cut off after the end of the text is not missed.
   if (!is_finished_)
     if (auto last = events_.end(); !last.empty())
-      if (const auto state = take_event(std::move(last)); state == reading::complete) return state;
-  if (is_finished_) return reading::complete;
-  if (!problem_.message.empty()) return reading::failed;
+      if (const auto state = take_event(std::move(last)); state == reply_state::complete) return state;
+  if (is_finished_) return reply_state::complete;
+  if (!problem_.message.empty()) return reply_state::failed;
   return fail_with(fmt::format("the stream ended in the middle of the answer, after {} bytes of text", answer_bytes()));
 }
 
-reading reply_reader::take_event(std::string event) {
+reply_state reply_reader::take_event(std::string event) {
   const auto begins = event.find_first_not_of(" \t\r\n");
-  if (begins == std::string::npos) return reading::more;
+  if (begins == std::string::npos) return reply_state::more;
   if (event.compare(begins, 6, "[DONE]") == 0) {
     if (!has_choice_) return fail_with("the stream ended without an answer");
     is_finished_ = true;
-    return reading::complete;
+    return reply_state::complete;
   }
   const auto reply = json::parse(replace_invalid_utf8(std::move(event)));
   if (!reply || !reply->is_object())
-    return is_finished_ ? reading::finished
+    return is_finished_ ? reply_state::finished
                         : fail_with("an event of the stream is not a JSON object" +
                                     (reply ? std::string() : ": " + reply.error().message));
   return take_reply(*reply);
 }
 
-reading reply_reader::take_reply(const json& reply) {
+reply_state reply_reader::take_reply(const json& reply) {
   const json* error = reply.find("error");
   const auto* object = string_member(reply, "object");
   if ((error != nullptr && !error->is_null()) || (object != nullptr && *object == "error")) {
-    if (is_finished_) return reading::finished;
+    if (is_finished_) return reply_state::finished;
     problem_ = read_server_error(0, reply);
-    return reading::failed;
+    return reply_state::failed;
   }
   if (const auto* model = string_member(reply, "model"); model != nullptr && !model->empty()) answer_.model = *model;
   if (const json* choices = reply.find("choices"); choices != nullptr && choices->is_array())
@@ -114,7 +114,7 @@ reading reply_reader::take_reply(const json& reply) {
   if (answer_.finish_reason == "error") return fail_with("the server ended the answer with an error");
   if (answer_bytes() > static_cast<int64_t>(largest_answer))
     return fail_with(fmt::format("the answer is longer than {} MiB", largest_answer >> 20));
-  return is_finished_ ? has_usage_ ? reading::complete : reading::finished : reading::more;
+  return is_finished_ ? has_usage_ ? reply_state::complete : reply_state::finished : reply_state::more;
 }
 
 void reply_reader::take_choice(const json& choice) {

@@ -14,7 +14,7 @@
 
 namespace cudal1 {
 
-enum class reading {
+enum class reply_state {
   more,      // the answer goes on
   finished,  // its text has ended; the count of its tokens may follow
   complete,  // nothing that follows matters
@@ -24,9 +24,9 @@ enum class reading {
 class reply_reader {
  public:
   // What comes next of the body, cut anywhere.
-  reading add(std::string_view bytes);
+  reply_state add(std::string_view bytes);
   // The body has ended, or was cut: complete if the answer was finished by then, else failed.
-  reading end();
+  reply_state end();
 
   const server_error& problem() const { return problem_; }
   // Of an answer that is finished, or what there is of it: text, reasoning, model, finish_reason and, if the server
@@ -36,12 +36,12 @@ class reply_reader {
   int64_t answer_bytes() const { return static_cast<int64_t>(answer_.text.size() + answer_.reasoning.size()); }
 
  private:
-  reading take_event(std::string event);
-  reading take_reply(const json& reply);
+  reply_state take_event(std::string event);
+  reply_state take_reply(const json& reply);
   void take_choice(const json& choice);
   void take_content(const json* content);
   void take_usage(const json* usage);
-  reading fail_with(std::string message);
+  reply_state fail_with(std::string message);
 
   enum class form { unknown, events, document } form_ = form::unknown;
   event_stream events_;

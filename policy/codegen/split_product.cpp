@@ -194,7 +194,7 @@ void product_splitter::multiply_in_pieces(const product_signature& line, int64_t
 }
 
 expected<void> product_splitter::add(const graph_step& s, const aten_step& call) {
-  CUDAL1_TRY(const product_operands operands, operands_of_product(*graph_, s));
+  CUDAL1_TRY(const factor_values operands, operands_of_product(*graph_, s));
   const product_signature* line = find_product_signature(s.task_op());
   const std::string left = argument(call, line->left)->as_string(), right = argument(call, line->right)->as_string();
   CUDAL1_TRY(const parts a, split(operands.left, left));
@@ -244,11 +244,11 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
 
 }  // namespace
 
-expected<product_operands> operands_of_product(const graph& g, const graph_step& s) {
+expected<factor_values> operands_of_product(const graph& g, const graph_step& s) {
   const product_signature* line = find_product_signature(s.task_op());
   if (line == nullptr)
     return fail(errc::invalid_argument, "step {} ({}) is not a matrix product", s.number, s.task_op());
-  product_operands out;
+  factor_values out;
   out.left = g.resolve(tensor_argument_name(s, line->left).value_or(""));
   out.right = g.resolve(tensor_argument_name(s, line->right).value_or(""));
   for (const auto& value : {out.left, out.right}) {

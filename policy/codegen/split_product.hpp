@@ -7,11 +7,11 @@
 
 namespace cudal1 {
 
-struct product_operands {
+struct factor_values {
   std::string left, right;  // resolved values
 };
 // errc::invalid_argument with the reason where the step is not a float32 product.
-expected<product_operands> operands_of_product(const graph& g, const graph_step& s);
+expected<factor_values> operands_of_product(const graph& g, const graph_step& s);
 
 // Replaces the step's product by three. One kernel splits each operand, however many products read it; weights are
 // split in setup.

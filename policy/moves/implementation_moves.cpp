@@ -30,7 +30,7 @@ expected<std::string> apply_precision(graph& g, const move& m, const lowering_ta
   if (as != "tf32x3") return fail(errc::invalid_argument, "as={} is not one of tf32x3", as);
   if (s->dropped || s->is_replaced() || s->group >= 0)
     return fail(errc::invalid_argument, "step {} ({}) is not a library product any more", s->number, s->task_op());
-  CUDAL1_TRY(const product_operands operands, operands_of_product(g, *s));
+  CUDAL1_TRY(const factor_values operands, operands_of_product(g, *s));
   g.rewrite(s->number,
             {.by = split_product(*s),
              .certificate = fmt::format("step {}: (a_high + a_low)(b_high + b_low) without a_low b_low, which is below "

@@ -10,14 +10,14 @@ namespace cudal1 {
 
 namespace {
 
-std::string tensors_text(const task_part& what) {
+std::string tensors_text(const prompt_task& what) {
   std::string text;
   for (const auto& t : what.tensors)
     text += fmt::format("- {} `{}`: {}{}\n", t.role, t.name, t.type, t.values.empty() ? "" : "; drawn: " + t.values);
   return text + "\n";
 }
 
-std::string declarations_to_copy(const task_part& what) {
+std::string declarations_to_copy(const prompt_task& what) {
   auto text = "Every program for this task begins with these declarations:\n\n```\n\"inputs\": " + what.declared_inputs;
   if (what.declared_weights != "[]") text += ",\n\"weights\": " + what.declared_weights;
   return text + "\n```\n\n";

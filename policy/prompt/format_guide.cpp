@@ -87,7 +87,7 @@ std::string words_for(const std::string& draw) {
   return found == words.end() ? draw : found->second;
 }
 
-std::string gates_text(const task_part& what) {
+std::string gates_text(const prompt_task& what) {
   std::vector<std::string> draws;
   draws.reserve(what.draws.size());
   for (const auto& d : what.draws)
@@ -132,7 +132,7 @@ std::string schedule_guide() {
   return schedule_text;
 }
 
-std::string requirements_text(const device_guide& guide, const task_part& what, answer_form form) {
+std::string requirements_text(const device_guide& guide, const prompt_task& what, answer_form form) {
   if (form == answer_form::schedule)
     return "# Requirements and prohibitions\n\n- Each move is legal where it stands: moves keep the result, and what "
            "they "

@@ -17,6 +17,6 @@ std::string format_guide();
 // How schedules are written.
 std::string schedule_guide();
 // What every answer must do and may not do, with reasons. The gates' numbers are those of sandbox/verify.
-std::string requirements_text(const device_guide& guide, const task_part& what, answer_form form);
+std::string requirements_text(const device_guide& guide, const prompt_task& what, answer_form form);
 
 }  // namespace cudal1

@@ -61,9 +61,9 @@ std::vector<std::string> kinds_of_draws(const task& t, const verification_option
   return kinds;
 }
 
-task_part part_of(const task& t, const document_sources& from) {
+prompt_task part_of(const task& t, const document_sources& from) {
   const program& p = t.reference.text;
-  task_part part;
+  prompt_task part;
   part.name = t.name;
   part.summary = t.summary;
   part.family = t.family;

@@ -49,7 +49,7 @@ struct shown_tensor {
 };
 BOOST_DESCRIBE_STRUCT(shown_tensor, (), (role, name, type, values))
 
-struct task_part {
+struct prompt_task {
   std::string name, summary, family;
   std::string part;       // the path of the module that is the task, of a larger model; "": the whole
   std::string source;     // PyTorch; "" if there is none
@@ -61,7 +61,7 @@ struct task_part {
   std::vector<std::string> operators;   // schemas of its operators
   bool half = false, integers = false;  // there are outputs of these types
 };
-BOOST_DESCRIBE_STRUCT(task_part, (),
+BOOST_DESCRIBE_STRUCT(prompt_task, (),
                       (name, summary, family, part, source, reference, declared_inputs, declared_weights, steps,
                        tensors, draws, operators, half, integers))
 
@@ -88,7 +88,7 @@ BOOST_DESCRIBE_STRUCT(legal_move, (), (name, summary, parameters, examples))
 struct prompt_document {
   answer_form form = answer_form::program;
   // The task.
-  task_part what;
+  prompt_task what;
   device_part where;
   task_bounds bounds;
   // Earlier variants.

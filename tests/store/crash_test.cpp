@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/store/child_process.hpp"
+#include "tests/store/store_child.hpp"
 #include "tests/store/store_fixture.hpp"
 
 namespace cudal1 {
@@ -84,7 +84,7 @@ TEST(store_crash, nothing_acknowledged_is_lost_by_kill_at_any_moment) {
   store_folder folder;
   acknowledged writes;
   for (int round = 0; round < rounds; ++round) {
-    child_process child({CUDAL1_STORE_CHILD, "write", folder.store(), std::to_string(round)});
+    store_child child({CUDAL1_STORE_CHILD, "write", folder.store(), std::to_string(round)});
     // From before the store is open to many batches later.
     EXPECT_TRUE(child.read_for(std::chrono::microseconds(random() % 200'000))) << "it ended before it was killed";
     ASSERT_EQ(child.finish(true), -SIGKILL) << child.text();
@@ -105,7 +105,7 @@ TEST(store_crash, nothing_acknowledged_is_lost_by_kill_at_any_moment) {
 
 TEST(store_crash, a_refused_write_is_infrastructure_and_loses_nothing_acknowledged) {
   store_folder folder;
-  child_process child({CUDAL1_STORE_CHILD, "fill_quota", folder.store()});
+  store_child child({CUDAL1_STORE_CHILD, "fill_quota", folder.store()});
   EXPECT_EQ(child.finish(false), 0) << child.text();
   EXPECT_NE(child.text().find("error infrastructure"), std::string::npos) << child.text();
   EXPECT_NE(child.text().find("no space left"), std::string::npos) << child.text();
@@ -121,7 +121,7 @@ TEST(store_crash, a_refused_write_is_infrastructure_and_loses_nothing_acknowledg
 
 TEST(store_crash, goes_on_writing_when_a_full_disk_has_room_again) {
   store_folder folder;
-  child_process child({CUDAL1_STORE_CHILD, "fill_disk", folder.store()});
+  store_child child({CUDAL1_STORE_CHILD, "fill_disk", folder.store()});
   const int status = child.finish(false);
   if (status == 77) GTEST_SKIP() << "no file system can be mounted here";
   EXPECT_EQ(status, 0) << child.text();
@@ -139,11 +139,11 @@ TEST(store_crash, a_second_writer_is_refused_here_and_in_another_process) {
   EXPECT_EQ(twice.error().code, errc::already_exists);
   EXPECT_NE(twice.error().message.find("another cudal1-node"), std::string::npos);
   EXPECT_NE(twice.error().message.find(folder.store()), std::string::npos);
-  child_process other({CUDAL1_STORE_CHILD, "open", folder.store()});
+  store_child other({CUDAL1_STORE_CHILD, "open", folder.store()});
   EXPECT_EQ(other.finish(false), 1);
   EXPECT_EQ(other.text().rfind("error already_exists", 0), 0u) << other.text();
   s->reset();
-  child_process later({CUDAL1_STORE_CHILD, "open", folder.store()});
+  store_child later({CUDAL1_STORE_CHILD, "open", folder.store()});
   EXPECT_EQ(later.finish(false), 0) << later.text();
 }
 

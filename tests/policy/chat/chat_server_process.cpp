@@ -54,23 +54,6 @@ bool wait_for(const std::function<bool()>& condition) {
 
 }  // namespace
 
-temporary_folder::temporary_folder() {
-  std::string name = (fs::temp_directory_path() / "cudal1_chat_XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp " + name);
-  path_ = name;
-}
-
-temporary_folder::~temporary_folder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::string temporary_folder::write(const std::string& name, const std::string& content) const {
-  const std::string path = path_ + "/" + name;
-  std::ofstream(path, std::ios::binary) << content;
-  return path;
-}
-
 chat_server_process::chat_server_process(const std::string& script, const server_certificate& certificate) {
   const std::string script_file = folder_.write("script.json", script);
   std::vector<std::string> arguments = {"python3", CUDAL1_CHAT_SERVER, "--script", script_file, "--log", log_file()};

@@ -8,23 +8,9 @@
 
 #include "config/base/json.hpp"
 #include "config/base/unique_fd.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace cudal1 {
-
-// A folder that is removed with what is in it.
-class temporary_folder {
- public:
-  temporary_folder();
-  ~temporary_folder();
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  const std::string& path() const { return path_; }
-  // The path of a file in it with this content.
-  std::string write(const std::string& name, const std::string& content) const;
-
- private:
-  std::string path_;
-};
 
 struct server_certificate {
   std::string file, private_key;  // empty: http

@@ -19,26 +19,26 @@ std::string delta(const std::string& inner, const std::string& finish = "null") 
 chat_answer answer_of(const std::string& body) {
   reply_reader reader;
   auto state = reader.add(body);
-  if (state != reading::complete) state = reader.end();
-  EXPECT_EQ(state, reading::complete) << reader.problem().message;
+  if (state != reply_state::complete) state = reader.end();
+  EXPECT_EQ(state, reply_state::complete) << reader.problem().message;
   return reader.take();
 }
 
 std::string problem_of(const std::string& body) {
   reply_reader reader;
   auto state = reader.add(body);
-  if (state != reading::failed) state = reader.end();
-  EXPECT_EQ(state, reading::failed);
+  if (state != reply_state::failed) state = reader.end();
+  EXPECT_EQ(state, reply_state::failed);
   return reader.problem().message;
 }
 
 TEST(reply_reader, is_complete_with_the_count_of_tokens_and_finished_with_the_reason) {
   reply_reader reader;
-  EXPECT_EQ(reader.add(delta(R"({"role":"assistant","content":""})")), reading::more);
-  EXPECT_EQ(reader.add(delta(R"({"content":"ab"})")), reading::more);
-  EXPECT_EQ(reader.add(delta("{}", R"("length")")), reading::finished);
+  EXPECT_EQ(reader.add(delta(R"({"role":"assistant","content":""})")), reply_state::more);
+  EXPECT_EQ(reader.add(delta(R"({"content":"ab"})")), reply_state::more);
+  EXPECT_EQ(reader.add(delta("{}", R"("length")")), reply_state::finished);
   EXPECT_EQ(reader.add(event(R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}})")),
-            reading::complete);
+            reply_state::complete);
   const auto a = reader.take();
   EXPECT_EQ(a.text, "ab");
   EXPECT_EQ(a.finish_reason, "length");
@@ -81,8 +81,8 @@ TEST(reply_reader, reads_a_document_that_comes_in_pieces) {
   const std::string body =
       R"( {"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ab","reasoning_content":"r"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}})";
   for (const char c : body)
-    ASSERT_EQ(reader.add(std::string_view(&c, 1)), reading::more);
-  ASSERT_EQ(reader.end(), reading::complete);
+    ASSERT_EQ(reader.add(std::string_view(&c, 1)), reply_state::more);
+  ASSERT_EQ(reader.end(), reply_state::complete);
   EXPECT_EQ(reader.take().text, "ab");
 }
 
@@ -102,10 +102,10 @@ TEST(reply_reader, says_what_is_wrong) {
 TEST(reply_reader, refuses_an_endless_answer) {
   reply_reader reader;
   const std::string piece = delta("{\"content\":\"" + std::string(1 << 20, 'a') + "\"}");
-  auto state = reading::more;
-  for (int i = 0; i < 20 && state == reading::more; ++i)
+  auto state = reply_state::more;
+  for (int i = 0; i < 20 && state == reply_state::more; ++i)
     state = reader.add(piece);
-  EXPECT_EQ(state, reading::failed);
+  EXPECT_EQ(state, reply_state::failed);
   EXPECT_THAT(reader.problem().message, HasSubstr("longer than 16 MiB"));
 }
 

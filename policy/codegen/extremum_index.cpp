@@ -42,23 +42,23 @@ expected<void> build_extremum_index(body_builder& b, const graph_step& s) {
 
 }  // namespace
 
-expected<std::vector<int64_t>> searched_dims(const graph& g, const graph_step& s) {
+expected<searched_row> searched_row_of(const graph& g, const graph_step& s) {
   if (s.op() != "aten::argmax" && s.op() != "aten::argmin")
     return fail(errc::invalid_argument, "step {} ({}) is neither argmax nor argmin", s.number, s.op());
   const tensor_type& type = type_of_values(g, s);
   if (computed_in(type.type) != dtype::float32)
     return fail(errc::unsupported, "{} of {} stays a library call", s.op(), name_of(type.type));
   if (type.dim() == 0) return fail(errc::unsupported, "a single element has no rows");
-  std::vector<int64_t> dims(type.shape.size());
-  std::iota(dims.begin(), dims.end(), int64_t{0});
-  if (const auto dim = integer_argument(s, "dim")) dims = {*dim < 0 ? *dim + type.dim() : *dim};
-  int64_t columns = 1;
-  for (const int64_t d : dims)
-    columns *= type.shape[static_cast<std::size_t>(d)];
-  if (columns > k_exact)
+  searched_row out;
+  out.dims.resize(type.shape.size());
+  std::iota(out.dims.begin(), out.dims.end(), int64_t{0});
+  if (const auto dim = integer_argument(s, "dim")) out.dims = {*dim < 0 ? *dim + type.dim() : *dim};
+  for (const int64_t d : out.dims)
+    out.columns *= type.shape[static_cast<std::size_t>(d)];
+  if (out.columns > k_exact)
     return fail(errc::unsupported, "{} over {} elements stays a library call: places above 2^24 are no floats", s.op(),
-                columns);
-  return dims;
+                out.columns);
+  return out;
 }
 
 operator_use extremum_index(const graph& g, const graph_step& s, const std::string& positions) {
@@ -66,7 +66,7 @@ operator_use extremum_index(const graph& g, const graph_step& s, const std::stri
   return {k_name,
           {{"values", tensor_argument{values, g.type_of(g.resolve(values))}},
            {"positions", tensor_argument{positions, g.type_of(positions)}},
-           {"dims", *searched_dims(g, s)},
+           {"dims", searched_row_of(g, s)->dims},
            {"largest", scalar_value(s.op() == "aten::argmax")}}};
 }
 

@@ -5,6 +5,7 @@
 #include "policy/codegen/loss_operators.hpp"
 #include "policy/codegen/operator_values.hpp"
 #include "sandbox/program/operators/record.hpp"
+#include "sandbox/program/operators/rules.hpp"
 
 namespace cudal1 {
 
@@ -25,11 +26,7 @@ tensor_type type_of_elements(const graph& g, const graph_step& s) {
     if (tensor == nullptr) continue;
     const tensor_type& type = g.type_of(g.resolve(tensor->name));
     if (!out) out = type;
-    std::vector<int64_t>& shape = out->shape;
-    const std::vector<int64_t>& other = type.shape;
-    if (shape.size() < other.size()) shape.insert(shape.begin(), other.size() - shape.size(), 1);
-    for (std::size_t d = 0; d < other.size(); ++d)
-      if (other[d] != 1) shape[d + shape.size() - other.size()] = other[d];
+    out->shape = *rules::broadcast(out->shape, type.shape);  // as the operator's rule does
   }
   return *out;
 }

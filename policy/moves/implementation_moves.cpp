@@ -89,20 +89,17 @@ expected<std::string> apply_loss(graph& g, const move& m, const lowering_target&
 std::vector<move> index_candidates(const graph& g, const lowering_target&) {
   std::vector<move> out;
   for (const auto& s : g.steps())
-    if (!s.dropped && searched_dims(g, s)) out.push_back({"extremum_index", {{"step", std::to_string(s.number)}}});
+    if (!s.dropped && searched_row_of(g, s)) out.push_back({"extremum_index", {{"step", std::to_string(s.number)}}});
   return out;
 }
 
 expected<std::string> apply_index(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   if (s->dropped) return fail(errc::invalid_argument, "step {} was dropped", s->number);
-  CUDAL1_TRY(const auto dims, searched_dims(g, *s));
-  const auto& shape = g.type_of(g.resolve(*tensor_argument_name(*s, "self"))).shape;
-  int64_t columns = 1;
-  for (const int64_t d : dims)
-    columns *= shape[static_cast<std::size_t>(d)];
-  const std::string positions = add_setup_step(g, "aten::arange", {{"end", json(columns)}, {"dtype", json("float32")}},
-                                               "positions", contiguous(dtype::float32, {columns}));
+  CUDAL1_TRY(const searched_row row, searched_row_of(g, *s));
+  const std::string positions =
+      add_setup_step(g, "aten::arange", {{"end", json(row.columns)}, {"dtype", json("float32")}}, "positions",
+                     contiguous(dtype::float32, {row.columns}));
   g.rewrite(s->number, {.by = extremum_index(g, *s, positions),
                         .certificate = fmt::format("step {}: the first element that equals the extremum of its row, or "
                                                    "is NaN, is where the extremum is",

@@ -126,14 +126,21 @@ std::vector<product_case> cases() {
   return out;
 }
 
+// The same with the product in another form: `form` is a parameter of its move, as in "depth=warps".
+product_case linear_in_form(const std::string& form, const product_case& plain) {
+  product_case out = plain;
+  const std::string steps = "steps=0..1";
+  out.schedule.replace(out.schedule.find(steps), steps.size(), steps + ", " + form);
+  return out;
+}
+
 // Float32 factors as scaled halves: each form of the kernels that split an operand, every tile, parts, triangles.
 std::vector<product_case> cases_of_halves() {
   std::vector<product_case> out;
   const auto linear = [&](const std::string& name, int64_t rows, int64_t depth, int64_t columns,
                           const std::string& tuning = "", int kernels = 2) {  // the weight is split at set-up
-    out.push_back(linear_case(name + "_halves", rows, depth, columns, tuning, kernels));
-    auto& text = out.back().schedule;
-    text.replace(text.find("steps=0..1"), 10, "steps=0..1, factors=halves");
+    out.push_back(
+        linear_in_form("factors=halves", linear_case(name + "_halves", rows, depth, columns, tuning, kernels)));
   };
   const auto one = [&](const std::string& name, const std::string& inputs, const std::string& steps, int last) {
     out.push_back({name + "_halves", made(name, inputs, "", steps, R"("y")"),
@@ -189,9 +196,7 @@ std::vector<product_case> cases_of_depth_of_warps() {
   std::vector<product_case> out;
   const auto linear = [&](const std::string& name, int64_t rows, int64_t depth, int64_t columns,
                           const std::string& tuning = "") {
-    out.push_back(linear_case(name + "_warps", rows, depth, columns, tuning, 1));
-    auto& text = out.back().schedule;
-    text.replace(text.find("steps=0..1"), 10, "steps=0..1, depth=warps");
+    out.push_back(linear_in_form("depth=warps", linear_case(name + "_warps", rows, depth, columns, tuning)));
   };
   const auto one = [&](const std::string& name, const std::string& inputs, const std::string& weights,
                        const std::string& steps, int last) {

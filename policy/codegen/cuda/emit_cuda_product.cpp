@@ -23,16 +23,17 @@ class cuda_product_writer final : product_writer {
     write_copies(t_.left, t_.rows, "left", "first_row");
     write_copies(t_.right, t_.columns, "right", "first_column");
     write_sums();
-    write_results(t_.warp_rows / 16, t_.warp_columns / 8, stores_lines());
+    const bool by_lines = stores_lines();
+    write_results(t_.warp_rows / 16, t_.warp_columns / 8, by_lines);
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     const int64_t of_stages = size_of(t_.type) * std::min(t_.stages, t_.stages_of(t_.part_depth)) * stage_elements();
-    std::get<launch_step>(out.steps.back()).shared_bytes = std::max(of_stages, stores_lines() ? bytes_of_lines() : 0);
+    std::get<launch_step>(out.steps.back()).shared_bytes = std::max(of_stages, by_lines ? bytes_of_lines() : 0);
     return out;
   }
 
  private:
-  bool halves() const { return is_half(t_.type); }
+  int64_t terms_of_slice() const { return t_.stage_depth / t_.slices; }  // of a stage
   std::string element_type() const { return memory_type(t_.type); }
   std::string all_stages() const { return halves() ? "(unsigned short*)tiles" : "tiles"; }
   int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }
@@ -107,19 +108,16 @@ class cuda_product_writer final : product_writer {
       w_.line(fmt::format("const float factor = stage[{} + (term + quad + {}) * {} + {} + f * {} + group{}];", before,
                           left ? "e / 2 * 4" : "e * 4", line, from, size, left ? " + e % 2 * 8" : ""));
     }
-    // Rounded half away from zero, as tf32_of_float does in four times as many cycles. A NaN stays one in the low part.
-    w_.line(fmt::format("high_{} = (__float_as_uint(factor) + 0x1000u) & 0xffffe000u;", at));
-    w_.line(fmt::format("low_{0} = __float_as_uint(factor - __uint_as_float(high_{0}));", at));
+    write_tf32_parts(at);
     w_.close();
     w_.close();
   }
 
   void write_sums() {
     const int64_t down = t_.warp_rows / 16, across = t_.warp_columns / 8, in_row = t_.columns / t_.warp_columns;
-    const int64_t shares = t_.warps() / t_.slices, of_slice = t_.stage_depth / t_.slices;
-    const int64_t at_once = halves() ? 16 : 8;
+    const int64_t shares = t_.warps() / t_.slices, at_once = halves() ? 16 : 8;
     // Where all terms are fewer than a stage holds, the rest of it is not multiplied.
-    const int64_t terms = std::min(of_slice, (t_.depth + at_once - 1) / at_once * at_once);
+    const int64_t terms = std::min(terms_of_slice(), (t_.depth + at_once - 1) / at_once * at_once);
     w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
     w_.line(fmt::format("const int share = warp % {0}, slice = warp / {0};", shares));
     w_.line(fmt::format("const int warp_row = share / {} * {}, warp_column = share % {} * {};", in_row, t_.warp_rows,
@@ -141,7 +139,7 @@ class cuda_product_writer final : product_writer {
   void write_float_products(int64_t down, int64_t across, int64_t terms) {
     w_.line(fmt::format("float of_step[{}][{}][4] = {{}};", down, across));
     w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += 8)", terms));
-    w_.line(fmt::format("const int term = slice * {} + ahead;", t_.stage_depth / t_.slices));
+    w_.line(fmt::format("const int term = slice * {} + ahead;", terms_of_slice()));
     w_.line(fmt::format("unsigned high_a[{0}][4], low_a[{0}][4], high_b[{1}][2], low_b[{1}][2];", down, across));
     write_factors(t_.left, t_.rows, true, down, 0);
     write_factors(t_.right, t_.columns, false, across, left_elements());
@@ -155,13 +153,11 @@ class cuda_product_writer final : product_writer {
 
   void write_half_products(int64_t down, int64_t across, int64_t terms) {
     w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += 16)", terms));
-    w_.line(fmt::format("const int term = slice * {} + ahead;", t_.stage_depth / t_.slices));
+    w_.line(fmt::format("const int term = slice * {} + ahead;", terms_of_slice()));
     w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down, across));
     write_half_factors(t_.left, t_.rows, true, down, 0);
     write_half_factors(t_.right, t_.columns, false, across, left_elements());
-    write_multiplications(
-        down, across,
-        fmt::format("mma_m16n8k16_{}(sums[r][c], a[r], b[c]);", t_.type == dtype::float16 ? "half" : "bfloat16"));
+    write_multiplications(down, across, half_multiplication() + "(sums[r][c], a[r], b[c]);");
     w_.close();
   }
 

@@ -33,7 +33,6 @@ class depth_of_warps_writer final : product_writer {
   }
 
  private:
-  bool halves() const { return is_half(t_.type); }
   int64_t shares() const { return t_.rows / t_.warp_rows; }
   int64_t across() const { return t_.columns / 8; }
   int64_t line() const { return t_.columns + 8; }  // of the partial sums
@@ -97,10 +96,9 @@ class depth_of_warps_writer final : product_writer {
     w_.close();
   }
 
-  void write_parts(const char* name, const std::string& element, const std::string& from) {
-    w_.line(fmt::format("const float factor = __uint_as_float({});", from));
-    w_.line(fmt::format("high_{}{} = (__float_as_uint(factor) + 0x1000u) & 0xffffe000u;", name, element));
-    w_.line(fmt::format("low_{0}{1} = __float_as_uint(factor - __uint_as_float(high_{0}{1}));", name, element));
+  void write_parts(const std::string& at, const std::string& bits) {
+    w_.line(fmt::format("const float factor = __uint_as_float({});", bits));
+    write_tf32_parts(at);
   }
 
   void write_float_products() {
@@ -108,11 +106,11 @@ class depth_of_warps_writer final : product_writer {
     w_.open_unrolled("for (int half = 0; half < 2; ++half)");
     w_.line(fmt::format("unsigned high_a[4], low_a[4], high_b[{0}][2], low_b[{0}][2];", across()));
     w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    write_parts("a", "[e]", "left[slot][e % 2][half * 2 + e / 2]");
+    write_parts("a[e]", "left[slot][e % 2][half * 2 + e / 2]");
     w_.close();
     w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
     w_.open_unrolled("for (int e = 0; e < 2; ++e)");
-    write_parts("b", "[c][e]", "right[slot][c][half * 2 + e]");
+    write_parts("b[c][e]", "right[slot][c][half * 2 + e]");
     w_.close();
     w_.close();
     for (const char* factors : {"low_a, high_b[c]", "high_a, low_b[c]", "high_a, high_b[c]"})
@@ -136,8 +134,7 @@ class depth_of_warps_writer final : product_writer {
     w_.line("b[c][e] = right[slot][c][half * 2 + e];");
     w_.close();
     w_.close();
-    write_multiplications(
-        fmt::format("mma_m16n8k16_{}(sums[c], a, b[c]);", t_.type == dtype::float16 ? "half" : "bfloat16"));
+    write_multiplications(half_multiplication() + "(sums[c], a, b[c]);");
     w_.close();
   }
 
@@ -158,10 +155,7 @@ class depth_of_warps_writer final : product_writer {
     w_.open(fmt::format("for (int i = thread; i < {}; i += {})", t_.rows * t_.columns, threads_));
     w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.columns));
     w_.line("const int row = first_row + tile_row, column = first_column + tile_column;");
-    std::string exists;
-    if (has_partial_tile(t_.left, t_.rows)) exists = fmt::format("row < {}", t_.left.size);
-    if (has_partial_tile(t_.right, t_.columns))
-      exists += fmt::format("{}column < {}", exists.empty() ? "" : " && ", t_.right.size);
+    const std::string exists = existence("column");
     if (!exists.empty()) w_.open(fmt::format("if ({})", exists));
     w_.line(fmt::format("float total = partial[tile_row * {} + tile_column];", line()));
     w_.open_unrolled(fmt::format("for (int s = 1; s < {}; ++s)", t_.slices));

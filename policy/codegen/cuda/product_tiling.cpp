@@ -301,7 +301,6 @@ std::vector<product_form> forms_by_estimate(const kernel_body& body) {
     options.form = form;
     if (const auto tiling = fastest(body, options)) made.emplace_back(tiling->cycles, form);
   }
-  if (made.empty()) return {};
   std::ranges::stable_sort(made, std::less<>(), &std::pair<double, product_form>::first);
   std::vector<product_form> out;
   // Far slower ones are not worth a measurement.

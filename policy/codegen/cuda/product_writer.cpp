@@ -166,6 +166,24 @@ void product_writer::write_element(const std::string& product) {
   }
 }
 
+std::string product_writer::existence(const char* column) const {
+  std::string out;
+  if (has_partial_tile(t_.left, t_.rows)) out = fmt::format("row < {}", t_.left.size);
+  if (*column != 0 && has_partial_tile(t_.right, t_.columns))
+    out += fmt::format("{}{} < {}", out.empty() ? "" : " && ", column, t_.right.size);
+  return out;
+}
+
+std::string product_writer::half_multiplication() const {
+  return t_.type == dtype::float16 ? "mma_m16n8k16_half" : "mma_m16n8k16_bfloat16";
+}
+
+// Rounded half away from zero, as tf32_of_float does in four times as many cycles. A NaN stays one in the low part.
+void product_writer::write_tf32_parts(const std::string& at) {
+  w_.line(fmt::format("high_{} = (__float_as_uint(factor) + 0x1000u) & 0xffffe000u;", at));
+  w_.line(fmt::format("low_{0} = __float_as_uint(factor - __uint_as_float(high_{0}));", at));
+}
+
 void product_writer::write_pair(const body_result& r, std::size_t number, bool by_lines) {
   std::string to = fmt::format("({} + {})", w_.target(static_cast<int>(number)), place(r.target, "first"));
   if (by_lines) to = fmt::format("&own_lines[(group + below * 8) * {} + c * 8 + quad * 2]", line_of_results());
@@ -181,10 +199,7 @@ void product_writer::write_lines(const body_result& r) {
   w_.open_unrolled(fmt::format("for (int i = lane; i < {}; i += 32)", 16 * in_line));
   w_.line(fmt::format("const int row = first_row + warp_row + r * 16 + i / {};", in_line));
   w_.line(fmt::format("const int column = first_column + warp_column + i % {} * 4;", in_line));
-  std::string exists;
-  if (has_partial_tile(t_.left, t_.rows)) exists = fmt::format("row < {}", t_.left.size);
-  if (has_partial_tile(t_.right, t_.columns))
-    exists += fmt::format("{}column < {}", exists.empty() ? "" : " && ", t_.right.size);
+  const std::string exists = existence("column");
   if (!exists.empty()) w_.open(fmt::format("if ({})", exists));
   w_.line(fmt::format("*(float4*)({} + {}) = *(const float4*)&own_lines[i / {} * {} + i % {} * 4];", w_.target(0),
                       place(r.target, "column"), in_line, line_of_results(), in_line));
@@ -204,19 +219,13 @@ void product_writer::write_results(int64_t down, int64_t across, bool by_lines) 
     w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
   w_.line("const int row = first_row + warp_row + r * 16 + group + below * 8;");
   w_.line("const int first = first_column + warp_column + c * 8 + quad * 2;");
-  std::string inside;
-  const auto guard = [&](const char* index, int64_t size) {
-    inside += fmt::format("{}{} < {}", inside.empty() ? "" : " && ", index, size);
-  };
-  if (has_partial_tile(t_.left, t_.rows)) guard("row", t_.left.size);
-  const bool partial = has_partial_tile(t_.right, t_.columns);
-  if (partial && paired) guard("first", t_.right.size);
+  const std::string inside = existence(paired ? "first" : "");
   if (!inside.empty()) w_.open(fmt::format("if ({})", inside));
   for (std::size_t i = 0; paired && i < body.results.size(); ++i)
     w_.line(fmt::format("{} pair{}[2];", memory_type(body.results[i].target.type.type), i));
   w_.open_unrolled("for (int next = 0; next < 2; ++next)");
   w_.line("const int column = first + next;");
-  const bool guarded = partial && !paired;
+  const bool guarded = has_partial_tile(t_.right, t_.columns) && !paired;
   if (guarded) w_.open(fmt::format("if (column < {})", t_.right.size));
   write_values("sums[r][c][below * 2 + next]");
   for (std::size_t i = 0; i < body.results.size(); ++i) {

@@ -41,6 +41,13 @@ class product_writer {
   // The same for the element at (`row`, `column`) of the batch, which the caller knows to exist; `product` is its
   // value.
   void write_element(const std::string& product);
+  // "row < 100 && column < 50", where the block's tile may have rows or columns that do not exist; "" where all do.
+  // Without a name of the column only rows are looked at.
+  std::string existence(const char* column) const;
+  bool halves() const { return is_half(t_.type); }
+  std::string half_multiplication() const;  // the function that multiplies fragments of a half type
+  // `high_AT` and `low_AT`: the two TF32 parts of `factor`.
+  void write_tf32_parts(const std::string& at);
   void open_fragments_loop(int64_t down, int64_t across);  // over r, c and e
   void close_fragments_loop();
 

@@ -1,5 +1,7 @@
 #include "actors/store_actor.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -27,28 +29,57 @@ auto store_state::change(Make make) -> caf::result<typename std::invoke_result_t
 
 template <class Read>
 auto store_state::read(Read body) -> caf::result<typename std::invoke_result_t<Read>::value_type> {
-  write_waiting();
+  write_all();
   return reply_or_error(name, std::move(body));
 }
 
 void store_state::add(waiting_change c) {
   if (waiting.empty()) self->send(store_actor(self), message::tick{});
   waiting.push_back(std::move(c));
-  if (waiting.size() >= most_in_a_batch) write_waiting();
+  if (waiting.size() >= most_in_a_batch) make_waiting();
 }
 
-void store_state::write_waiting() {
+void store_state::answer(std::vector<waiting_change>& changes, const expected<void>& written) {
+  for (const auto& c : std::exchange(changes, {}))
+    c.answer(written);
+}
+
+void store_state::make_waiting() {
   if (waiting.empty()) return;
-  const std::vector<waiting_change> batch = std::exchange(waiting, {});
-  const stopwatch took;
-  const auto written = db->write_together([&] {
-    for (const auto& c : batch)
+  const auto ready = db->make_together([&] {
+    for (const auto& c : waiting)
       c.make();
   });
-  counted.write_ms += took.ms();
+  if (!ready) {
+    if (!std::exchange(failed, true)) recover();
+    return answer(waiting, ready);
+  }
+  std::ranges::move(waiting, std::back_inserter(made));
+  waiting.clear();
+  if (under_way.empty()) start_write();
+}
+
+void store_state::start_write() {
+  if (made.empty()) return;
+  under_way = std::exchange(made, {});
+  writing = {};
+  db->start_write([to = store_actor(self), number = ++writes] { caf::anon_send(to, message::tick{number}); });
+}
+
+// What was made since is made of what was not written, where that failed.
+void store_state::end_write() {
+  const auto written = db->end_write();
+  counted.write_ms += writing.ms();
   if (!written && !std::exchange(failed, true)) recover();
-  for (const auto& c : batch)
-    c.answer(written);
+  answer(under_way, written);
+  if (!written) answer(made, written);
+  start_write();
+}
+
+void store_state::write_all() {
+  make_waiting();
+  while (!under_way.empty())
+    end_write();
 }
 
 // Reads fail while the database is closed, so it must not wait for the next write.
@@ -275,7 +306,7 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
   s.files = std::move(files);
   // An exit may overtake the tick.
   self->set_exit_handler([&s](caf::exit_msg& m) {
-    s.write_waiting();
+    s.write_all();
     s.self->quit(m.reason);
   });
   return {
@@ -307,7 +338,12 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       [&s](const message::note_event& m) { s.note_event(m); },
       [&s](const message::prune_store& m) { return s.read([&] { return s.db->prune(m.rule, m.from); }); },
       [&s](const message::disk_usage& m) { s.disk = m; },
-      [&s](const message::tick& m) { m.number == store_state::recovery ? s.recover() : s.write_waiting(); },
+      [&s](const message::tick& m) {
+        if (m.number == store_state::recovery) return s.recover();
+        // The end of a write, which write_all() may have waited for; 0: there are changes.
+        if (m.number == s.writes && !s.under_way.empty()) s.end_write();
+        s.make_waiting();
+      },
   };
 }
 

@@ -1,5 +1,5 @@
 // The store as an actor: the only writer of RocksDB. The changes that wait in its mailbox are written as one synced
-// batch and answered afterwards.
+// batch and answered afterwards. While a batch is being written, on a thread of the store, the next one is made.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/interfaces.hpp"
+#include "config/base/stopwatch.hpp"
 #include "store/blobs.hpp"
 #include "store/store.hpp"
 
@@ -18,7 +19,7 @@ struct store_state {
   static constexpr const char* name = "store";
   static constexpr std::size_t most_in_a_batch = 256;  // changes
   static constexpr std::chrono::milliseconds recovery_interval{1000};
-  static constexpr int64_t recovery = 1;  // the number of the timer's tick
+  static constexpr int64_t recovery = -1;  // the number of the timer's tick
 
   // A change that waits to be written with others.
   struct waiting_change {
@@ -28,17 +29,24 @@ struct store_state {
   store_actor::pointer self = nullptr;
   std::shared_ptr<store> db;
   std::optional<blobs> files;  // of the policies' states
-  std::vector<waiting_change> waiting;
+  std::vector<waiting_change> waiting, made, under_way;  // in the order in which a change passes through them
+  int64_t writes = 0;                                    // that were started; the number of the tick at their end
+  stopwatch writing;
   bool failed = false;  // the last write failed: until it is recovered, a timer tries
 
-  // Answered once its batch is on disk: with the result of `make`, or with the batch's error. The first change of a
-  // batch sends this actor a tick, and the batch is written when the tick arrives: it has all changes that waited with
-  // the first one.
+  // Answered once its batch is on disk: with the result of `make`, or with the batch's error. The first change that
+  // waits sends this actor a tick. When it arrives all that wait are made, and written if nothing is being written; else
+  // after that.
   template <class Make>
   auto change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type>;
   void add(waiting_change c);
-  void write_waiting();
+  void make_waiting();
+  void start_write();
+  void end_write();
+  // Writes all pending changes before it returns.
+  void write_all();
   void recover();
+  static void answer(std::vector<waiting_change>& changes, const expected<void>& written);
   // Answered at once, after writing the pending changes: it sees every change that was sent before it.
   template <class Read>
   auto read(Read body) -> caf::result<typename std::invoke_result_t<Read>::value_type>;

@@ -67,7 +67,7 @@ expected<int> database::check_schema(memory_access purpose) const {
                 "the store {} was written by a newer cudal1: its schema is {}, and this one knows up to {}; use the "
                 "newer cudal1, or choose another data folder",
                 folder(), version, store_schema_version);
-  if (purpose == memory_access::read_only && version < store_schema_version) return tl::unexpected(older_schema());
+  if (purpose == memory_access::read_only && version < oldest_readable_schema) return tl::unexpected(older_schema());
   return version;
 }
 

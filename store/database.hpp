@@ -3,11 +3,13 @@
 // Thread-safe, except that write() and recover(), and catch_up(), may be called by one thread at a time only.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/base/error.hpp"
@@ -28,6 +30,9 @@ struct put {
   std::optional<std::string> value;  // nothing: the entry is removed
 };
 
+// Changes of one batch, in the order of their keys.
+using put_map = std::map<std::pair<family, std::string>, std::optional<std::string>>;
+
 class database final : public stored_records {
  public:
   // Creates the folder and what is missing in it, and converts an older schema; refuses a newer one and a second
@@ -46,6 +51,7 @@ class database final : public stored_records {
 
   // Atomic, and on disk when it returns.
   expected<void> write(const std::vector<put>& puts);
+  expected<void> write(const put_map& puts);
   // After a failed write: opens the database again; an error if it still cannot be written. Else it does nothing.
   // For the writing thread.
   expected<void> recover();
@@ -70,6 +76,9 @@ class database final : public stored_records {
   expected<void> open_as_writer(log_replay replay);
   expected<void> open_as_secondary();
   expected<void> check_space() const;
+  // `puts` gives each change to a function (family, key, value).
+  template <class Puts>
+  expected<void> write_each(const Puts& puts);
   expected<void> prepare_schema();
   expected<void> drop_family(rocksdb::ColumnFamilyHandle*& handle);
   expected<void> drop_old_families();

@@ -100,7 +100,7 @@ expected<void> database::prepare_schema() {
       return tl::unexpected(describe(s, "creating a column family"));
   }
   if (version == store_schema_version) return drop_old_families();
-  if (version > 0) {
+  if (version > 0 && version < oldest_readable_schema) {
     spdlog::info("the store {} is converted from schema {} to {}", folder(), version, store_schema_version);
     CUDAL1_CHECK(convert_store(*this, version));
   }
@@ -123,20 +123,36 @@ expected<void> database::drop_old_families() {
   return {};
 }
 
-expected<void> database::write(const std::vector<put>& puts) {
+template <class Puts>
+expected<void> database::write_each(const Puts& puts) {
   CUDAL1_CHECK(recover());
   const std::shared_lock lock(guard_);
   rocksdb::WriteBatch batch;
-  for (const auto& p : puts) {
-    const auto s = p.value ? batch.Put(handle(p.where), p.key, *p.value) : batch.Delete(handle(p.where), p.key);
-    if (!s.ok()) return tl::unexpected(describe(s, "building a batch"));
-  }
+  rocksdb::Status built;
+  puts([&](family f, const std::string& key, const std::optional<std::string>& value) {
+    if (built.ok()) built = value ? batch.Put(handle(f), key, *value) : batch.Delete(handle(f), key);
+  });
+  if (!built.ok()) return tl::unexpected(describe(built, "building a batch"));
   rocksdb::WriteOptions options;
   options.sync = true;
   const auto s = db_->Write(options, &batch);
   failed_ = !s.ok();
   if (!s.ok()) return tl::unexpected(describe(s, "writing"));
   return {};
+}
+
+expected<void> database::write(const std::vector<put>& puts) {
+  return write_each([&](const auto& change) {
+    for (const auto& p : puts)
+      change(p.where, p.key, p.value);
+  });
+}
+
+expected<void> database::write(const put_map& puts) {
+  return write_each([&](const auto& change) {
+    for (const auto& p : puts)
+      change(p.first.first, p.first.second, p.second);
+  });
 }
 
 // The database that failed still answers reads, so it is closed only once there is space again. The log is not written

@@ -152,6 +152,10 @@ expected<variant_record> store_queries::find_variant(const std::string& prefix) 
 
 expected<std::vector<variant_record>> store_queries::uses_of_variant(const std::string& id) {
   CUDAL1_TRY(auto all, load_all<variant_record>(*database_, family::variants, keys::uses_of(id)));
+  if (all.empty()) return all;
+  CUDAL1_TRY(const auto first, get_variant(id));
+  for (auto& use : all)
+    use.program = first.program;
   std::ranges::stable_sort(all, {}, &variant_record::time_unix_ms);
   return all;
 }
@@ -167,10 +171,11 @@ expected<variant_record> store_queries::load_use(const record_source& from, cons
 
 expected<variant_record> store_queries::load_with_schedule(const keys::verdict_key& k) {
   return variants_.get(keys::variant_use(k.variant, k.task, k.experiment), [&]() -> expected<variant_record> {
-    CUDAL1_TRY(auto variant, load_use(*database_, k));
-    if (!variant.schedule.empty()) return variant;
-    CUDAL1_TRY(auto first, get_variant(variant.id));
-    return first.task == variant.task && !first.schedule.empty() ? std::move(first) : std::move(variant);
+    CUDAL1_TRY(auto use, load_use(*database_, k));
+    CUDAL1_TRY(auto first, get_variant(use.id));
+    if (use.schedule.empty() && first.task == use.task && !first.schedule.empty()) return first;
+    use.program = std::move(first.program);
+    return use;
   });
 }
 

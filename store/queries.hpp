@@ -66,7 +66,7 @@ class store_queries : public store {
   // All verdicts whose key begins with `prefix`.
   expected<std::vector<verdict>> load_verdicts(const std::string& prefix, verdict_parts parts);
   expected<verdict> load_summary(const keys::verdict_key& k);
-  // The variant as it was reserved for that task and experiment.
+  // The variant as it was reserved for that task and experiment, without its program, which its first record has.
   expected<variant_record> load_use(const record_source& from, const keys::verdict_key& k);
 
   std::unique_ptr<stored_records> database_;
@@ -75,7 +75,7 @@ class store_queries : public store {
   // Of a record of family policies.
   expected<policy_state> read_policy_state(std::string_view name, std::string_view value);
   expected<void> load_details(const std::string& key, verdict& into);
-  // As load_use; a variant that was measured again from its program text (by hand, for a baseline) has the schedule of
+  // As load_use, with its program; a variant that was measured again from its program text (by hand, for a baseline) has the schedule of
   // its first record.
   expected<variant_record> load_with_schedule(const keys::verdict_key& k);
   expected<std::vector<stored_exemplar>> load_exemplars(const std::vector<keys::verdict_key>& which, double similarity);

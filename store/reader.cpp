@@ -36,6 +36,9 @@ class store_reader final : public store_queries {
   expected<event_record> add_event(event_record) override { return refused(); }
   expected<void> put_policy(const std::string&, const policy_state&) override { return refused(); }
   expected<void> write_together(const std::function<void()>&) override { return refused(); }
+  expected<void> make_together(const std::function<void()>&) override { return refused(); }
+  void start_write(std::function<void()> done) override { done(); }
+  expected<void> end_write() override { return refused(); }
   expected<void> recover() override { return refused(); }
   expected<void> checkpoint(const std::string&) override { return refused(); }
   expected<void> compact() override { return refused(); }

@@ -31,7 +31,9 @@
 
 namespace cudal1 {
 
-inline constexpr int store_schema_version = 4;
+inline constexpr int store_schema_version = 5;
+// The oldest one that is read as it is.
+inline constexpr int oldest_readable_schema = 4;
 
 struct task_record {
   std::string id, name, summary, family, profile;
@@ -305,8 +307,17 @@ class store {
   // an error none of them is, whatever the calls returned. Each call sees those before it. `changes` must not throw.
   virtual expected<void> write_together(const std::function<void()>& changes) = 0;
 
+  // The same in steps, so that changes are made while others are written. Makes changes: later ones see them, reads only
+  // once they are on disk. An error if the store cannot be written; then `changes` is not called.
+  virtual expected<void> make_together(const std::function<void()>& changes) = 0;
+  // Writes what was made, as one synced batch, on a thread of the store's own, which calls `done` at its end. Nothing
+  // but make_together() may change the store before end_write().
+  virtual void start_write(std::function<void()> done) = 0;
+  // Waits for the write that was started. On an error its changes are dropped, and those that were made since.
+  virtual expected<void> end_write() = 0;
+
   // After a failed write (a full disk): makes the store writable again; an error while that is not possible. Without a
-  // failed write it does nothing. write_together() calls it.
+  // failed write it does nothing. write_together() and make_together() call it.
   virtual expected<void> recover() = 0;
 
   // A consistent copy of the store in a new folder, while it is written; errc::already_exists. On disk when it returns.

@@ -15,8 +15,13 @@ std::vector<put> write_batch::take() {
 }
 
 expected<void> write_batch::write() {
-  const auto puts = take();
-  return puts.empty() ? expected<void>() : database_.write(puts);
+  auto written = write_copy();
+  clear();
+  return written;
+}
+
+expected<void> write_batch::write_copy() const {
+  return puts_.empty() ? expected<void>() : database_.write(puts_);
 }
 
 expected<std::optional<std::string>> write_batch::get(family f, std::string_view key) const {

@@ -1,5 +1,5 @@
 // Changes that are written together. Reading from it gives the records as they will be then, so that each change sees
-// those before it. For the writing thread only.
+// those before it. One thread changes it; others may read it while it is not changed.
 #pragma once
 
 #include <map>
@@ -26,6 +26,11 @@ class write_batch final : public record_source {
   std::size_t size() const { return puts_.size(); }
   // Atomic, and on disk when it returns. The batch is empty afterwards, also after an error.
   expected<void> write();
+  // As write(), but it still has them: it can be read meanwhile.
+  expected<void> write_copy() const;
+  void clear() { puts_.clear(); }
+  // Takes the changes of `later`, which is empty afterwards. This one must be.
+  void take_from(write_batch& later) { puts_.swap(later.puts_); }
   // What it holds; it is empty afterwards.
   std::vector<put> take();
 
@@ -34,11 +39,11 @@ class write_batch final : public record_source {
                       std::string_view start = {}) const override;
 
  private:
-  using place = std::pair<family, std::string>;
+  using place = put_map::key_type;
 
   database& database_;
   const record_source& below_;
-  std::map<place, std::optional<std::string>> puts_;  // as in `put`
+  put_map puts_;
 };
 
 }  // namespace cudal1

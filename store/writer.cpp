@@ -1,7 +1,12 @@
 // The write operations: one process, and in it one thread at a time.
 #include <algorithm>
+#include <future>
 #include <iterator>
+#include <map>
+#include <unordered_map>
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <fmt/ranges.h>
 
 #include "config/base/utf8.hpp"
@@ -109,12 +114,17 @@ class store_writer final : public store_queries {
   }
 
   expected<void> write_together(const std::function<void()>& changes) override;
+  expected<void> make_together(const std::function<void()>& changes) override;
+  void start_write(std::function<void()> done) override;
+  expected<void> end_write() override;
   expected<void> recover() override { return disk().recover(); }
   expected<void> checkpoint(const std::string& folder) override { return disk().checkpoint(folder); }
   expected<void> compact() override { return disk().compact(); }
 
   expected<prune_report> prune(const prune_rule& rule, const std::string& from) override {
     CUDAL1_CHECK(recover());
+    leases_.clear();
+    classes_.clear();
     return prune_step(disk(), rule, from);
   }
 
@@ -122,7 +132,7 @@ class store_writer final : public store_queries {
 
  private:
   store_writer(std::unique_ptr<database> d, int64_t next_event, uint64_t next_experiment)
-      : store_queries(std::move(d)), batch_(disk()), next_event_(next_event), next_experiment_(next_experiment) {}
+      : store_queries(std::move(d)), under_way_(disk()), batch_(under_way_), next_event_(next_event), next_experiment_(next_experiment) {}
 
   // What open() has made it of.
   database& disk() { return static_cast<database&>(*database_); }
@@ -144,6 +154,10 @@ class store_writer final : public store_queries {
   // One change: on disk when this returns, or with the others of write_together().
   expected<void> write(std::vector<put> puts, std::vector<event_record> events = {});
   expected<void> write_batched();
+  // Moves what was made to what is being written.
+  void take_batch();
+  // After the write of that.
+  expected<void> settle(expected<void> written);
 
   static std::string key_of(const attempt_record& a) {
     return keys::attempt(a.experiment, a.task, a.variant, a.number);
@@ -165,12 +179,31 @@ class store_writer final : public store_queries {
   expected<std::vector<attempt_record>> attempts_at(const std::string& experiment, const std::string& task,
                                                     const std::string& variant);
 
-  write_batch batch_;  // each change reads from it and writes into it
+  // An attempt that this writer reserved, and the island of its variant: most have ended when they are read again.
+  struct lease {
+    attempt_record attempt;
+    int64_t island = no_island;
+  };
+  // An attempt as it is stored; none if it never was.
+  expected<std::optional<lease>> find_attempt(const attempt_record& a);
+
+  // The class of an environment. Its record is among `puts` unless it is stored.
+  expected<std::string> class_of(const environment& where, std::vector<put>& puts);
+
+  write_batch under_way_;  // what is being written: only read until settle()
+  write_batch batch_;      // each change reads from it and writes into it; above under_way_
+  std::unordered_map<std::string, lease> leases_;  // by key_of(): those under way; forgotten with a failed batch
+  std::map<std::string, std::string> classes_;     // by the ids of stored environments; likewise
   bool together_ = false;
   int64_t next_event_;
-  int64_t batched_changes_ = 0, batched_events_ = 0;
+  struct change_count {
+    int64_t changes = 0, events = 0;
+  };
+  change_count batched_, written_;  // of batch_, of under_way_
   uint64_t next_experiment_;
   store_statistics statistics_;
+  std::future<expected<void>> writing_;  // a write that was started
+  boost::asio::thread_pool writer_{1};   // does it
 };
 
 expected<void> store_writer::write(std::vector<put> puts, std::vector<event_record> events) {
@@ -178,33 +211,64 @@ expected<void> store_writer::write(std::vector<put> puts, std::vector<event_reco
     batch_.add(std::move(p));
   for (auto& e : events) {
     e.sequence = next_event_++;
-    ++batched_events_;
+    ++batched_.events;
     batch_.add({family::events, keys::event(e.sequence), encode(e)});
   }
-  ++batched_changes_;
+  ++batched_.changes;
   return together_ ? expected<void>() : write_batched();
 }
 
+void store_writer::take_batch() {
+  under_way_.take_from(batch_);
+  written_ = std::exchange(batched_, {});
+}
+
 // Numbers of events that were not written are reused, so that a reader who follows them finds no gap.
-expected<void> store_writer::write_batched() {
-  const int64_t changes = std::exchange(batched_changes_, 0), events = std::exchange(batched_events_, 0);
-  if (batch_.empty()) return {};
-  auto written = batch_.write();
+expected<void> store_writer::settle(expected<void> written) {
   if (written) {
-    statistics_.changes += changes;
-    ++statistics_.synced_batches;
+    if (!under_way_.empty()) ++statistics_.synced_batches;
+    statistics_.changes += written_.changes;
   } else {
-    next_event_ -= events;
+    next_event_ -= written_.events + std::exchange(batched_, {}).events;
+    batch_.clear();
+    leases_.clear();  // those of these batches were never reserved
+    classes_.clear();
   }
+  under_way_.clear();
   return written;
 }
 
+expected<void> store_writer::write_batched() {
+  if (writing_.valid()) return fail(errc::infrastructure, "a change was made while another batch is being written");
+  take_batch();
+  return settle(under_way_.write_copy());
+}
+
 expected<void> store_writer::write_together(const std::function<void()>& changes) {
-  CUDAL1_CHECK(recover());
+  CUDAL1_CHECK(make_together(changes));
+  return write_batched();
+}
+
+expected<void> store_writer::make_together(const std::function<void()>& changes) {
+  if (!writing_.valid()) CUDAL1_CHECK(recover());
   together_ = true;
   changes();
   together_ = false;
-  return write_batched();
+  return {};
+}
+
+void store_writer::start_write(std::function<void()> done) {
+  take_batch();
+  std::packaged_task<expected<void>()> write([this] { return under_way_.write_copy(); });
+  writing_ = write.get_future();
+  boost::asio::post(writer_, [write = std::move(write), done = std::move(done)]() mutable {
+    write();
+    done();
+  });
+}
+
+expected<void> store_writer::end_write() {
+  return settle(std::exchange(writing_, {}).get());
 }
 
 // Marks the attempts as lost that were in flight when the last writer died: only they are repeated.
@@ -252,21 +316,34 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
   kept.experiment = experiment;
   if (kept.time_unix_ms == 0) kept.time_unix_ms = a.time_unix_ms;
   std::vector<put> puts = unfinished(a);
-  puts.push_back({family::variants, keys::variant_use(v.id, v.task, experiment), encode(kept)});
+  // The program, most of the record, is kept once, with the variant's first use.
   CUDAL1_TRY(const auto first, batch_.get(family::variants, keys::variant(v.id)));
   if (!first) puts.push_back({family::variants, keys::variant(v.id), encode(kept)});
+  kept.program.clear();
+  puts.push_back({family::variants, keys::variant_use(v.id, v.task, experiment), encode(kept)});
   write_batch grouped(batch_);
   CUDAL1_CHECK(add_to_group(grouped, kept, experiment));
   std::ranges::move(grouped.take(), std::back_inserter(puts));
   CUDAL1_CHECK(write(std::move(puts)));
+  leases_.insert_or_assign(key_of(a), lease{a, v.island});
   return a;
 }
 
-expected<void> store_writer::lose(const attempt_record& a, const std::string& note, loss where) {
+expected<std::optional<store_writer::lease>> store_writer::find_attempt(const attempt_record& a) {
+  if (const auto known = leases_.find(key_of(a)); known != leases_.end()) return known->second;
   CUDAL1_TRY(auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
-  if (!stored)
+  if (!stored) return std::optional<lease>();
+  CUDAL1_TRY(const auto use, load_use(batch_, {a.variant, a.experiment, a.task, a.number}));
+  return lease{std::move(*stored), use.island};
+}
+
+expected<void> store_writer::lose(const attempt_record& a, const std::string& note, loss where) {
+  CUDAL1_TRY(auto found, find_attempt(a));
+  if (!found)
     return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                 short_id(a.variant), a.experiment);
+  leases_.erase(key_of(a));
+  attempt_record* const stored = &found->attempt;
   if (stored->state != attempt_state::leased)
     return {};  // it has ended already: the verdict, or the first loss, is kept
   if (where == loss::unrecorded) return end_unrecorded(std::move(*stored), note);
@@ -313,7 +390,8 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   if (v.variant != a.variant || v.task != a.task)
     return fail(errc::invalid_argument, "the verdict of variant {} was committed to an attempt at {}",
                 short_id(v.variant), short_id(a.variant));
-  CUDAL1_TRY(const auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
+  CUDAL1_TRY(const auto found, find_attempt(a));
+  const attempt_record* const stored = found ? &found->attempt : nullptr;
   // While an attempt is leased there is no verdict.
   if (!stored || stored->state != attempt_state::leased) {
     CUDAL1_TRY(const bool judged,
@@ -340,18 +418,31 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   if (kept.environment_id.empty()) kept.environment_id = where.id;
   std::vector<put> puts{{family::attempts, key_of(ended), encode(ended)},
                         {family::unfinished, keys::attempts_of(a.experiment, a.task, a.variant), std::nullopt}};
-  if (!where.id.empty()) {
-    CUDAL1_TRY(const auto stored_value, batch_.get(family::environments, where.id));
-    if (!stored_value) puts.push_back({family::environments, where.id, encode(where)});
-  }
+  CUDAL1_TRY(const std::string known_as, class_of(where, puts));
   event_record event = event_of(a, "verdict", summary(kept));
   const keys::verdict_key key{a.variant, a.experiment, a.task, ended.number};
-  CUDAL1_TRY(const auto variant, load_use(batch_, key));
+  int64_t island = no_island;
+  if (found) {
+    island = found->island;
+  } else {
+    CUDAL1_TRY(const auto use, load_use(batch_, key));
+    island = use.island;
+  }
   write_batch records(batch_);
-  CUDAL1_CHECK(add_verdict(records, key, std::move(kept), environment_class(where), variant.island,
+  CUDAL1_CHECK(add_verdict(records, key, std::move(kept), known_as, island,
                            is_replayed(where) ? verdict_source::replayed : verdict_source::measured));
   std::ranges::move(records.take(), std::back_inserter(puts));
+  leases_.erase(key_of(ended));
   return write(std::move(puts), {std::move(event)});
+}
+
+expected<std::string> store_writer::class_of(const environment& where, std::vector<put>& puts) {
+  if (where.id.empty()) return environment_class(where);
+  if (const auto known = classes_.find(where.id); known != classes_.end()) return known->second;
+  CUDAL1_TRY(const auto stored_value, batch_.get(family::environments, where.id));
+  if (stored_value) return classes_[where.id] = environment_class(where);
+  puts.push_back({family::environments, where.id, encode(where)});
+  return environment_class(where);
 }
 
 expected<void> store_writer::reset_islands(const std::string& task, const std::string& environment_class,
@@ -370,8 +461,7 @@ expected<void> store_writer::put_baseline(const baseline_record& b, const enviro
   if (kept.time_unix_ms == 0) kept.time_unix_ms = unix_ms();
   std::vector<put> puts{
       {family::baselines, keys::baseline(kept.task, where.id, kept.kind, kept.time_unix_ms), encode(kept)}};
-  CUDAL1_TRY(const auto stored_value, batch_.get(family::environments, where.id));
-  if (!stored_value) puts.push_back({family::environments, where.id, encode(where)});
+  CUDAL1_CHECK(class_of(where, puts));
   return write(std::move(puts));
 }
 

@@ -1,11 +1,14 @@
-// The changes that wait in the store's mailbox are one synced batch, and none is answered before it is on disk. With
-// CAF's scheduler for tests, actors run only when a test says so.
+// The changes that wait in the store's mailbox are one synced batch, and none is answered before it is on disk. One
+// thread runs the actors; a test keeps it busy until all that it sends is in the mailbox.
 #include "actors/store_actor.hpp"
 
 #include <csignal>
+#include <future>
 #include <optional>
+#include <tuple>
+#include <utility>
 
-#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/all.hpp>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -16,18 +19,31 @@ namespace {
 
 class store_actor_test : public testing::Test {
  protected:
-  store_actor_test() { actor_ = system_.spawn(run_store, db_, blobs(folder_.store())); }
+  store_actor_test() {
+    actor_ = system_.spawn(run_store, db_, blobs(folder_.store()));
+    hold();
+  }
   ~store_actor_test() override {
+    release();
     caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
-    scheduler().run();
+    self_->wait_for(actor_);
   }
   static caf::actor_system_config& prepared(caf::actor_system_config& c) {
-    c.set("scheduler.policy", caf::atom("testing"));
+    c.set("scheduler.max-threads", 1);
     register_messages(c);
     return c;
   }
-  caf::scheduler::test_coordinator& scheduler() {
-    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  // From here on no actor runs, until release().
+  void hold() {
+    std::promise<void> held;
+    system_.spawn([&held, until = until_.emplace().get_future().share()] {
+      held.set_value();
+      until.wait();
+    });
+    held.get_future().wait();
+  }
+  void release() {
+    if (until_) std::exchange(until_, std::nullopt)->set_value();
   }
   template <class Reply, class Message>
   auto ask_store(Message m) {
@@ -40,13 +56,12 @@ class store_actor_test : public testing::Test {
                    [&](caf::error& e) { got = tl::unexpected<error>(from_caf(e)); });
     return got;
   }
-  bool answered() { return !self_->mailbox().empty(); }
-
   store_folder folder_;
   std::shared_ptr<store> db_ = store::open(folder_.store()).value();
   caf::actor_system_config config_;
   caf::actor_system system_{prepared(config_)};
   store_actor actor_;
+  std::optional<std::promise<void>> until_;
   caf::scoped_actor self_{system_};
 };
 
@@ -59,21 +74,16 @@ TEST_F(store_actor_test, waiting_requests_are_one_synced_batch_and_answered_afte
   for (int i = 0; i < requests; ++i)
     handles.push_back(
         ask_store<message::reserved>(message::reserve_attempt{make_variant(std::to_string(i)), "e1", ""}));
-  for (int i = 0; i < requests; ++i) {
-    scheduler().run_once();
-    EXPECT_EQ(db_->statistics().synced_batches, before.synced_batches) << i;
-    EXPECT_FALSE(answered()) << "before it is on disk, by request " << i;
-  }
-  scheduler().run();
-  EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 1);
-  EXPECT_EQ(db_->statistics().changes - before.changes, requests);
+  release();
   for (auto& h : handles) {
     const auto got = answer<message::reserved>(h);
     ASSERT_TRUE(holds(got));
     EXPECT_EQ(got->attempt.number, 1);
+    ASSERT_TRUE(holds(reader->refresh()));
+    EXPECT_EQ(reader->attempts("e1")->size(), static_cast<std::size_t>(requests)) << "all are on disk";
   }
-  ASSERT_TRUE(holds(reader->refresh()));
-  EXPECT_EQ(reader->attempts("e1")->size(), static_cast<std::size_t>(requests));
+  EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 1);
+  EXPECT_EQ(db_->statistics().changes - before.changes, requests);
 }
 
 TEST_F(store_actor_test, only_one_of_many_waiting_requests_reserves_a_variant) {
@@ -82,7 +92,7 @@ TEST_F(store_actor_test, only_one_of_many_waiting_requests_reserves_a_variant) {
     for (int i = 0; i < 10; ++i)
       handles.push_back(
           ask_store<message::reserved>(message::reserve_attempt{make_variant(std::to_string(i)), "e1", ""}));
-  scheduler().run();
+  release();
   int granted = 0, refused = 0;
   for (auto& h : handles) {
     const auto got = answer<message::reserved>(h);
@@ -103,7 +113,7 @@ TEST_F(store_actor_test, a_refused_change_is_an_error_and_the_others_are_stored)
   auto bad = ask_store<message::reserved>(message::reserve_attempt{variant_record{}, "e1", ""});
   auto lost = ask_store<message::done>(message::lose_attempt{});
   auto experiment = ask_store<message::created_experiments>(message::create_experiments{{experiment_record{}}});
-  scheduler().run();
+  release();
   EXPECT_TRUE(holds(answer<message::reserved>(good)));
   EXPECT_EQ(answer<message::reserved>(bad).error().code, errc::invalid_argument);
   EXPECT_EQ(answer<message::done>(lost).error().code, errc::not_found);
@@ -122,22 +132,49 @@ TEST_F(store_actor_test, if_a_batch_cannot_be_written_all_its_requests_get_an_er
   auto second = ask_store<message::reserved>(message::reserve_attempt{large, "e1", ""});
   auto again = ask_store<message::reserved>(message::reserve_attempt{make_variant("small"), "e1", ""});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
-  scheduler().run();
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
-  std::signal(SIGXFSZ, restore);
+  release();
   EXPECT_EQ(answer<message::reserved>(first).error().code, errc::infrastructure);
   EXPECT_EQ(answer<message::reserved>(second).error().code, errc::infrastructure);
   EXPECT_EQ(answer<message::reserved>(again).error().code, errc::infrastructure)
       << "it was refused because of an attempt that was not written";
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
+  std::signal(SIGXFSZ, restore);
   auto later = ask_store<message::reserved>(message::reserve_attempt{make_variant("small"), "e1", ""});
-  scheduler().run();
+  release();
   EXPECT_EQ(answer<message::reserved>(later)->attempt.number, 1);
+}
+
+// Each of many batches is made while the one before is written.
+TEST_F(store_actor_test, changes_that_build_on_each_other_are_stored_in_their_order) {
+  constexpr int variants = 300;
+  const auto before = db_->statistics();
+  release();
+  using handle = decltype(ask_store<message::reserved>(message::reserve_attempt{}));
+  std::vector<handle> reserved;
+  std::vector<decltype(ask_store<message::done>(message::lose_attempt{}))> lost;
+  for (int i = 0; i < variants; ++i) {
+    const auto v = make_variant(std::to_string(i));
+    attempt_record first;
+    std::tie(first.experiment, first.task, first.variant) = std::tuple("e1", v.task, v.id);
+    reserved.push_back(ask_store<message::reserved>(message::reserve_attempt{v, "e1", ""}));
+    lost.push_back(ask_store<message::done>(message::lose_attempt{first, "again", store::loss::elsewhere}));
+    reserved.push_back(ask_store<message::reserved>(message::reserve_attempt{v, "e1", ""}));
+  }
+  for (std::size_t i = 0; i < reserved.size(); ++i) {
+    const auto got = answer<message::reserved>(reserved[i]);
+    ASSERT_TRUE(holds(got)) << i;
+    EXPECT_EQ(got->attempt.number, i % 2 == 0 ? 1 : 2);
+  }
+  for (auto& l : lost)
+    EXPECT_TRUE(holds(answer<message::done>(l)));
+  EXPECT_GT(db_->statistics().synced_batches - before.synced_batches, 1);
+  EXPECT_EQ(db_->attempts("e1")->size(), std::size_t{2 * variants});
 }
 
 TEST_F(store_actor_test, a_read_sees_every_change_that_was_sent_before_it) {
   auto created = ask_store<message::created_experiments>(message::create_experiments{{experiment_record{}}});
   auto loaded = ask_store<message::loaded_experiment>(message::load_experiment{"e1"});
-  scheduler().run();
+  release();
   EXPECT_TRUE(holds(answer<message::created_experiments>(created)));
   EXPECT_TRUE(holds(answer<message::loaded_experiment>(loaded)));
 }
@@ -146,8 +183,10 @@ TEST_F(store_actor_test, a_batch_is_bounded) {
   const auto before = db_->statistics();
   for (std::size_t i = 0; i < 2 * store_state::most_in_a_batch + 1; ++i)
     self_->send(actor_, message::note_event{});
-  scheduler().run();
-  EXPECT_EQ(db_->statistics().synced_batches - before.synced_batches, 3);
+  auto last = ask_store<message::running_experiments>(message::list_running{});
+  release();
+  ASSERT_TRUE(holds(answer<message::running_experiments>(last)));
+  EXPECT_GE(db_->statistics().synced_batches - before.synced_batches, 2);
   EXPECT_EQ(db_->events_after(0, 10'000)->size(), 2 * store_state::most_in_a_batch + 1);
 }
 
@@ -155,7 +194,7 @@ TEST_F(store_actor_test, what_was_sent_before_an_exit_is_written) {
   self_->send(actor_, message::note_event{});
   auto created = ask_store<message::created_experiments>(message::create_experiments{{experiment_record{}}});
   caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
-  scheduler().run();
+  release();
   EXPECT_TRUE(holds(answer<message::created_experiments>(created)));
   EXPECT_EQ(db_->events_after(0, 10)->size(), 1u);
 }

@@ -138,13 +138,13 @@ void set_schema(const std::string& folder, const std::function<void(rocksdb::DB&
 TEST(store_schema, a_newer_one_is_refused_with_advice) {
   store_folder folder;
   fill(folder.store());
-  set_schema(folder.store(), [](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", "5").ok()); });
+  set_schema(folder.store(), [](auto& db, auto& meta) { EXPECT_TRUE(db.Put({}, &meta, "schema", "6").ok()); });
   for (const bool writer : {true, false}) {
     const auto s = writer ? store::open(folder.store()) : store::open_reader(folder.store());
     ASSERT_FALSE(s);
     EXPECT_EQ(s.error().code, errc::corrupt);
     EXPECT_NE(s.error().message.find("newer cudal1"), std::string::npos) << s.error().message;
-    EXPECT_NE(s.error().message.find("its schema is 5, and this one knows up to 4"), std::string::npos);
+    EXPECT_NE(s.error().message.find("its schema is 6, and this one knows up to 5"), std::string::npos);
   }
 }
 

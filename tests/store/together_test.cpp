@@ -1,5 +1,6 @@
 // Changes that are made together: one synced batch, in which each sees those before it.
 #include <csignal>
+#include <future>
 
 #include <sys/resource.h>
 
@@ -109,6 +110,90 @@ TEST(store_together, of_a_batch_that_cannot_be_written_no_change_remains) {
   EXPECT_TRUE(holds(s->get_policy("before")));
   EXPECT_FALSE(s->get_policy("large"));
   EXPECT_EQ(s->events_after(0, 10)->size(), 1u);
+}
+
+TEST(store_together, changes_are_made_while_others_are_written) {
+  store_folder folder;
+  auto s = store::open(folder.store()).value();
+  const auto before = s->statistics();
+  const auto v = make_variant("v");
+  expected<attempt_record> first, second;
+  ASSERT_TRUE(holds(s->make_together([&] { first = s->reserve(v, "e1"); })));
+  EXPECT_TRUE(s->attempts("e1")->empty()) << "nothing is written yet";
+  std::promise<void> written;
+  s->start_write([&] { written.set_value(); });
+  ASSERT_TRUE(holds(s->make_together([&] {
+    EXPECT_EQ(s->reserve(v, "e1").error().code, errc::already_exists) << "the batch that is being written has it";
+    EXPECT_TRUE(holds(s->lose(*first, "again", store::loss::elsewhere)));
+    second = s->reserve(v, "e1");
+  })));
+  EXPECT_EQ(s->put_policy("alone", {1, "x"}).error().code, errc::infrastructure) << "it would be written at once";
+  written.get_future().wait();
+  ASSERT_TRUE(holds(s->end_write()));
+  EXPECT_EQ(s->attempts("e1")->size(), 1u) << "of the first batch only";
+  s->start_write([] {});
+  ASSERT_TRUE(holds(s->end_write()));
+  EXPECT_EQ(s->attempts("e1")->size(), 2u);
+  EXPECT_EQ(second->number, 2);
+  EXPECT_EQ(s->statistics().synced_batches - before.synced_batches, 2);
+  EXPECT_EQ(s->statistics().changes - before.changes, 4) << "with the refused one";
+}
+
+TEST(store_together, what_was_made_of_a_batch_that_failed_fails_with_it) {
+  store_folder folder;
+  auto s = store::open(folder.store()).value();
+  const auto v = make_variant("v");
+  const event_record e;
+  {
+    const auto restore = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit was{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
+    const rlimit little{rlim_t{1} << 20, was.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+    ASSERT_TRUE(holds(s->make_together([&] {
+      EXPECT_EQ(s->add_event(e)->sequence, 1);
+      EXPECT_TRUE(holds(s->put_policy("large", {1, std::string(std::size_t{4} << 20, 'x')})));
+    })));
+    s->start_write([] {});
+    ASSERT_TRUE(holds(s->make_together([&] {
+      EXPECT_EQ(s->add_event(e)->sequence, 2);
+      EXPECT_TRUE(holds(s->reserve(v, "e1")));
+    })));
+    EXPECT_FALSE(s->end_write());
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
+    std::signal(SIGXFSZ, restore);
+  }
+  ASSERT_TRUE(holds(s->write_together([&] {
+    EXPECT_EQ(s->add_event(e)->sequence, 1);
+    EXPECT_EQ(s->reserve(v, "e1")->number, 1) << "the first attempt was never made";
+  })));
+  EXPECT_EQ(s->events_after(0, 10)->size(), 1u);
+  EXPECT_EQ(s->attempts("e1")->size(), 1u);
+}
+
+TEST(store_together, a_program_is_kept_once) {
+  store_folder folder;
+  auto s = store::open(folder.store()).value();
+  auto v = make_variant("v");
+  v.program = std::string(std::size_t{1} << 16, 'p');
+  for (const char* experiment : {"e1", "e2", "e3"}) {
+    v.origin = experiment;
+    ASSERT_TRUE(holds(s->reserve(v, experiment)));
+  }
+  const auto uses = s->uses_of_variant(v.id).value();
+  ASSERT_EQ(uses.size(), 3u);
+  for (const auto& use : uses) {
+    EXPECT_EQ(use.program, v.program);
+    EXPECT_EQ(use.origin, use.experiment);
+  }
+  s.reset();
+  const auto d = database::open_writer(folder.store()).value();
+  std::size_t bytes = 0;
+  ASSERT_TRUE(holds(d->scan(family::variants, "", [&](std::string_view, std::string_view value) -> expected<bool> {
+    bytes += value.size();
+    return true;
+  })));
+  EXPECT_LT(bytes, 2 * v.program.size());
 }
 
 TEST(store_together, a_batch_and_the_disk_are_read_together_in_order_of_keys) {

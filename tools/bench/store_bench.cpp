@@ -99,13 +99,17 @@ class history {
   explicit history(store& s) : store_(s) {}
 
   // One evaluation's changes: reservation, verdict.
-  void add() {
+  void add() { finish(reserve()); }
+
+  attempt_record reserve() {
     variant_record v;
-    v.id = sha256_hex(fmt::format("{}", number_));
+    v.id = sha256_hex(fmt::format("{}", reserved_++));
     v.task = task_id;
-    v.program = std::string(4000, 'p');
+    v.program = program_;
     v.schedule = "fuse(steps=0..1); vectorize(step=0, width=4)";
-    const auto a = must(store_.reserve(v, experiment));
+    return must(store_.reserve(v, experiment));
+  }
+  void finish(const attempt_record& a) {
     verdict result = verdict_of(a);
     result.result = number_ % 3 == 0 ? outcome::wrong_answer : outcome::correct;
     result.score = result.result == outcome::correct ? std::uniform_real_distribution<>(0.5, 4)(random_) : 0;
@@ -116,7 +120,7 @@ class history {
     if (const auto done = store_.commit(a, result, {}); !done) give_up(done.error());
     ++number_;
   }
-  void skip(int64_t verdicts) { number_ = verdicts; }
+  void skip(int64_t verdicts) { number_ = reserved_ = verdicts; }
   void fill(int64_t verdicts) {
     constexpr int64_t together = 256;
     while (number_ < verdicts) {
@@ -130,8 +134,15 @@ class history {
 
  private:
   store& store_;
+  static std::string lines(int n) {  // of 50 bytes, as of a kernel
+    std::string text;
+    for (int i = 0; i < n; ++i)
+      text += fmt::format("  float v{:4} = fmaf(x{:4}, 0.125f, y{:4}[{:5}]);   \n", i, 3 * i, 7 * i, 11 * i);
+    return text;
+  }
   std::mt19937_64 random_{5};
-  int64_t number_ = 0;
+  std::string program_ = lines(180);
+  int64_t number_ = 0, reserved_ = 0;
 };
 
 void open_history(const benchmark::State& state) {
@@ -157,6 +168,42 @@ BENCHMARK(store_evaluation)
     ->Range(10'000, 1'000'000)
     ->Iterations(200)
     ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+// A coordinator's store with much to do: each batch has the reservations of 32 variants and the verdicts of 32 others,
+// and is made while the one before is written.
+void store_full_batches(benchmark::State& state) {
+  store& s = *scratch->records;
+  history more(s);
+  more.skip(state.range(0));
+  constexpr std::size_t together = 32;
+  std::vector<attempt_record> under_way;
+  bool is_writing = false;
+  const auto end_write = [&] {
+    if (!std::exchange(is_writing, false)) return;
+    if (const auto written = s.end_write(); !written) give_up(written.error());
+  };
+  for (auto _ : state) {
+    const auto made = s.make_together([&] {
+      for (const auto& a : std::exchange(under_way, {}))
+        more.finish(a);
+      for (std::size_t i = 0; i < together; ++i)
+        under_way.push_back(more.reserve());
+    });
+    if (!made) give_up(made.error());
+    end_write();
+    s.start_write([] {});
+    is_writing = true;
+  }
+  end_write();
+  state.SetItemsProcessed(static_cast<int64_t>(together) * state.iterations());
+}
+BENCHMARK(store_full_batches)
+    ->Setup(open_history)
+    ->Teardown(close_scratch)
+    ->RangeMultiplier(10)
+    ->Range(1'000, 100'000)
+    ->Iterations(600)
     ->Unit(benchmark::kMicrosecond);
 
 // The exemplars of one prompt: two correct ones and a failed one, with all their records.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <thread>
 
+#include <rocksdb/cache.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
@@ -38,6 +39,12 @@ rocksdb::CompressionType first_supported(std::initializer_list<rocksdb::Compress
   return rocksdb::kNoCompression;
 }
 
+// Of all families, and of all databases of the process.
+std::shared_ptr<rocksdb::Cache> block_cache() {
+  static const auto cache = rocksdb::NewLRUCache(std::size_t{256} << 20);
+  return cache;
+}
+
 }  // namespace
 
 rocksdb::ColumnFamilyOptions family_options() {
@@ -45,6 +52,16 @@ rocksdb::ColumnFamilyOptions family_options() {
   table.checksum = rocksdb::kXXH3;
   table.format_version = 5;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  // Indexes and filters are read in parts and kept in the cache: as a whole they would stay in memory, and grow with the
+  // history.
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
+  table.cache_index_and_filter_blocks = true;
+  table.cache_index_and_filter_blocks_with_high_priority = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  table.pin_top_level_index_and_filter = true;
+  table.block_size = std::size_t{8} << 10;
+  table.block_cache = block_cache();
   rocksdb::ColumnFamilyOptions o;
   o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   // What will be rewritten soon is compressed quickly, what stays is compressed well.

@@ -237,7 +237,7 @@ int body_builder::pointwise(std::string expression, std::vector<int> operands, d
   body_node n;
   n.type = computed_in(type);
   n.expression = std::move(expression);
-  n.cost = cost;
+  n.cost = n.operations = cost;
   n.per_row = true;
   for (const int o : operands) {
     n.per_row = n.per_row && node(o).per_row;

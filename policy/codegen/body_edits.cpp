@@ -29,7 +29,7 @@ int add_pointwise(kernel_body& body, std::string expression, std::vector<int> op
   n.expression = std::move(expression);
   n.operands = std::move(operands);
   n.per_row = per_row;
-  n.cost = cost;
+  n.cost = n.operations = cost;
   return add_node(body, std::move(n));
 }
 

@@ -6,6 +6,7 @@ namespace cudal1 {
 
 void emitted_kernel::append(emitted_kernel next) {
   source += (source.empty() ? "" : "\n") + next.source;
+  work.merge(next.work);
   setup.insert(setup.end(), std::make_move_iterator(next.setup.begin()), std::make_move_iterator(next.setup.end()));
   steps.insert(steps.end(), std::make_move_iterator(next.steps.begin()), std::make_move_iterator(next.steps.end()));
 }

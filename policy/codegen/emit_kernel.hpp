@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "policy/codegen/kernel_body.hpp"
+#include "policy/codegen/kernel_work.hpp"
 
 namespace cudal1 {
 
@@ -13,6 +14,7 @@ struct emitted_kernel {
   std::string source;
   std::vector<step> steps;  // allocations and launches
   std::vector<step> setup;  // the same, of what depends on constant operands only
+  kernel_works work;        // of kernels whose writers describe it
 
   void append(emitted_kernel next);  // runs after this one
 };

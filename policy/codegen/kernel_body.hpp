@@ -22,7 +22,8 @@ struct body_node {
   reduction_kind reduction{};  // reduce (scans are sums)
   int operand = -1;            // load: which of the body's operands
   bool per_row = false;        // one value per row
-  int cost = 1;                // of recomputing it, roughly, in additions
+  int cost = 1;                // of recomputing it and what it is made of, roughly, in additions
+  int operations = 1;          // the same of itself: pointwise
 };
 
 // A tensor that the kernel reads or writes: one stride for each dimension of the domain, in elements.

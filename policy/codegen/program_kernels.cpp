@@ -48,6 +48,7 @@ expected<std::vector<step>> program_kernels::add(const emit_request& request) {
     if (!out_->source.empty()) out_->source += "\n";
     out_->source += kernel.source;
   }
+  work_.merge(kernel.work);
   for (auto& s : kernel.setup)
     out_->setup.push_back(std::move(s));
   return std::move(kernel.steps);

@@ -20,11 +20,13 @@ class program_kernels {
   expected<std::vector<step>> add(const emit_request& request);
   // The program, for further steps.
   program& into() { return *out_; }
+  const kernel_works& work() const { return work_; }
 
  private:
   const lowering_target* target_;
   program* out_;
   std::map<std::string, std::string> names_;  // of the kernels, by their text with neutral names
+  kernel_works work_;
 };
 
 }  // namespace cudal1

@@ -136,7 +136,7 @@ void drop_unread_views(program& p) {
 
 }  // namespace
 
-expected<program> lower(const graph& g, const lowering_target& target) {
+expected<lowered_graph> lower_graph(const graph& g, const lowering_target& target) {
   CUDAL1_TRY(const auto order, g.order());
   const renaming name(g);
   const program& reference = g.origin().reference.text;
@@ -158,7 +158,12 @@ expected<program> lower(const graph& g, const lowering_target& target) {
     }
   }
   if (!g.groups().empty()) drop_unread_views(out);  // else no kernel reads through a view
-  return out;
+  return lowered_graph{std::move(out), kernels.work()};
+}
+
+expected<program> lower(const graph& g, const lowering_target& target) {
+  CUDAL1_TRY(lowered_graph made, lower_graph(g, target));
+  return std::move(made.text);
 }
 
 expected<lowered> lower(const task& t, const schedule& s, const lowering_target& target) {
@@ -170,14 +175,16 @@ expected<lowered> lower(const task& t, const schedule& s, const lowering_target&
     out.explanation.push_back(std::move(*explanation));
   }
   out.certificates = g.certificates();
-  CUDAL1_TRY(out.text, lower(g, target));
+  CUDAL1_TRY(lowered_graph made, lower_graph(g, target));
+  out.text = std::move(made.text);
+  out.work = std::move(made.work);
   return check_lowered(std::move(out));
 }
 
 expected<lowered> check_lowered(unchecked_lowering made) {
   auto checked = check_program(std::move(made.text));
   if (!checked) return fail_in("the lowered program", checked.error());
-  return lowered{std::move(*checked), std::move(made.explanation), std::move(made.certificates)};
+  return lowered{std::move(*checked), std::move(made.explanation), std::move(made.certificates), std::move(made.work)};
 }
 
 }  // namespace cudal1

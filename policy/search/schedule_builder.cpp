@@ -19,8 +19,8 @@ expected<schedule_builder::applied> schedule_builder::after(const move& m) const
 
 const expected<unchecked_lowering>& schedule_builder::lowering() {
   if (!lowering_)
-    lowering_ = lowered_program().map([this](program made) {
-      return unchecked_lowering{std::move(made), explanation_, graph_.certificates()};
+    lowering_ = lower_graph(graph_, *target_).map([this](lowered_graph made) {
+      return unchecked_lowering{std::move(made.text), explanation_, graph_.certificates(), std::move(made.work)};
     });
   return *lowering_;
 }

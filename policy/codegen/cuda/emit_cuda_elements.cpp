@@ -6,13 +6,16 @@
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"
+#include "policy/codegen/cuda/warp_access.hpp"
 
 namespace cudal1 {
 
 namespace {
 
 constexpr int64_t k_threads = 256;
-constexpr int64_t k_reads = 4;  // vectors of all operands that a thread reads before it computes
+constexpr int64_t k_reads = 4;      // vectors of all operands that a thread reads before it computes
+constexpr double k_index = 10;      // instructions of a division by a constant, for the index along a dimension
+constexpr double k_registers = 16;  // beside those for elements, roughly
 constexpr int64_t k_enough_blocks = 2 * large_gpu_processors;
 
 class cuda_elements_writer {
@@ -39,7 +42,9 @@ class cuda_elements_writer {
     }
     write_tail();
     w_.close();
-    return w_.finished(std::max<int64_t>((vectors_ + threads_ * count_ - 1) / (threads_ * count_), 1), threads_);
+    auto out = w_.finished(std::max<int64_t>((vectors_ + threads_ * count_ - 1) / (threads_ * count_), 1), threads_);
+    out.work[w_.request().name] = work();
+    return out;
   }
 
  private:
@@ -232,6 +237,35 @@ class cuda_elements_writer {
     write_loads("e", "0", 1);
     write_values("e", "0", 1);
     w_.close();
+  }
+
+  kernel_work work() {
+    const auto& body = w_.body();
+    const lane_place place = place_of_elements(body, width_);
+    warp_access read, written;
+    std::vector<int> nodes;
+    bool straight = true;
+    for (std::size_t each = 0; each < body.nodes.size(); ++each) {
+      const int n = static_cast<int>(each);
+      if (w_.is_needed(n)) nodes.push_back(n);
+      if (!is_array(n)) continue;
+      read += access_of_warp(operand_of(n), array_width(n, width_), place);
+      straight = straight && is_linear(operand_of(n));
+    }
+    for (const auto& r : body.results) {
+      written += access_of_warp(r.target, width_, place);
+      straight = straight && is_linear(r.target);
+    }
+    const auto count = static_cast<double>(count_), width = static_cast<double>(width_);
+    const double indices = straight ? 0 : k_index * static_cast<double>(body.domain.size());
+    kernel_work out;
+    out.loops.push_back({.reads = count * read.instructions,
+                         .read_sectors = count * read.sectors,
+                         .written_sectors = count * written.sectors,
+                         .operations = count * (width * operations_of(body, nodes) + indices + read.instructions +
+                                                written.instructions)});
+    out.registers = k_registers + count * width * read.instructions;
+    return out;
   }
 
   kernel_writer w_;

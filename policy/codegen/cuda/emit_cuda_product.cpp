@@ -28,6 +28,7 @@ class cuda_product_writer final : product_writer {
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     const int64_t of_stages = size_of(t_.type) * std::min(t_.stages, t_.stages_of(t_.part_depth)) * stage_elements();
+    out.work[w_.request().name].product = work_of(t_);
     std::get<launch_step>(out.steps.back()).shared_bytes = std::max(of_stages, by_lines ? bytes_of_lines() : 0);
     return out;
   }

@@ -7,6 +7,7 @@
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"
+#include "policy/codegen/cuda/row_work.hpp"
 
 namespace cudal1 {
 
@@ -17,7 +18,11 @@ constexpr int64_t k_float_additions = 256;  // maximum sequential additions into
 class cuda_rows_writer {
  public:
   explicit cuda_rows_writer(const emit_request& request)
-      : w_(request), plan_(w_.body()), l_(row_layout_of(w_.body(), request.options)), group_(w_, l_) {
+      : w_(request),
+        plan_(w_.body()),
+        l_(row_layout_of(w_.body(), request.options)),
+        group_(w_, l_),
+        row_work_(w_.body(), l_) {
     columns_.assign(w_.body().domain.begin() + w_.body().row_dims, w_.body().domain.end());
   }
 
@@ -32,7 +37,9 @@ class cuda_rows_writer {
       write_pass(pass);
     write_row_results();
     w_.close();
-    return w_.finished((w_.body().rows() + l_.rows - 1) / l_.rows, l_.threads());
+    auto out = w_.finished((w_.body().rows() + l_.rows - 1) / l_.rows, l_.threads());
+    out.work[w_.request().name] = row_work_.all();
+    return out;
   }
 
  private:
@@ -60,6 +67,7 @@ class cuda_rows_writer {
     for (const int r : work.results)
       need_row_value(w_.body().results[static_cast<std::size_t>(r)].node);
     choose_kept(work, pass);
+    row_work_.add_pass(work, kept_, keeping_);
     for (const int n : keeping_)
       w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n),
                           l_.unrolled * (is_load(n) ? array_width(n) : l_.width)));
@@ -375,6 +383,7 @@ class cuda_rows_writer {
   pass_plan plan_;
   row_layout l_;
   cuda_row_group group_;
+  row_work row_work_;
   std::vector<int64_t> columns_;
   std::set<int> kept_;  // nodes whose elements earlier passes stored
   std::vector<int> keeping_;

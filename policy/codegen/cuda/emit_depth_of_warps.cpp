@@ -28,6 +28,7 @@ class depth_of_warps_writer final : product_writer {
     write_elements();
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
+    out.work[w_.request().name].product = work_of(t_);
     std::get<launch_step>(out.steps.back()).shared_bytes = 4 * t_.slices * t_.rows * line();
     return out;
   }

@@ -249,6 +249,7 @@ class scaled_halves_writer final : product_writer {
     write_results(1, across(), false);
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
+    out.work[w_.request().name].product = work_of(t_);
     std::get<launch_step>(out.steps.back()).shared_bytes = t_.stages * stage_halves() * 2;
     return out;
   }

@@ -109,10 +109,12 @@ void finish(product_tiling& t, int64_t parts) {
   t.blocks = t.batches * t.parts * t.row_tiles() * t.column_tiles();
 }
 
-// Clock cycles on a large GPU, roughly: only their order matters. Fitted to measurements on an H100, where tensor cores
-// do 420 multiplications of TF32 a cycle for large tiles, and 20 bytes come from the second-level cache; a product of
-// float32 has three of TF32, those of half types take half as long.
-constexpr double k_start = 4600, k_kernel = 2600;  // of the first kernel, and of each further one
+// Clock cycles on a large GPU, roughly: only their order matters. Fitted to measurements on an H100 (tiles) and an
+// H200.
+constexpr double k_first = 3000;   // of the first kernel, until elements are there, and from the last ones to results
+constexpr double k_tiles = 1600;   // until tiles in shared memory are there, and for the results
+constexpr double k_kernel = 2600;  // of each further kernel
+constexpr double k_second = 3600;  // of one that begins when the slowest block has added up its warps' sums
 
 // Of the halves of both operands, in whole tiles.
 std::pair<int64_t, int64_t> halves_bytes(const product_tiling& t) {
@@ -120,61 +122,52 @@ std::pair<int64_t, int64_t> halves_bytes(const product_tiling& t) {
   return {t.padded_rows() * row, t.padded_columns() * row};
 }
 
-// The same of scaled halves, fitted to an H100: 480 multiplications of float32 a cycle for tiles of 64 by 128, 48 bytes
-// from the second-level cache, and 1,600 from and to memory for all processors.
-double estimated_cycles_of_halves(const kernel_body& body, const product_tiling& t, bool one_kernel) {
-  constexpr double k_latency = 450;  // of a stage, where nothing else is to do
-  double out = k_start;
+// What splits a product's operands into halves: 1,600 bytes a cycle from and to memory for all processors.
+double cycles_of_splitting(const kernel_body& body, const product_tiling& t) {
+  double out = 0;
   const auto [left_bytes, right_bytes] = halves_bytes(t);
   for (const auto& [side, bytes] : {std::pair{&t.left, left_bytes}, {&t.right, right_bytes}})
     if (!body.operands[static_cast<std::size_t>(side->operand)].constant)
       out += k_kernel + static_cast<double>(2 * bytes) / 1600;  // read as floats, written as halves
-  const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
-  const double stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
-  const double rate = t.columns < 128 ? 410 : t.rows < 128 ? 480 : 450;
-  const double arithmetic = static_cast<double>(t.rows * t.columns * t.stage_depth) / rate;
-  const double traffic = static_cast<double>((t.rows + t.columns) * 4 * t.stage_depth) / 48;
-  out += stages * std::max(k_latency + arithmetic, on_one * std::max(arithmetic, traffic));
-  if (t.parts > 1 || !one_kernel)
-    out += k_kernel +
-           static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
-  return out;
-}
-
-// The same of warps that read from memory, fitted to an H200: 26 bytes a cycle.
-double estimated_cycles_of_warps(const product_tiling& t, bool one_kernel) {
-  constexpr double k_first = 3000;   // until the first elements are there, and from the last ones to the results
-  constexpr double k_second = 3600;  // of a second kernel, which begins when the slowest block has added up its sums
-  const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
-  const double multiplications = is_half(t.type) ? 0.5 : 3;
-  const double arithmetic = multiplications * static_cast<double>(t.rows * t.columns * t.depth) / (420 * 0.8);
-  const double traffic = static_cast<double>(size_of(t.type) * (t.rows + t.columns) * t.depth) / 26;
-  double out = k_first + on_one * std::max(arithmetic, traffic);
-  if (!one_kernel)
-    out += k_second + static_cast<double>(8 * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
   return out;
 }
 
 double estimated_cycles(const kernel_body& body, const product_tiling& t, bool one_kernel) {
-  if (t.form == product_form::scaled_halves) return estimated_cycles_of_halves(body, t, one_kernel);
-  if (t.form == product_form::depth_of_warps) return estimated_cycles_of_warps(t, one_kernel);
-  constexpr double k_latency = 700;  // of a stage, where nothing else is to do
-  const int64_t tile = t.rows * t.columns;
-  const double efficiency = tile >= 8192 ? 1 : tile >= 4096 ? 0.92 : 0.8;
+  const product_work work = work_of(t);
   const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
-  const double stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
-  const double multiplications = is_half(t.type) ? 0.5 : 3;  // of TF32, in time
-  const double arithmetic = multiplications * static_cast<double>(tile * t.stage_depth) / (420 * efficiency);
-  const double traffic = static_cast<double>(size_of(t.type) * (t.rows + t.columns) * t.stage_depth) / 20;
-  double out = k_start + stages * std::max(k_latency + arithmetic, on_one * std::max(arithmetic, traffic));
-  if (t.parts > 1 || !one_kernel) {
-    const double sums = static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size);
-    out += k_kernel + sums / (20 * large_gpu_processors);
-  }
+  double out = k_first + work.cycles(on_one);
+  if (t.form == product_form::scaled_halves) out += cycles_of_splitting(body, t);
+  if (t.parts > 1 || !one_kernel)
+    out += (t.form == product_form::depth_of_warps ? k_second : k_kernel) +
+           static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
   return out;
 }
 
 }  // namespace
+
+// Tensor cores do 420 multiplications of TF32 a cycle for large tiles, and 20 bytes come from the second-level cache; a
+// product of float32 has three of TF32, those of half types take half as long. Of scaled halves: 480 multiplications of
+// float32 for tiles of 64 by 128, and 48 bytes. Warps that read from memory get 26 bytes.
+product_work work_of(const product_tiling& t) {
+  const auto stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
+  const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
+  const auto terms = static_cast<double>(t.stage_depth), size = static_cast<double>(size_of(t.type));
+  const double multiplications = is_half(t.type) ? 0.5 : 3;  // of TF32, in time
+  switch (t.form) {
+    case product_form::scaled_halves: {
+      const double rate = t.columns < 128 ? 410 : t.rows < 128 ? 480 : 450;
+      return {k_tiles, stages, 450, tile * terms / rate, sides * 4 * terms / 48};
+    }
+    case product_form::depth_of_warps: {
+      const auto depth = static_cast<double>(t.depth);
+      return {0, 1, 0, multiplications * tile * depth / (420 * 0.8), size * sides * depth / 26};
+    }
+    case product_form::tiles:
+      break;
+  }
+  const double efficiency = tile >= 8192 ? 1 : tile >= 4096 ? 0.92 : 0.8;
+  return {k_tiles, stages, 700, multiplications * tile * terms / (420 * efficiency), size * sides * terms / 20};
+}
 
 int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows) {
   // Of the 32 banks, the lanes of a warp then read each once, or the rows of a matrix do.

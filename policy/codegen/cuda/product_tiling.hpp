@@ -57,6 +57,9 @@ int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t
 // there is none.
 expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options);
 
+// What the product's own kernel does: estimates fitted to measurements on an H100 (tiles) and an H200 (warps).
+product_work work_of(const product_tiling& t);
+
 // See lowering_target::forms_of.
 std::vector<product_form> forms_by_estimate(const kernel_body& body);
 

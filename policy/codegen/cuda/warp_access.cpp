@@ -1,0 +1,91 @@
+#include "policy/codegen/cuda/warp_access.hpp"
+
+#include <algorithm>
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_sector = 32;       // bytes
+constexpr int64_t k_instruction = 16;  // bytes that a lane accesses at once, at most
+
+// Adds the index of element `at` of the dimensions [first, last), counted in the order of the domain.
+void add_index(const kernel_body& body, std::size_t first, std::size_t last, int64_t at, std::vector<int64_t>& index) {
+  for (std::size_t d = last; d-- > first;) {
+    index[d] = at % body.domain[d];
+    at /= body.domain[d];
+  }
+}
+
+// Of pieces of `bytes` from these addresses on.
+double sectors_at(const std::vector<int64_t>& addresses, int64_t bytes) {
+  std::vector<int64_t> touched;
+  for (const int64_t from : addresses)
+    for (int64_t s = from / k_sector; s <= (from + bytes - 1) / k_sector; ++s)
+      touched.push_back(s);
+  std::sort(touched.begin(), touched.end());
+  return static_cast<double>(std::unique(touched.begin(), touched.end()) - touched.begin());
+}
+
+}  // namespace
+
+warp_access& warp_access::operator+=(const warp_access& other) {
+  instructions += other.instructions;
+  sectors += other.sectors;
+  return *this;
+}
+
+warp_access access_of_warp(const body_operand& o, int64_t width, const lane_place& place) {
+  const vector_access how = access_of(o, width);
+  const int64_t size = size_of(o.type.type);
+  const int64_t bytes = how == vector_access::vector ? std::min(width * size, k_instruction) : size;
+  const int64_t count = how == vector_access::vector ? width * size / bytes : how == vector_access::apart ? width : 1;
+  const int64_t step = how == vector_access::vector ? bytes : o.strides.empty() ? 0 : o.strides.back() * size;
+  std::vector<int64_t> first;
+  for (int64_t lane = 0; lane < lanes_of_a_warp; ++lane) {
+    const auto index = place(lane);
+    int64_t at = o.offset;
+    for (std::size_t d = 0; d < o.strides.size(); ++d)
+      at += index[d] * o.strides[d];
+    first.push_back(at * size);
+  }
+  warp_access out{static_cast<double>(count), 0};
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<int64_t> addresses = first;
+    for (auto& each : addresses)
+      each += i * step;
+    out.sectors += sectors_at(addresses, bytes);
+  }
+  return out;
+}
+
+lane_place place_in_rows(const kernel_body& body, const row_layout& l) {
+  return [&body, l](int64_t lane) {
+    const int64_t row = l.across ? lane % l.rows : lane / l.row_threads;
+    const int64_t vector = l.across ? lane / l.rows : lane % l.row_threads;
+    std::vector<int64_t> index(body.domain.size());
+    const auto rows = static_cast<std::size_t>(body.row_dims);
+    add_index(body, 0, rows, std::min(row, body.rows() - 1), index);
+    add_index(body, rows, index.size(), std::min(vector, l.vectors - 1) * l.width, index);
+    return index;
+  };
+}
+
+lane_place place_of_elements(const kernel_body& body, int64_t width) {
+  return [&body, width](int64_t lane) {
+    std::vector<int64_t> index(body.domain.size());
+    add_index(body, 0, index.size(), lane * width, index);
+    return index;
+  };
+}
+
+double operations_of(const kernel_body& body, const std::vector<int>& nodes) {
+  double out = 0;
+  for (const int n : nodes) {
+    const body_node& each = body.nodes[static_cast<std::size_t>(n)];
+    if (each.kind == node_kind::pointwise) out += each.operations;
+  }
+  return out;
+}
+
+}  // namespace cudal1

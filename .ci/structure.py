@@ -30,6 +30,7 @@ store
 policy/graph
 policy/codegen
 policy/moves
+policy/estimate
 policy/chat
 policy/model
 policy/contrastive

@@ -1,7 +1,7 @@
 // Proposals per second, in one thread: what a policy without a model does for one variant, and its parts.
 #include <benchmark/benchmark.h>
 
-#include "policy/moves/lowering.hpp"
+#include "policy/estimate/program_estimate.hpp"
 #include "policy/search/policy_registry.hpp"
 #include "policy/search/schedule_builder.hpp"
 #include "tools/bench/sample_program.hpp"
@@ -42,6 +42,21 @@ void lower_schedule(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(lower_schedule)->Unit(benchmark::kMicrosecond);
+
+// Without lowering it.
+void estimate_schedule(benchmark::State& state) {
+  const device_data gpu = *must(find_device_data("NVIDIA H100 80GB HBM3"));
+  std::vector<lowered> programs;
+  for (const auto& [what, plan] : drawn_schedules())
+    programs.push_back(must(lower(*what, plan, target())));
+  std::size_t at = 0;
+  for (auto _ : state) {
+    const lowered& next = programs[at++ % programs.size()];
+    benchmark::DoNotOptimize(estimate_of(next.checked, next.work, gpu));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(estimate_schedule)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace cudal1::bench

@@ -223,6 +223,14 @@ double* unit_of(task_flops& flops, const aten_step& s, const operator_call& call
 
 }  // namespace
 
+task_flops flops_of_step(const aten_step& s, const operator_call& call, const tensor_type& result) {
+  task_flops out;
+  const auto& record = record_of(call);
+  if (double* unit = unit_of(out, s, call, result.type); unit != nullptr && has_flops(record))
+    *unit = record.traits.flops == nullptr ? product_flops(call, result, {}, 1) : record.traits.flops(call, result);
+  return out;
+}
+
 std::set<std::size_t> avoidable_products(const checked_program& p) {
   std::set<std::size_t> avoidable;
   if (!p.is_pure_aten()) return avoidable;

@@ -1,0 +1,76 @@
+#include "policy/estimate/library_estimate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sandbox/program/operators/work_parts.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+// Chosen on two thirds of the tasks of a recorded space of an H100.
+constexpr double k_kernel = 2, k_product = 3;      // microseconds of a kernel that has little to do
+constexpr double k_plain_kernels = 1.3;            // memory's time of the library's kernels, to that of the best
+constexpr double k_tile = 64, k_least_part = 512;  // rows and columns of a block's tile of a product; terms of a part
+
+// How often the operator goes through its operands and results; a norm has separate kernels for statistics.
+double passes_of(operator_kind kind) {
+  switch (kind) {
+    case operator_kind::normalization:
+      return 4;
+    case operator_kind::loss:
+    case operator_kind::sort:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// Microseconds of all operations at the rates that were reached.
+double arithmetic_us(const task_flops& f, const arithmetic_rates& r) {
+  double out = 0;
+  for (const auto& [flops, rate] :
+       {std::pair{f.float64, r.float64}, {f.float32, r.float32}, {f.tf32, r.tf32}, {f.half, r.half}})
+    if (flops > 0 && rate > 0) out += flops / (rate * 1e6);
+  return out;
+}
+
+// Blocks of a product compute tiles in waves. Of a plain product with few tiles they share the depth.
+double whole_waves(const operator_call& call, const tensor_type& result, double flops, double processors) {
+  if (result.dim() < 1 || result.numel() == 0) return 1;
+  const auto columns = static_cast<double>(result.shape.back());
+  const double rows = result.dim() > 1 ? static_cast<double>(result.shape[result.shape.size() - 2]) : 1;
+  const double batches = static_cast<double>(result.numel()) / (rows * columns);
+  const double depth = flops / (2 * static_cast<double>(result.numel()));
+  const double tiles = batches * std::ceil(rows / k_tile) * std::ceil(columns / k_tile);
+  double parts = 1;
+  if (work_parts::operands_of(call).size() == 2)
+    parts = std::max(1.0, std::min(std::floor(processors / tiles), std::floor(depth / k_least_part)));
+  const double waves = std::ceil(tiles * parts / processors);
+  return waves * processors / parts * k_tile * k_tile / static_cast<double>(result.numel());
+}
+
+}  // namespace
+
+bool runs_kernels(const operator_call& call) {
+  const operator_kind kind = work_parts::record_of(call).kind;
+  return kind != operator_kind::view && kind != operator_kind::list;
+}
+
+double library_us(const aten_step& s, const operator_call& call, const tensor_type& result, const step_traffic& t,
+                  const device_data& gpu) {
+  if (!runs_kernels(call)) return 0;
+  const auto& record = work_parts::record_of(call);
+  const task_flops flops = work_parts::flops_of_step(s, call, result);
+  if (flops.total() > 0) {
+    double arithmetic = arithmetic_us(flops, gpu.reached_tflops);
+    if (record.kind == operator_kind::product)
+      arithmetic *= whole_waves(call, result, flops.total(), static_cast<double>(gpu.multiprocessors));
+    return k_product + std::max(arithmetic, memory_us(t, gpu));
+  }
+  const double passes = passes_of(record.kind);
+  return k_kernel * (passes > 1 ? 2 : 1) + passes * k_plain_kernels * memory_us(t, gpu);
+}
+
+}  // namespace cudal1

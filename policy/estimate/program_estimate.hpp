@@ -1,0 +1,21 @@
+// How long a program would take on a GPU: an estimate from its text and what the writers of its kernels know of them,
+// for choosing what is measured first. No score depends on it. estimate_quality says how good it is.
+//
+//   device time: the sum over its launches and library calls, and a gap before each but the first
+//   call time: the longer of that and of what the host takes to launch them, and the overhead of a synchronised call
+#pragma once
+
+#include "config/device_data.hpp"
+#include "policy/moves/lowering.hpp"
+
+namespace cudal1 {
+
+struct program_estimate {
+  double device_us = 0, call_us = 0;
+};
+
+// Takes some microseconds a step. A kernel that `work` does not name is taken for one whose threads share what it reads
+// and writes.
+program_estimate estimate_of(const checked_program& p, const kernel_works& work, const device_data& gpu);
+
+}  // namespace cudal1

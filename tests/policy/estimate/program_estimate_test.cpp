@@ -1,0 +1,158 @@
+// Estimates of programs' times on a GPU: what must be slower is estimated to be slower.
+#include "policy/estimate/program_estimate.hpp"
+
+#include "policy/estimate/launch_estimate.hpp"
+#include "tests/policy/moves/moves_under_test.hpp"
+
+namespace cudal1::test {
+namespace {
+
+const device_data& h100() {
+  static const device_data found = **find_device_data("NVIDIA H100 80GB HBM3");
+  return found;
+}
+
+// A built-in task at its sizes for a GPU.
+task large(const std::string& name) {
+  auto read = load_task(*builtin_task_folder() + "/" + name + ".json", "cuda");
+  if (!read) throw std::runtime_error(read.error().message);
+  return *read;
+}
+
+program_estimate estimate(const task& t, const std::string& moves, const device_data& gpu = h100()) {
+  const auto made = lower(t, parsed(moves), for_cuda());
+  if (!made) throw std::runtime_error(made.error().message);
+  return estimate_of(made->checked, made->work, gpu);
+}
+double device_us(const std::string& name, const std::string& moves) {
+  return estimate(large(name), moves).device_us;
+}
+
+task of(const std::string& steps, const std::string& inputs, const std::string& output) {
+  auto read = read_task(R"({"format":1,"name":"t","inputs":[)" + inputs + R"(],"steps":[)" + steps +
+                            R"(],"outputs":[")" + output + R"("]})",
+                        "cuda");
+  if (!read) throw std::runtime_error(read.error().message);
+  return *read;
+}
+
+launch_step launch(int64_t blocks, int64_t threads, int64_t shared_bytes = 0) {
+  launch_step l;
+  l.grid = {blocks, 1, 1};
+  l.block = {threads, 1, 1};
+  l.shared_bytes = shared_bytes;
+  return l;
+}
+
+TEST(ProgramEstimate, OccupancyIsLimitedByThreadsRegistersAndSharedMemory) {
+  kernel_work work;
+  work.registers = 32;
+  EXPECT_EQ(resident_blocks(launch(1, 256), work), 8);
+  EXPECT_EQ(resident_blocks(launch(1, 1024), work), 2);
+  EXPECT_EQ(resident_blocks(launch(1, 32), work), 32);
+  work.registers = 120;
+  EXPECT_EQ(resident_blocks(launch(1, 256), work), 2);
+  EXPECT_EQ(resident_blocks(launch(1, 1024), work), 1);  // the compiler keeps to the launch bounds
+  work.registers = 32;
+  EXPECT_EQ(resident_blocks(launch(1, 256, 100 << 10), work), 2);
+}
+
+TEST(ProgramEstimate, AWaveMoreTakesLongerAndAFewBlocksMoreDoNot) {
+  kernel_work work;
+  work.loops.push_back({.rounds = 64, .operations = 1000});
+  const auto us = [&](int64_t blocks) { return launch_us(launch(blocks, 1024), work, {}, h100()); };
+  EXPECT_DOUBLE_EQ(us(1), us(132));
+  EXPECT_GT(us(133), us(132));
+  EXPECT_DOUBLE_EQ(us(133), us(264));
+  EXPECT_GT(us(265), 1.3 * us(264));
+}
+
+TEST(ProgramEstimate, ManySmallBlocksTakeTheirTimeToStart) {
+  kernel_work work;
+  work.loops.push_back({.reads = 1, .read_sectors = 4, .operations = 4});
+  EXPECT_GT(launch_us(launch(1 << 20, 32), work, {}, h100()), 500);
+}
+
+TEST(ProgramEstimate, NothingIsFasterThanItsTraffic) {
+  const task t = large("softmax");  // 256 MiB in, 256 MiB out
+  const double floor = 2 * 16384.0 * 4096 * 4 / (h100().reached_gb_per_s * 1e3);
+  for (const char* moves : {"", "row_kernel(steps=0)", "row_kernel(steps=0); graph()"}) {
+    const auto made = estimate(t, moves);
+    EXPECT_GT(made.device_us, floor) << moves;
+    EXPECT_LT(made.device_us, 8 * floor) << moves;
+    EXPECT_GE(made.call_us, made.device_us + h100().overhead_us) << moves;
+  }
+}
+
+TEST(ProgramEstimate, OrdersImplementations) {
+  EXPECT_LT(device_us("gelu_by_hand", "fuse(steps=0..7)"), 0.5 * device_us("gelu_by_hand", ""));
+  EXPECT_LT(device_us("softmax", "row_kernel(steps=0)"),
+            device_us("softmax", "row_kernel(steps=0); row_threads(group=0, threads=32)"));
+  // 64 threads a block, of one element each: too many blocks.
+  EXPECT_LT(device_us("gelu_by_hand", "fuse(steps=0..7)"),
+            device_us("gelu_by_hand", "fuse(steps=0..7); block(group=0, threads=64); items(group=0, elements=1)"));
+}
+
+TEST(ProgramEstimate, AccessThatDoesNotCoalesceTakesLonger) {
+  const auto us = [&](const char* strides) {
+    const task t = of(R"({"aten":"aten::add.Tensor","args":{"self":"z","other":"x"},"out":["y"]})",
+                      fmt::format(R"({{"name":"x","dtype":"float32","shape":[4096,4096],"strides":{}}},
+                       {{"name":"z","dtype":"float32","shape":[4096,4096]}})",
+                                  strides),
+                      "y");
+    return estimate(t, "fuse(steps=0)").device_us;
+  };
+  EXPECT_GT(us("[1,4096]"), 1.5 * us("[4096,1]"));
+}
+
+TEST(ProgramEstimate, AGraphSavesGapsAndTheHostsTime) {
+  const std::string two = R"({"aten":"aten::relu","args":{"self":"x"},"out":["y"]},)"
+                          R"({"aten":"aten::sigmoid","args":{"self":"y"},"out":["z"]})";
+  const task t = of(two, R"({"name":"x","dtype":"float32","shape":[1000]})", "z");
+  const auto plain = estimate(t, ""), graph = estimate(t, "graph()");
+  EXPECT_LT(graph.device_us, plain.device_us);
+  EXPECT_LT(graph.call_us, plain.call_us - 5);
+  EXPECT_LT(estimate(t, "fuse(steps=0..1); graph()").device_us, graph.device_us);
+}
+
+TEST(ProgramEstimate, AViewCostsNothing) {
+  const std::string input = R"({"name":"x","dtype":"float32","shape":[1000,1000]})";
+  const task plain = of(R"({"aten":"aten::relu","args":{"self":"x"},"out":["y"]})", input, "y");
+  const task viewed = of(R"({"aten":"aten::t","args":{"self":"x"},"out":["v"]},)"
+                         R"({"aten":"aten::relu","args":{"self":"v"},"out":["y"]})",
+                         input, "y");
+  EXPECT_DOUBLE_EQ(estimate(viewed, "").device_us, estimate(plain, "").device_us);
+}
+
+TEST(ProgramEstimate, OfAProductIsItsArithmetic) {
+  const auto us = [](int64_t n) {
+    const std::string input = R"({{"name":"{0}","dtype":"float32","shape":[{1},{1}]}})";
+    return estimate(of(R"({"aten":"aten::matmul","args":{"self":"a","other":"b"},"out":["y"]})",
+                       fmt::format(fmt::runtime(input), "a", n) + "," + fmt::format(fmt::runtime(input), "b", n), "y"),
+                    "")
+        .device_us;
+  };
+  EXPECT_NEAR(us(4096), 2650, 400);  // measured on an H100
+  EXPECT_NEAR(us(2048), 345, 60);
+  EXPECT_GT(us(512), 10);
+  EXPECT_LT(us(512), 25);
+}
+
+TEST(ProgramEstimate, OfAProgramWhoseKernelsAreNotKnownIsOfItsTraffic) {
+  const auto made = lower(large("gelu_by_hand"), parsed("fuse(steps=0..7)"), for_cuda());
+  ASSERT_TRUE(made);
+  const double known = estimate_of(made->checked, made->work, h100()).device_us;
+  const double unknown = estimate_of(made->checked, {}, h100()).device_us;
+  EXPECT_NEAR(unknown / known, 1, 0.5);
+}
+
+TEST(ProgramEstimate, AFasterMemoryIsFaster) {
+  const task t = large("softmax");
+  const device_data h200 = **find_device_data("NVIDIA H200"), l4 = **find_device_data("NVIDIA L4");
+  const char* moves = "row_kernel(steps=0)";
+  EXPECT_LT(estimate(t, moves, h200).device_us, estimate(t, moves).device_us);
+  EXPECT_GT(estimate(t, moves, l4).device_us, 4 * estimate(t, moves).device_us);
+}
+
+}  // namespace
+}  // namespace cudal1::test

@@ -34,6 +34,28 @@ TEST(recorded_spaces, a_space_is_shown_with_where_it_was_measured) {
   EXPECT_THAT(missing.err, HasSubstr("/nowhere/space.jsonl cannot be read"));
 }
 
+TEST(recorded_spaces, estimates_order_a_space_better_than_chance) {
+  const auto p = run_cudal1({"spaces", "estimate", sample(), "--json"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  const json document = *json::parse(p.out);
+  const json& all = *document.find("all");
+  EXPECT_EQ(document.find("device")->as_string(), "H100 SXM");
+  EXPECT_EQ(all.find("candidates")->as_int(), 151);
+  EXPECT_GT(all.find("rank_correlation")->as_double(), 0.6);
+  const auto &estimated = all.find("by_estimate")->as_array(), &random = all.find("by_chance")->as_array();
+  for (std::size_t i = 0; i < estimated.size(); ++i)
+    EXPECT_GT(estimated[i].as_double(), random[i].as_double()) << i;
+  EXPECT_GT(estimated[0].as_double(), 0.9);
+
+  const auto shown = run_cudal1({"spaces", "estimate", sample(), "--folds", "2", "--fold", "0"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(ContainsRegex("mean of [123] tasks? +[0-9]+ +0\\.[0-9]+ +[0-9.]+% \\([0-9.]+%\\)"),
+                               HasSubstr("Spearman")));
+  const auto beyond = run_cudal1({"spaces", "estimate", sample(), "--folds", "2", "--fold", "2"});
+  EXPECT_EQ(beyond.code, 2);
+  EXPECT_THAT(beyond.err, HasSubstr("--fold is 2"));
+}
+
 TEST(recorded_spaces, a_store_without_enough_candidates_has_no_space) {
   temporary_folder folder;
   prepare_store(folder / "data");

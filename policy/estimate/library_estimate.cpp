@@ -14,16 +14,23 @@ constexpr double k_kernel = 2, k_product = 3;      // microseconds of a kernel t
 constexpr double k_plain_kernels = 1.3;            // memory's time of the library's kernels, to that of the best
 constexpr double k_tile = 64, k_least_part = 512;  // rows and columns of a block's tile of a product; terms of a part
 
-// How often the operator goes through its operands and results; a norm has separate kernels for statistics.
-double passes_of(operator_kind kind) {
-  switch (kind) {
+// How often an operator goes through its operands and results, and how many kernels it runs.
+struct library_kernels {
+  double passes = 1, count = 1;
+};
+
+library_kernels kernels_of(const operator_record& r) {
+  if (r.traits.rows && r.traits.rows->form == row_form::log_sum_exp) return {6, 6};  // made of other operators
+  switch (r.kind) {
     case operator_kind::normalization:
-      return 4;
+      return {4, 2};  // statistics have a kernel of their own
+    case operator_kind::scan:
+      return {4, 1};
     case operator_kind::loss:
     case operator_kind::sort:
-      return 2;
+      return {2, 2};
     default:
-      return 1;
+      return {};
   }
 }
 
@@ -69,8 +76,8 @@ double library_us(const aten_step& s, const operator_call& call, const tensor_ty
       arithmetic *= whole_waves(call, result, flops.total(), static_cast<double>(gpu.multiprocessors));
     return k_product + std::max(arithmetic, memory_us(t, gpu));
   }
-  const double passes = passes_of(record.kind);
-  return k_kernel * (passes > 1 ? 2 : 1) + passes * k_plain_kernels * memory_us(t, gpu);
+  const library_kernels how = kernels_of(record);
+  return k_kernel * how.count + how.passes * k_plain_kernels * memory_us(t, gpu);
 }
 
 }  // namespace cudal1

@@ -6,18 +6,22 @@
 
 namespace cudal1 {
 
+std::optional<double> estimated_device_us(const task& t, const std::string& plan, const lowering_target& target,
+                                          const device_data& gpu) {
+  const auto moves = parse_schedule(plan);
+  if (!moves) return std::nullopt;
+  const auto made = lower(t, *moves, target);
+  if (!made) return std::nullopt;
+  return estimate_of(made->checked, made->work, gpu).device_us;
+}
+
 expected<std::vector<estimated_time>> estimated_times(const recorded_task& t, const device_data& gpu) {
   CUDAL1_TRY(const task what, read_task(t.text, "cuda"));
   CUDAL1_TRY(const lowering_target* target, find_lowering_target("cuda"));
   std::vector<estimated_time> out;
   for (const auto& c : t.candidates) {
     if (c.result != outcome::correct || c.variant_device_us <= 0) continue;
-    const auto plan = parse_schedule(c.schedule);
-    if (!plan) return fail_in(t.name, plan.error());
-    // A schedule of an older version may not be legal any more.
-    const auto made = lower(what, *plan, *target);
-    if (!made) continue;
-    out.push_back({estimate_of(made->checked, made->work, gpu).device_us, c.variant_device_us});
+    if (const auto us = estimated_device_us(what, c.schedule, *target, gpu)) out.push_back({*us, c.variant_device_us});
   }
   return out;
 }

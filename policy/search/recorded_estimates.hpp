@@ -9,6 +9,7 @@
 #include <boost/describe.hpp>
 
 #include "config/device_data.hpp"
+#include "policy/codegen/lowering_target.hpp"
 #include "policy/contrastive/recorded_space.hpp"
 #include "policy/estimate/estimate_quality.hpp"
 
@@ -24,6 +25,11 @@ struct estimated_task {
   std::vector<double> by_estimate, by_chance;
 };
 BOOST_DESCRIBE_STRUCT(estimated_task, (), (name, operators, candidates, rank_correlation, by_estimate, by_chance))
+
+// The estimated device time of a schedule's program. Nothing if it cannot be lowered: one of an older version may not
+// be legal any more.
+std::optional<double> estimated_device_us(const task& t, const std::string& plan, const lowering_target& target,
+                                          const device_data& gpu);
 
 // Estimated and measured device times of the task's correct candidates.
 expected<std::vector<estimated_time>> estimated_times(const recorded_task& t, const device_data& gpu);

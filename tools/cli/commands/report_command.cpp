@@ -7,6 +7,7 @@
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/report/estimate_summary.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/table.hpp"
@@ -119,6 +120,7 @@ expected<int> report(const report_options& o, context& c) {
   CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
   CUDAL1_CHECK(compare_with_base_or_usual(*reader, r, o.against));
   const auto groups = groups_of(r);
+  CUDAL1_TRY(const auto estimates, estimates_of(*reader, r));
   if (o.json) {
     print_json(c, json::make_object({{"experiment", r.experiment},
                                      {"state", r.state},
@@ -128,6 +130,7 @@ expected<int> report(const report_options& o, context& c) {
                                      {"against", r.against},
                                      {"groups", to_json(groups)},
                                      {"models", to_json(r.models)},
+                                     {"estimates", to_json(estimates)},
                                      {"tasks", to_json(r.tasks)}}));
     return exit_code::success;
   }
@@ -142,6 +145,7 @@ expected<int> report(const report_options& o, context& c) {
   if (const auto models = print_models(r, c.out); !models.empty()) text += models + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, c.out.width, 0) + "\n";
+  if (estimates) text += wrap(print_estimates(*estimates), c.out.width, 0) + "\n";
   text += c.out.dim(wrap(legend(r, groups.front().over), c.out.width, 0)) + "\n";
   c.out.print(text);
   return exit_code::success;

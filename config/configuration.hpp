@@ -164,6 +164,10 @@ struct search_options {
                            "Variants that the learned policy proposes for one prompt, and learns from together.");
   int64_t exemplars =
       key(16, {0, 1024, "variants"}, "Best variants of the experiment that a policy of moves gets as exemplars.");
+  bool estimates =
+      key(true,
+          "On a GPU of known specifications the policy evolutionary draws several schedules of a small task for each "
+          "proposal, and proposes the one with the shortest estimated time.");
   bool reuse_verdicts =
       key(true,
           "A variant that another experiment has measured in the same class of environments is not measured again, "
@@ -171,7 +175,7 @@ struct search_options {
 };
 BOOST_DESCRIBE_STRUCT(search_options, (),
                       (policy, model, evaluations_per_task, time_limit_s, end_timeout_s, in_a_row, group_size,
-                       exemplars, reuse_verdicts))
+                       exemplars, estimates, reuse_verdicts))
 
 // A client for one endpoint and model is made of these (policy/chat/chat_models.hpp); what models_file says of a model
 // replaces the keys of the same names.

@@ -24,6 +24,7 @@ expected<std::shared_ptr<const trial_task>> trial_task::make(const recorded_task
   }
   auto out = std::make_shared<trial_task>(std::move(what), candidate_set(schedules, programs), words);
   out->operators = t.operators;
+  out->where = head.where;
   CUDAL1_TRY(const auto device, find_device_data(recorded_model(head.where.model)));
   text_writer to(words);
   write_problem(out->what, out->what.profile, device ? &*device : nullptr, to);

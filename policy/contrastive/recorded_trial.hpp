@@ -21,6 +21,7 @@ struct trial_task {
       : what(std::move(t)), candidates(all), text(candidates, words) {}
 
   std::string operators;
+  environment where;  // that measured it
   task what;
   candidate_set candidates;
   answer_words text;

@@ -1,7 +1,9 @@
 #include "policy/search/evolutionary_policy.hpp"
 
 #include <algorithm>
+#include <limits>
 
+#include "policy/search/schedule_space.hpp"
 #include "policy/search/starting_schedules.hpp"
 
 namespace cudal1 {
@@ -14,6 +16,11 @@ constexpr double k_fresh = 0.05;     // probability of a random schedule, for di
 constexpr double k_best = 0.6;       // otherwise, of one mutation of the best exemplar
 constexpr double k_crossover = 0.5;  // otherwise, of a crossover
 constexpr std::size_t k_tournament = 3;
+
+// Where estimates choose, they do it among so many drawn schedules, and among more while no measured one is known.
+// Sometimes they do not choose, so that nothing is excluded.
+constexpr int k_draws = 4, k_first_draws = 16;
+constexpr double k_without_estimate = 0.1;
 
 const exemplar& tournament(const std::vector<const exemplar*>& from, random_source& random) {
   const exemplar* best = from[random.below(from.size())];
@@ -77,11 +84,50 @@ schedule_builder mutated(const prompt& p, const schedule& s, random_source& rand
   }
 }
 
+std::vector<const exemplar*> correct_of(const prompt& p) {
+  std::vector<const exemplar*> out;
+  for (const auto& e : p.exemplars)
+    if (e.result() == outcome::correct && e.plan) out.push_back(&e);
+  return out;
+}
+
+struct drawn_schedule {
+  schedule_builder made;
+  const char* origin = "";
+  std::vector<std::string> parents;  // ids
+
+  bool is_new(const known_variants& known) { return !made.moves().moves.empty() && !known.contains(made); }
+};
+
+// A random schedule, or one made from measured ones.
+drawn_schedule evolved(const prompt& p, const std::vector<const exemplar*>& correct, random_source& random) {
+  if (correct.empty() || random.chance(k_fresh)) return {random_schedule(*p.what, *p.target, random), "random", {}};
+  const exemplar* best = *std::max_element(correct.begin(), correct.end(),
+                                           [](const auto* a, const auto* b) { return a->score() < b->score(); });
+  if (random.chance(k_best)) return {mutated(p, *best->plan, random), "mutation", {best->id()}};
+  const exemplar& a = tournament(correct, random);
+  if (correct.size() > 1 && random.chance(k_crossover)) {
+    const exemplar& b = tournament(correct, random);
+    std::vector<std::string> parents = {a.id()};
+    if (b.id() != a.id()) parents.push_back(b.id());
+    return {crossed(p, *a.plan, *b.plan, random), "crossover", std::move(parents)};
+  }
+  // Two mutations at once, to leave a local optimum.
+  return {mutated(p, mutated(p, *a.plan, random).moves(), random), "mutation", {a.id()}};
+}
+
+// Makes it the proposal, with its program if it is new.
+void put(drawn_schedule drawn, bool is_new, proposal& out) {
+  out.trace.set("origin", drawn.origin);
+  out.parents = std::move(drawn.parents);
+  if (is_new) propose_schedule(std::move(drawn.made), out);
+}
+
 }  // namespace
 
 evolutionary_policy::starting_lists& evolutionary_policy::lists_of(const prompt& p) {
   const std::lock_guard lock(mutex_);
-  return firsts_[{p.what->id, p.target}];
+  return firsts_[{p.what->id, p.target, p.where.model}];
 }
 
 std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::whole_of(const prompt& p,
@@ -89,7 +135,7 @@ std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::whole_
   if (!lists.whole) {
     lists.whole.emplace();
     for (auto& s : whole_schedules(*p.what, *p.target))
-      lists.whole->push_back({std::move(s), ""});
+      lists.whole->push_back({std::move(s), "", {}});
   }
   return *lists.whole;
 }
@@ -102,7 +148,7 @@ std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::furthe
       whole.push_back(s.plan);
     lists.further.emplace();
     for (auto& s : further_schedules(*p.what, *p.target, whole))
-      lists.further->push_back({std::move(s), ""});
+      lists.further->push_back({std::move(s), "", {}});
   }
   return *lists.further;
 }
@@ -140,46 +186,68 @@ std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt
 evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, const known_variants& known,
                                                            random_source& random) {
   attempt out;
-  std::vector<const exemplar*> correct;
-  for (const auto& e : p.exemplars) {
-    if (e.result() == outcome::correct && e.plan) correct.push_back(&e);
-  }
-  const auto as = [&](const char* origin, schedule_builder b) {
-    out.made.trace.set("origin", origin);
-    out.made.plan = b.moves();
-    out.is_new = !b.moves().moves.empty() && !known.contains(b);
-    if (out.is_new) propose_schedule(std::move(b), out.made);
-    return std::move(out);
-  };
+  const auto correct = correct_of(p);
   if (auto first = next_starting_schedule(p, known, !correct.empty(), random)) {
     out.made.trace.set("origin", "first");
     out.made.plan = std::move(*first);
     out.is_new = true;
     return out;
   }
-  if (correct.empty() || random.chance(k_fresh)) return as("random", random_schedule(*p.what, *p.target, random));
-  const exemplar* best = *std::max_element(correct.begin(), correct.end(),
-                                           [](const auto* a, const auto* b) { return a->score() < b->score(); });
-  auto& parents = out.made.parents;
-  if (random.chance(k_best)) {
-    parents.push_back(best->id());
-    return as("mutation", mutated(p, *best->plan, random));
+  drawn_schedule drawn = evolved(p, correct, random);
+  out.made.plan = drawn.made.moves();
+  out.is_new = drawn.is_new(known);
+  put(std::move(drawn), out.is_new, out.made);
+  return out;
+}
+
+// Nothing if all that is drawn is known.
+std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& p, const known_variants& known,
+                                                                  const device_data& gpu, random_source& random) {
+  const auto correct = correct_of(p);
+  std::optional<proposal> best;
+  double best_us = std::numeric_limits<double>::infinity();
+  schedule start;  // the starting schedule with the shortest estimate
+  {
+    auto& lists = lists_of(p);
+    const std::lock_guard lock(lists.used);
+    double least_us = best_us;
+    for (auto& s : whole_of(p, lists)) {
+      if (!s.call_us) {
+        schedule_builder made = repaired(*p.what, *p.target, s.plan.moves);
+        s.call_us = estimated_call_us(made, gpu).value_or(std::numeric_limits<double>::infinity());
+      }
+      if (*s.call_us < least_us) start = s.plan;
+      least_us = std::min(least_us, *s.call_us);
+      if (*s.call_us >= best_us || !is_new(p, known, s)) continue;
+      best_us = *s.call_us;
+      best.emplace().plan = s.plan;
+      best->trace.set("origin", "first");
+    }
   }
-  const exemplar& a = tournament(correct, random);
-  parents.push_back(a.id());
-  if (correct.size() > 1 && random.chance(k_crossover)) {
-    const exemplar& b = tournament(correct, random);
-    if (b.id() != a.id()) parents.push_back(b.id());
-    return as("crossover", crossed(p, *a.plan, *b.plan, random));
+  for (int i = correct.empty() ? k_first_draws : k_draws; i > 0; --i) {
+    drawn_schedule drawn =
+        correct.empty() ? drawn_schedule{mutated(p, start, random), "mutation", {}} : evolved(p, correct, random);
+    if (!drawn.is_new(known)) continue;
+    const auto us = estimated_call_us(drawn.made, gpu);
+    if (!us || *us >= best_us) continue;
+    best_us = *us;
+    put(std::move(drawn), true, best.emplace());
   }
-  // Two mutations at once, to leave a local optimum.
-  return as("mutation", mutated(p, mutated(p, *a.plan, random).moves(), random));
+  return best;
+}
+
+// The specifications of the device that measures, if estimates are to choose; else null.
+std::shared_ptr<const device_data> evolutionary_policy::gpu_of(const prompt& p) {
+  if (!uses_estimates_ || p.what->reference.text.steps.size() > most_steps_of_a_space) return nullptr;
+  return gpus_.of(p);
 }
 
 expected<proposal> evolutionary_policy::propose_one(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
   random_source random = random_for(seed_, p);
   const known_variants known(p);
+  if (const auto gpu = gpu_of(p); gpu && !random.chance(k_without_estimate))
+    if (auto made = shortest_by_estimate(p, known, *gpu, random)) return std::move(*made);
   attempt out;
   for (int i = 0; i < k_attempts && !out.is_new; ++i)
     out = try_once(p, known, random);

@@ -5,18 +5,21 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "policy/search/known_variants.hpp"
+#include "policy/search/schedule_estimates.hpp"
 
 namespace cudal1 {
 
 // Whole schedules first; then the exemplars are the population: a mutation of the best one, or mutation and crossover
-// of parents chosen by tournament, with repair.
+// of parents chosen by tournament, with repair. On a GPU of known specifications several are drawn for a proposal, if
+// the task is small, and the one with the shortest estimated call time is proposed, mostly.
 class evolutionary_policy final : public search_policy {
  public:
-  using search_policy::search_policy;
+  explicit evolutionary_policy(const policy_setup& setup)
+      : search_policy(setup), uses_estimates_(setup.search.estimates) {}
   std::string name() const override { return "evolutionary"; }
   expected<proposal> propose_one(const prompt& p) override;
 
@@ -25,7 +28,8 @@ class evolutionary_policy final : public search_policy {
   // steps; so is the program of each, which is lowered when it is first needed.
   struct starting_schedule {
     schedule plan;
-    std::string program;  // its id; "" until it is needed
+    std::string program;            // its id; "" until it is needed
+    std::optional<double> call_us;  // estimated; none until it is needed
   };
   struct starting_lists {
     std::mutex used;
@@ -43,9 +47,15 @@ class evolutionary_policy final : public search_policy {
   std::optional<schedule> next_starting_schedule(const prompt& p, const known_variants& known, bool any_correct,
                                                  random_source& random);
   attempt try_once(const prompt& p, const known_variants& known, random_source& random);
+  std::shared_ptr<const device_data> gpu_of(const prompt& p);
+  std::optional<proposal> shortest_by_estimate(const prompt& p, const known_variants& known, const device_data& gpu,
+                                               random_source& random);
 
-  std::mutex mutex_;                                                                 // guards the map
-  std::map<std::pair<std::string, const lowering_target*>, starting_lists> firsts_;  // by task id and target
+  bool uses_estimates_;
+  known_gpus gpus_;
+  std::mutex mutex_;  // guards the map
+  // By the task's id, the target and the device's model.
+  std::map<std::tuple<std::string, const lowering_target*, std::string>, starting_lists> firsts_;
 };
 
 }  // namespace cudal1

@@ -36,6 +36,7 @@ prompt prompt_of(recorded_trial& t, const lowering_target& target, const std::se
   prompt p;
   p.what = std::shared_ptr<const task>(std::shared_ptr<const task>(), &t.of().what);
   p.target = &target;
+  p.where = t.of().where;
   auto measured = t.measured();
   std::ranges::stable_sort(measured, std::greater<>(), &measured_candidate::score);
   for (const auto& m : measured) {
@@ -55,8 +56,8 @@ prompt prompt_of(recorded_trial& t, const lowering_target& target, const std::se
 
 class evolution {
  public:
-  evolution(const lowering_target& target, uint64_t seed, int64_t& fallbacks)
-      : target_(&target), policy_({.seed = seed, .search = {}}), fallbacks_(&fallbacks) {}
+  evolution(const lowering_target& target, uint64_t seed, int64_t& fallbacks, const search_options& how)
+      : target_(&target), policy_({.seed = seed, .search = how}), fallbacks_(&fallbacks) {}
 
   void measure_one(recorded_trial& t) {
     // What it proposed in vain counts as tried, as a measured variant would.
@@ -163,9 +164,9 @@ trial_step random_step() {
   };
 }
 
-expected<trial_step> evolutionary_step(uint64_t seed, int64_t& fallbacks) {
+expected<trial_step> evolutionary_step(uint64_t seed, int64_t& fallbacks, const search_options& how) {
   CUDAL1_TRY(const lowering_target* target, find_lowering_target("cuda"));
-  auto all = std::make_shared<evolution>(*target, seed, fallbacks);
+  auto all = std::make_shared<evolution>(*target, seed, fallbacks, how);
   return [all](std::span<recorded_trial*> trials, std::size_t most) -> expected<void> {
     for (auto* t : trials)
       for (std::size_t i = 0; i < most && t->open().any(); ++i)

@@ -37,7 +37,7 @@ TEST(recorded_spaces, a_space_is_shown_with_where_it_was_measured) {
 TEST(recorded_spaces, estimates_order_a_space_better_than_chance) {
   const auto p = run_cudal1({"spaces", "estimate", sample(), "--json"});
   ASSERT_EQ(p.code, 0) << p.err;
-  const json document = *json::parse(p.out);
+  const json document = document_of(p);
   const json& all = *document.find("all");
   EXPECT_EQ(document.find("device")->as_string(), "H100 SXM");
   EXPECT_EQ(all.find("candidates")->as_int(), 151);
@@ -91,6 +91,21 @@ TEST(recorded_spaces, a_model_is_trained_resumed_and_compared) {
   EXPECT_EQ(random.find("seeds")->as_int(), 3);
   EXPECT_EQ(random.find("curve")->as_array().size(), 24u);
   EXPECT_LT(random.find("tasks")->as_int(), 4) << "one fold is held out";
+}
+
+TEST(recorded_spaces, a_search_that_estimates_choose_for_is_ahead_at_first) {
+  const auto p = run_cudal1({"compare", sample(), "--policy", "evolutionary_without_estimates", "--policy",
+                             "evolutionary", "--seeds", "8", "--evaluations", "4", "--json"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  const json document = document_of(p);
+  const auto after_one = [&](std::size_t policy) {
+    const json& curve = *document.find("policies")->as_array()[policy].find("curve");
+    return curve.as_array().front().find("value")->as_double();
+  };
+  EXPECT_GT(after_one(1), after_one(0) + 0.02);
+  const auto other = run_cudal1({"compare", sample(), "--policy", "learned"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("should be random, evolutionary or evolutionary_without_estimates"));
 }
 
 TEST(recorded_spaces, each_task_is_searched_by_the_models_that_have_not_seen_it) {

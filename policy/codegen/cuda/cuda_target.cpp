@@ -191,6 +191,7 @@ class cuda_target final : public lowering_target {
 
   bool replays_graphs() const override { return true; }
   bool has_tf32_products() const override { return true; }
+  bool describes_work() const override { return true; }
 
   std::vector<product_form> forms_of(const kernel_body& body) const override {
     if (!body.product || !can_.tensor_cores) return {};

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <set>
 #include <thread>
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy/estimate/program_estimate.hpp"
 #include "policy/search/immediate_policy.hpp"
 #include "policy/search/policy_registry.hpp"
 #include "policy/search/schedule_space.hpp"
@@ -313,6 +315,63 @@ TEST(EvolutionaryPolicy, NamesTheParentsOfItsMutants) {
     seen = proposed->parents == std::vector<std::string>{parent.id()};
   }
   EXPECT_TRUE(seen);
+}
+
+task on_gpu(const std::string& name) {
+  auto read = load_task(*builtin_task_folder() + "/" + name + ".json", "cuda");
+  if (!read) throw std::runtime_error(read.error().message);
+  return *read;
+}
+
+schedule proposed_for(const task& t, const lowering_target& target, const std::string& model, uint64_t seed,
+                      std::vector<exemplar> seen = {}, bool estimates = true) {
+  policy_setup setup;
+  setup.search.estimates = estimates;
+  const auto by = make_policy("evolutionary", setup);
+  prompt p = prompt_of(t, seed, std::move(seen));
+  p.target = &target;
+  p.where.model = model;
+  return dynamic_cast<immediate_policy&>(**by).propose_one(p)->plan;
+}
+
+constexpr const char* a_known_gpu = "NVIDIA H100 80GB HBM3";
+
+double estimated_us(const task& t, const schedule& s) {
+  const auto made = lower(t, s, for_cuda());
+  if (!made) throw std::runtime_error(made.error().message);
+  return estimate_of(made->checked, made->work, **find_device_data(a_known_gpu)).call_us;
+}
+
+// Mostly: the others are as without estimates, so that nothing is excluded.
+TEST(EvolutionaryPolicy, ProposesWhatIsEstimatedToBeFastOnAKnownGpu) {
+  const task t = on_gpu("softmax");
+  const schedule slow = *parse_schedule("row_kernel(steps=0); row_threads(group=0, threads=32)");
+  const std::vector<exemplar> seen = {exemplar_with(slow, lower(t, slow, for_cuda())->checked.id, 1.5)};
+  for (const auto& exemplars : {std::vector<exemplar>(), seen}) {
+    double with = 0, without = 0;
+    int same = 0;
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      const auto chosen = proposed_for(t, for_cuda(), a_known_gpu, seed, exemplars);
+      const auto drawn = proposed_for(t, for_cuda(), "", seed, exemplars, true);
+      EXPECT_EQ(drawn, proposed_for(t, for_cuda(), "a GPU that nobody knows", seed, exemplars));
+      EXPECT_EQ(drawn, proposed_for(t, for_cuda(), a_known_gpu, seed, exemplars, false));
+      with += std::log(estimated_us(t, chosen));
+      without += std::log(estimated_us(t, drawn));
+      same += chosen == drawn ? 1 : 0;
+    }
+    EXPECT_LT(with / 60, without / 60 - 0.05);
+    EXPECT_LT(same, 59);
+  }
+}
+
+TEST(EvolutionaryPolicy, EstimatesChooseNothingOnTheCpuAndOfLargeTasks) {
+  const task large = residual_network(10);
+  ASSERT_GT(large.reference.text.steps.size(), most_steps_of_a_space);
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    EXPECT_EQ(proposed_for(builtin("softmax"), for_cpu(), a_known_gpu, seed),
+              proposed_for(builtin("softmax"), for_cpu(), "", seed));
+    EXPECT_EQ(proposed_for(large, for_cuda(), a_known_gpu, seed), proposed_for(large, for_cuda(), "", seed));
+  }
 }
 
 std::unique_ptr<immediate_policy> trained(const task& t, int rounds) {

@@ -23,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view without_estimates = "evolutionary_without_estimates";
+
 struct compare_options {
   std::string space;
   std::vector<std::string> policies = {"random", "evolutionary"}, models;
@@ -184,7 +186,9 @@ expected<void> search(fold_search& s, const std::string& name, const recorded_sp
   } else if (name == "random") {
     step = random_step();
   } else {
-    CUDAL1_TRY(step, evolutionary_step(s.plan.first_seed, s.fallbacks));
+    search_options how;
+    how.estimates = name != without_estimates;
+    CUDAL1_TRY(step, evolutionary_step(s.plan.first_seed, s.fallbacks, how));
   }
   const fold_side which = s.held_out.folds > 1 ? fold_side::held_out : fold_side::all;
   CUDAL1_TRY(s.tasks, tasks_in(space, s.held_out, which, s.writer ? s.writer->words() : vocabulary::standard()));
@@ -340,8 +344,9 @@ expected<int> compare(const compare_options& o, context& c) {
   if (o.fold) CUDAL1_CHECK(check_fold({*o.fold, o.folds}));
   std::vector<trained_policy> policies;
   for (const auto& name : o.policies) {
-    if (name != "random" && name != "evolutionary")
-      return fail(errc::invalid_argument, "--policy is {}, and should be random or evolutionary", name);
+    if (name != "random" && name != "evolutionary" && name != without_estimates)
+      return fail(errc::invalid_argument, "--policy is {}, and should be random, evolutionary or {}", name,
+                  without_estimates);
     policies.push_back({name, {}});
   }
   for (const auto& model : o.models)
@@ -388,7 +393,8 @@ void add_compare(CLI::App& app, context& c) {
   auto o = std::make_shared<compare_options>();
   auto* sub = app.add_subcommand("compare", "compare policies on the tasks of a recorded space, without a device");
   sub->add_option("space", o->space, "a file of `cudal1 spaces record`")->type_name("SPACE")->required();
-  sub->add_option("--policy", o->policies, "random, evolutionary; may be repeated")->type_name("NAME");
+  sub->add_option("--policy", o->policies, "random, evolutionary, evolutionary_without_estimates; may be repeated")
+      ->type_name("NAME");
   sub->add_option("--model", o->models, "a model of `cudal1 train`, or one for each training and fold; may be repeated")
       ->type_name("[NAME=]MODEL.json,...");
   add_folds(sub, o->folds);

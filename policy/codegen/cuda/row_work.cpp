@@ -31,10 +31,10 @@ double row_work::scan_cycles(const pass_work& pass) const {
   if (pass.scanned.empty()) return 0;
   const double width = static_cast<double>(l_->width * l_->unrolled);
   if (l_->row_threads == 1) return width * k_add * k_double;
-  const auto warps = static_cast<double>(l_->row_threads / 32);
+  const int64_t warps = l_->row_threads / 32;
   const double lanes = steps_of(std::min<int64_t>(l_->row_threads, 32)) * (k_shuffle + k_add) + 2 * k_shuffle;
   return static_cast<double>(l_->unrolled) *
-         (lanes + (warps > 0 ? k_barrier + k_shared + warps * k_add : 0) + width * k_add);
+         (lanes + (warps > 0 ? k_barrier + k_shared + static_cast<double>(warps) * k_add : 0) + width * k_add);
 }
 
 double row_work::reduction_cycles(const pass_work& pass) const {

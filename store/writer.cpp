@@ -132,7 +132,11 @@ class store_writer final : public store_queries {
 
  private:
   store_writer(std::unique_ptr<database> d, int64_t next_event, uint64_t next_experiment)
-      : store_queries(std::move(d)), under_way_(disk()), batch_(under_way_), next_event_(next_event), next_experiment_(next_experiment) {}
+      : store_queries(std::move(d)),
+        under_way_(disk()),
+        batch_(under_way_),
+        next_event_(next_event),
+        next_experiment_(next_experiment) {}
 
   // What open() has made it of.
   database& disk() { return static_cast<database&>(*database_); }
@@ -190,8 +194,8 @@ class store_writer final : public store_queries {
   // The class of an environment. Its record is among `puts` unless it is stored.
   expected<std::string> class_of(const environment& where, std::vector<put>& puts);
 
-  write_batch under_way_;  // what is being written: only read until settle()
-  write_batch batch_;      // each change reads from it and writes into it; above under_way_
+  write_batch under_way_;                          // what is being written: only read until settle()
+  write_batch batch_;                              // each change reads from it and writes into it; above under_way_
   std::unordered_map<std::string, lease> leases_;  // by key_of(): those under way; forgotten with a failed batch
   std::map<std::string, std::string> classes_;     // by the ids of stored environments; likewise
   bool together_ = false;

@@ -28,15 +28,15 @@ struct store_state {
   };
   store_actor::pointer self = nullptr;
   std::shared_ptr<store> db;
-  std::optional<blobs> files;  // of the policies' states
+  std::optional<blobs> files;                            // of the policies' states
   std::vector<waiting_change> waiting, made, under_way;  // in the order in which a change passes through them
   int64_t writes = 0;                                    // that were started; the number of the tick at their end
   stopwatch writing;
   bool failed = false;  // the last write failed: until it is recovered, a timer tries
 
   // Answered once its batch is on disk: with the result of `make`, or with the batch's error. The first change that
-  // waits sends this actor a tick. When it arrives all that wait are made, and written if nothing is being written; else
-  // after that.
+  // waits sends this actor a tick. When it arrives all that wait are made, and written if nothing is being written;
+  // else after that.
   template <class Make>
   auto change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type>;
   void add(waiting_change c);

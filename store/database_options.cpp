@@ -52,8 +52,8 @@ rocksdb::ColumnFamilyOptions family_options() {
   table.checksum = rocksdb::kXXH3;
   table.format_version = 5;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
-  // Indexes and filters are read in parts and kept in the cache: as a whole they would stay in memory, and grow with the
-  // history.
+  // Indexes and filters are read in parts and kept in the cache: as a whole they would stay in memory, and grow with
+  // the history.
   table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
   table.partition_filters = true;
   table.cache_index_and_filter_blocks = true;

@@ -75,8 +75,8 @@ class store_queries : public store {
   // Of a record of family policies.
   expected<policy_state> read_policy_state(std::string_view name, std::string_view value);
   expected<void> load_details(const std::string& key, verdict& into);
-  // As load_use, with its program; a variant that was measured again from its program text (by hand, for a baseline) has the schedule of
-  // its first record.
+  // As load_use, with its program; a variant that was measured again from its program text (by hand, for a baseline)
+  // has the schedule of its first record.
   expected<variant_record> load_with_schedule(const keys::verdict_key& k);
   expected<std::vector<stored_exemplar>> load_exemplars(const std::vector<keys::verdict_key>& which, double similarity);
   expected<std::vector<stored_exemplar>> borrow_exemplars(const exemplar_query& q, uint64_t& random);

@@ -307,8 +307,8 @@ class store {
   // an error none of them is, whatever the calls returned. Each call sees those before it. `changes` must not throw.
   virtual expected<void> write_together(const std::function<void()>& changes) = 0;
 
-  // The same in steps, so that changes are made while others are written. Makes changes: later ones see them, reads only
-  // once they are on disk. An error if the store cannot be written; then `changes` is not called.
+  // The same in steps, so that changes are made while others are written. Makes changes: later ones see them, reads
+  // only once they are on disk. An error if the store cannot be written; then `changes` is not called.
   virtual expected<void> make_together(const std::function<void()>& changes) = 0;
   // Writes what was made, as one synced batch, on a thread of the store's own, which calls `done` at its end. Nothing
   // but make_together() may change the store before end_write().

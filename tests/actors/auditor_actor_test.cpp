@@ -1,8 +1,7 @@
-// The auditor with a real store: lookalikes of hack cases, and rewards. With CAF's scheduler for tests, actors run only
-// when a test says so.
+// The auditor with a real store: lookalikes of hack cases, and rewards.
 #include "actors/auditor_actor.hpp"
 
-#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/all.hpp>
 #include <gtest/gtest.h>
 
 #include "actors/store_actor.hpp"
@@ -22,20 +21,15 @@ class auditor_test : public testing::Test {
   ~auditor_test() override {
     for (const auto& a : {caf::actor_cast<caf::actor>(auditor_), caf::actor_cast<caf::actor>(store_)})
       caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
-    scheduler().run();
+    self_->wait_for(auditor_, store_);
   }
   static caf::actor_system_config& prepared(caf::actor_system_config& c) {
-    c.set("scheduler.policy", caf::atom("testing"));
     register_messages(c);
     return c;
-  }
-  caf::scheduler::test_coordinator& scheduler() {
-    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
   }
   template <class Reply, class Destination, class Message>
   expected<Reply> ask(const Destination& where, Message m) {
     auto handle = self_->request(where, caf::infinite, std::move(m));
-    scheduler().run();
     expected<Reply> got = fail(errc::timeout, "no answer");
     handle.receive([&](Reply& r) { got = std::move(r); },
                    [&](caf::error& e) { got = tl::unexpected<error>(from_caf(e)); });

@@ -76,9 +76,6 @@ class database final : public stored_records {
   expected<void> open_as_writer(log_replay replay);
   expected<void> open_as_secondary();
   expected<void> check_space() const;
-  // `puts` gives each change to a function (family, key, value).
-  template <class Puts>
-  expected<void> write_each(const Puts& puts);
   expected<void> prepare_schema();
   expected<void> drop_family(rocksdb::ColumnFamilyHandle*& handle);
   expected<void> drop_old_families();

@@ -123,36 +123,28 @@ expected<void> database::drop_old_families() {
   return {};
 }
 
-template <class Puts>
-expected<void> database::write_each(const Puts& puts) {
+expected<void> database::write(const std::vector<put>& puts) {
+  put_map all;
+  for (const auto& p : puts)
+    all.insert_or_assign({p.where, p.key}, p.value);
+  return write(all);
+}
+
+expected<void> database::write(const put_map& puts) {
   CUDAL1_CHECK(recover());
   const std::shared_lock lock(guard_);
   rocksdb::WriteBatch batch;
-  rocksdb::Status built;
-  puts([&](family f, const std::string& key, const std::optional<std::string>& value) {
-    if (built.ok()) built = value ? batch.Put(handle(f), key, *value) : batch.Delete(handle(f), key);
-  });
-  if (!built.ok()) return tl::unexpected(describe(built, "building a batch"));
+  for (const auto& [at, value] : puts) {
+    const auto& [where, key] = at;
+    const auto s = value ? batch.Put(handle(where), key, *value) : batch.Delete(handle(where), key);
+    if (!s.ok()) return tl::unexpected(describe(s, "building a batch"));
+  }
   rocksdb::WriteOptions options;
   options.sync = true;
   const auto s = db_->Write(options, &batch);
   failed_ = !s.ok();
   if (!s.ok()) return tl::unexpected(describe(s, "writing"));
   return {};
-}
-
-expected<void> database::write(const std::vector<put>& puts) {
-  return write_each([&](const auto& change) {
-    for (const auto& p : puts)
-      change(p.where, p.key, p.value);
-  });
-}
-
-expected<void> database::write(const put_map& puts) {
-  return write_each([&](const auto& change) {
-    for (const auto& p : puts)
-      change(p.first.first, p.first.second, p.second);
-  });
 }
 
 // The database that failed still answers reads, so it is closed only once there is space again. The log is not written

@@ -5,8 +5,6 @@
 #include <map>
 #include <unordered_map>
 
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <fmt/ranges.h>
 
 #include "config/base/utf8.hpp"
@@ -123,8 +121,7 @@ class store_writer final : public store_queries {
 
   expected<prune_report> prune(const prune_rule& rule, const std::string& from) override {
     CUDAL1_CHECK(recover());
-    leases_.clear();
-    classes_.clear();
+    forget();
     return prune_step(disk(), rule, from);
   }
 
@@ -162,6 +159,11 @@ class store_writer final : public store_queries {
   void take_batch();
   // After the write of that.
   expected<void> settle(expected<void> written);
+  // What is remembered may not be on disk.
+  void forget() {
+    leases_.clear();
+    classes_.clear();
+  }
 
   static std::string key_of(const attempt_record& a) {
     return keys::attempt(a.experiment, a.task, a.variant, a.number);
@@ -183,21 +185,22 @@ class store_writer final : public store_queries {
   expected<std::vector<attempt_record>> attempts_at(const std::string& experiment, const std::string& task,
                                                     const std::string& variant);
 
-  // An attempt that this writer reserved, and the island of its variant: most have ended when they are read again.
+  // An attempt that this writer reserved and that is still under way, and the island of its variant.
   struct lease {
     attempt_record attempt;
     int64_t island = no_island;
   };
   // An attempt as it is stored; none if it never was.
-  expected<std::optional<lease>> find_attempt(const attempt_record& a);
+  expected<std::optional<attempt_record>> find_attempt(const attempt_record& a);
+  expected<int64_t> island_of(const attempt_record& a);
 
   // The class of an environment. Its record is among `puts` unless it is stored.
   expected<std::string> class_of(const environment& where, std::vector<put>& puts);
 
   write_batch under_way_;                          // what is being written: only read until settle()
   write_batch batch_;                              // each change reads from it and writes into it; above under_way_
-  std::unordered_map<std::string, lease> leases_;  // by key_of(): those under way; forgotten with a failed batch
-  std::map<std::string, std::string> classes_;     // by the ids of stored environments; likewise
+  std::unordered_map<std::string, lease> leases_;  // by key_of()
+  std::map<std::string, std::string> classes_;     // by the ids of stored environments
   bool together_ = false;
   int64_t next_event_;
   struct change_count {
@@ -207,7 +210,6 @@ class store_writer final : public store_queries {
   uint64_t next_experiment_;
   store_statistics statistics_;
   std::future<expected<void>> writing_;  // a write that was started
-  boost::asio::thread_pool writer_{1};   // does it
 };
 
 expected<void> store_writer::write(std::vector<put> puts, std::vector<event_record> events) {
@@ -235,8 +237,7 @@ expected<void> store_writer::settle(expected<void> written) {
   } else {
     next_event_ -= written_.events + std::exchange(batched_, {}).events;
     batch_.clear();
-    leases_.clear();  // those of these batches were never reserved
-    classes_.clear();
+    forget();
   }
   under_way_.clear();
   return written;
@@ -263,11 +264,10 @@ expected<void> store_writer::make_together(const std::function<void()>& changes)
 
 void store_writer::start_write(std::function<void()> done) {
   take_batch();
-  std::packaged_task<expected<void>()> write([this] { return under_way_.write_copy(); });
-  writing_ = write.get_future();
-  boost::asio::post(writer_, [write = std::move(write), done = std::move(done)]() mutable {
-    write();
+  writing_ = std::async(std::launch::async, [this, done = std::move(done)] {
+    auto written = under_way_.write_copy();
     done();
+    return written;
   });
 }
 
@@ -333,21 +333,23 @@ expected<attempt_record> store_writer::reserve(const variant_record& v, const st
   return a;
 }
 
-expected<std::optional<store_writer::lease>> store_writer::find_attempt(const attempt_record& a) {
-  if (const auto known = leases_.find(key_of(a)); known != leases_.end()) return known->second;
-  CUDAL1_TRY(auto stored, load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant)));
-  if (!stored) return std::optional<lease>();
+expected<std::optional<attempt_record>> store_writer::find_attempt(const attempt_record& a) {
+  if (const auto known = leases_.find(key_of(a)); known != leases_.end()) return known->second.attempt;
+  return load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant));
+}
+
+expected<int64_t> store_writer::island_of(const attempt_record& a) {
+  if (const auto known = leases_.find(key_of(a)); known != leases_.end()) return known->second.island;
   CUDAL1_TRY(const auto use, load_use(batch_, {a.variant, a.experiment, a.task, a.number}));
-  return lease{std::move(*stored), use.island};
+  return use.island;
 }
 
 expected<void> store_writer::lose(const attempt_record& a, const std::string& note, loss where) {
-  CUDAL1_TRY(auto found, find_attempt(a));
-  if (!found)
+  CUDAL1_TRY(auto stored, find_attempt(a));
+  if (!stored)
     return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
                 short_id(a.variant), a.experiment);
   leases_.erase(key_of(a));
-  attempt_record* const stored = &found->attempt;
   if (stored->state != attempt_state::leased)
     return {};  // it has ended already: the verdict, or the first loss, is kept
   if (where == loss::unrecorded) return end_unrecorded(std::move(*stored), note);
@@ -394,8 +396,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   if (v.variant != a.variant || v.task != a.task)
     return fail(errc::invalid_argument, "the verdict of variant {} was committed to an attempt at {}",
                 short_id(v.variant), short_id(a.variant));
-  CUDAL1_TRY(const auto found, find_attempt(a));
-  const attempt_record* const stored = found ? &found->attempt : nullptr;
+  CUDAL1_TRY(const auto stored, find_attempt(a));
   // While an attempt is leased there is no verdict.
   if (!stored || stored->state != attempt_state::leased) {
     CUDAL1_TRY(const bool judged,
@@ -425,13 +426,7 @@ expected<void> store_writer::commit(const attempt_record& a, const verdict& v, c
   CUDAL1_TRY(const std::string known_as, class_of(where, puts));
   event_record event = event_of(a, "verdict", summary(kept));
   const keys::verdict_key key{a.variant, a.experiment, a.task, ended.number};
-  int64_t island = no_island;
-  if (found) {
-    island = found->island;
-  } else {
-    CUDAL1_TRY(const auto use, load_use(batch_, key));
-    island = use.island;
-  }
+  CUDAL1_TRY(const int64_t island, island_of(ended));
   write_batch records(batch_);
   CUDAL1_CHECK(add_verdict(records, key, std::move(kept), known_as, island,
                            is_replayed(where) ? verdict_source::replayed : verdict_source::measured));

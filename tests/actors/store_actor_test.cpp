@@ -2,7 +2,6 @@
 // thread runs the actors; a test keeps it busy until all that it sends is in the mailbox.
 #include "actors/store_actor.hpp"
 
-#include <csignal>
 #include <future>
 #include <optional>
 #include <tuple>
@@ -10,7 +9,6 @@
 
 #include <caf/all.hpp>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include "tests/store/store_fixture.hpp"
 
@@ -122,23 +120,18 @@ TEST_F(store_actor_test, a_refused_change_is_an_error_and_the_others_are_stored)
 }
 
 TEST_F(store_actor_test, if_a_batch_cannot_be_written_all_its_requests_get_an_error) {
-  const auto restore = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit was{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
-  const rlimit little{rlim_t{1} << 20, was.rlim_max};
   auto large = make_variant("large");
   large.program = std::string(std::size_t{4} << 20, 'x');
   auto first = ask_store<message::reserved>(message::reserve_attempt{make_variant("small"), "e1", ""});
   auto second = ask_store<message::reserved>(message::reserve_attempt{large, "e1", ""});
   auto again = ask_store<message::reserved>(message::reserve_attempt{make_variant("small"), "e1", ""});
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  std::optional<full_disk> full(std::in_place);
   release();
   EXPECT_EQ(answer<message::reserved>(first).error().code, errc::infrastructure);
   EXPECT_EQ(answer<message::reserved>(second).error().code, errc::infrastructure);
   EXPECT_EQ(answer<message::reserved>(again).error().code, errc::infrastructure)
       << "it was refused because of an attempt that was not written";
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
-  std::signal(SIGXFSZ, restore);
+  full.reset();
   auto later = ask_store<message::reserved>(message::reserve_attempt{make_variant("small"), "e1", ""});
   release();
   EXPECT_EQ(answer<message::reserved>(later)->attempt.number, 1);

@@ -1,12 +1,14 @@
 // A temporary folder for a store, and records to put into it.
 #pragma once
 
+#include <csignal>
 #include <filesystem>
 #include <random>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
@@ -18,6 +20,26 @@ namespace cudal1 {
 class store_folder : public temporary_folder {
  public:
   std::string store() const { return path() + "/store"; }
+};
+
+// While it exists, no file can grow beyond 1 MiB, as on a full disk.
+class full_disk {
+ public:
+  full_disk() : was_signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &was_), 0);
+    const rlimit little{rlim_t{1} << 20, was_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  }
+  ~full_disk() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &was_), 0);
+    std::signal(SIGXFSZ, was_signal_);
+  }
+  full_disk(const full_disk&) = delete;
+  full_disk& operator=(const full_disk&) = delete;
+
+ private:
+  void (*was_signal_)(int);
+  rlimit was_{};
 };
 
 template <class T>

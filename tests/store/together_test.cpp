@@ -1,8 +1,6 @@
 // Changes that are made together: one synced batch, in which each sees those before it.
-#include <csignal>
 #include <future>
-
-#include <sys/resource.h>
+#include <optional>
 
 #include "store/write_batch.hpp"
 #include "tests/store/store_fixture.hpp"
@@ -89,19 +87,14 @@ TEST(store_together, of_a_batch_that_cannot_be_written_no_change_remains) {
   store_folder folder;
   auto s = store::open(folder.store()).value();
   ASSERT_TRUE(holds(s->put_policy("before", {1, "b"})));
-  const auto restore = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit was{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
-  const rlimit little{rlim_t{1} << 20, was.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  std::optional<full_disk> full(std::in_place);
   event_record e;
   const auto written = s->write_together([&] {
     EXPECT_EQ(s->add_event(e)->sequence, 1);
     EXPECT_TRUE(holds(s->put_policy("large", {1, std::string(std::size_t{4} << 20, 'x')})))
         << "the call alone succeeds";
   });
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
-  std::signal(SIGXFSZ, restore);
+  full.reset();
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, errc::infrastructure) << written.error().message;
   const auto later = s->add_event(e);
@@ -145,11 +138,7 @@ TEST(store_together, what_was_made_of_a_batch_that_failed_fails_with_it) {
   const auto v = make_variant("v");
   const event_record e;
   {
-    const auto restore = std::signal(SIGXFSZ, SIG_IGN);
-    rlimit was{};
-    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
-    const rlimit little{rlim_t{1} << 20, was.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+    const full_disk full;
     ASSERT_TRUE(holds(s->make_together([&] {
       EXPECT_EQ(s->add_event(e)->sequence, 1);
       EXPECT_TRUE(holds(s->put_policy("large", {1, std::string(std::size_t{4} << 20, 'x')})));
@@ -160,8 +149,6 @@ TEST(store_together, what_was_made_of_a_batch_that_failed_fails_with_it) {
       EXPECT_TRUE(holds(s->reserve(v, "e1")));
     })));
     EXPECT_FALSE(s->end_write());
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
-    std::signal(SIGXFSZ, restore);
   }
   ASSERT_TRUE(holds(s->write_together([&] {
     EXPECT_EQ(s->add_event(e)->sequence, 1);

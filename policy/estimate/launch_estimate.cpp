@@ -74,6 +74,10 @@ double waves_cycles(const launch_step& l, const kernel_work& work, double proces
 
 }  // namespace
 
+double all_threads(const launch_step& l) {
+  return blocks_of(l) * threads_of(l);
+}
+
 double memory_us(const step_traffic& t, const device_data& gpu) {
   return 1e-3 * (t.memory / gpu.reached_gb_per_s + t.cache / k_cache_gb_per_s);
 }
@@ -87,7 +91,7 @@ double resident_blocks(const launch_step& l, const kernel_work& work) {
 }
 
 kernel_work evenly_shared(const launch_step& l, double read_bytes, double written_bytes) {
-  const double threads = blocks_of(l) * threads_of(l), word = 4, vector = 16;
+  const double threads = all_threads(l), word = 4, vector = 16;
   kernel_work out;
   out.loops.push_back({.reads = std::max(1.0, read_bytes / threads / vector),
                        .read_sectors = std::max(1.0, read_bytes / threads * k_lanes / k_sector),
@@ -104,7 +108,7 @@ double launch_us(const launch_step& l, const kernel_work& work, const step_traff
   double sectors = 0;
   for (const auto& each : work.loops)
     sectors += each.rounds * (each.read_sectors + each.written_sectors);
-  sectors *= blocks_of(l) * threads_of(l) / k_lanes;
+  sectors *= all_threads(l) / k_lanes;
   const double moved = std::max(least, memory_us({0, sectors * k_sector}, gpu));
   const double run = std::max(waves_cycles(l, work, processors), blocks_of(l) / k_blocks_a_cycle) / k_cycles;
   return together(run, moved);

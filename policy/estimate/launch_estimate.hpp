@@ -25,6 +25,9 @@ kernel_work evenly_shared(const launch_step& l, double read_bytes, double writte
 
 double launch_us(const launch_step& l, const kernel_work& work, const step_traffic& t, const device_data& gpu);
 
+// Of all blocks.
+double all_threads(const launch_step& l);
+
 // Blocks that a multiprocessor runs at the same time.
 double resident_blocks(const launch_step& l, const kernel_work& work);
 

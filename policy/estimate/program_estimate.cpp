@@ -85,8 +85,7 @@ class estimator {
     double sectors = 0;
     for (const auto& each : work.loops)
       if (!each.again) sectors += each.rounds * each.read_sectors;
-    for (std::size_t i = 0; i < 3; ++i)
-      sectors *= static_cast<double>(l.grid[i] * l.block[i]);
+    sectors *= all_threads(l);
     const double all = from.memory + from.cache;
     if (sectors <= 0 || sectors >= all) return;  // a sector has as many bytes as a warp has threads
     from.memory *= sectors / all;

@@ -20,9 +20,10 @@ class node_replay : public node_test {
  protected:
   void SetUp() override {
     node_test::SetUp();
-    start_node();
+    // On a loaded machine intervals of some small calls are wide; what is replayed must have scores all the same.
+    start_node({"--set", "timing.screened_limit=10", "--set", "timing.screening_forks=3"});
     recorded_ = search(run_request(tasks_, 6));
-    ASSERT_GT(recorded_.evaluations, 0);
+    ASSERT_GT(recorded_.outcomes["correct"], 0);
     client_request r;
     r.verb = client_verb::evaluate;
     r.task = canonical_text(relu_chain_task());

@@ -60,7 +60,8 @@ std::string seen_through_views(const graph& g, const std::string& value) {
   std::string at = g.resolve(value);
   while (const graph_step* made = g.producer(at)) {
     const auto self = tensor_argument_name(*made, "self");
-    if (!self || made->is_replaced() || !g.origin().reference.view_of.contains(at) ||
+    // A view that a kernel computes has memory of its own, and what it shows may have none.
+    if (!self || made->group >= 0 || made->is_replaced() || !g.origin().reference.view_of.contains(at) ||
         made->record().kind != operator_kind::view || made->record().traits.moves_start_address)
       break;
     std::string from = g.resolve(*self);

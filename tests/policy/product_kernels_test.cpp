@@ -123,6 +123,13 @@ std::vector<product_case> cases() {
                           step("sum.dim_IntList", R"("self": "h", "dim": [0])", "y"),
                       R"("y")"),
                  "row_kernel(steps=1); product_kernel(steps=0..1)", 2});
+  // What the view shows is in no memory.
+  out.push_back({"view_in_another_kernel",
+                 made("view_in_another_kernel", tensor("x", "7, 32"), tensor("w", "64, 32"),
+                      step("neg", R"("self": "x")", "n") + ", " + step("unsqueeze", R"("self": "n", "dim": 0)", "u") +
+                          ", " + step("linear", R"("input": "u", "weight": "w")", "y"),
+                      R"("y")"),
+                 "fuse(steps=0..1); product_kernel(steps=2)", 2});
   return out;
 }
 

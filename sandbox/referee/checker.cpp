@@ -6,17 +6,13 @@
 
 #include "config/base/stopwatch.hpp"
 #include "sandbox/program/source.hpp"
+#include "sandbox/referee/expected_statistics.hpp"
 #include "sandbox/referee/output_form.hpp"
 
 namespace cudal1 {
 namespace {
 
 constexpr double wrong_error = 1e-2;  // relative; larger than the rounding of any dtype
-// Of an output, at most so many elements outside of the tolerance, or this share of them, may be a matter of rounding.
-constexpr int64_t few_outside = 8, share_outside = 1000;
-// Below these gates 3 and 4 have nothing against an output (verifier.cpp's floors).
-constexpr double least_error = 1e-6, least_error_float64 = 1e-12, least_signal = 1e-3;
-constexpr double no_signal = 1e6;  // the multiple of its variation by which an output is larger that gate 4 leaves out
 
 std::string alias_name(const checked_program& p, const output_memory& memory) {
   if (memory.home == output_home::input) return fmt::format("the input \"{}\"", p.text.inputs[memory.index].name);
@@ -29,17 +25,6 @@ std::vector<kept_call> kept_of(std::span<const planned_call> calls, std::span<co
   for (std::size_t i = 0; i < calls.size(); ++i)
     kept.push_back({&calls[i], &records[i]});
   return kept;
-}
-
-// Whether what gate 2, 3 or 4 has against an output may be a matter of rounding: sums that cancel at few elements, or
-// an output of few, on which eager's own error may be small by chance.
-bool may_be_rounding(const output_check& check, const tensor_type& type) {
-  if (!is_floating(type.type) || check.mask_mismatches > 0) return false;
-  if (has_few_elements(type) && !is_half(type.type))
-    return check.outside > 0 || (check.signal_error > least_signal && check.signal_error <= no_signal * check.error) ||
-           check.error > (type.type == dtype::float64 ? least_error_float64 : least_error);
-  return check.outside > 0 && check.outside <= std::max(few_outside, check.elements / share_outside) &&
-         !(check.loose && check.reference_outside_loose > 0);
 }
 
 }  // namespace

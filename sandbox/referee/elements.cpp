@@ -8,6 +8,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "config/base/split_mix.hpp"
+#include "sandbox/referee/expected_statistics.hpp"
+
 namespace cudal1 {
 namespace {
 
@@ -127,6 +130,14 @@ void scatter(const tensor_type& type, const std::byte* flat, std::byte* strided)
   for_each_element(type, [&](int64_t from, int64_t to) {
     std::memcpy(strided + to * unit, flat + from * unit, static_cast<std::size_t>(unit));
   });
+}
+
+void move_elements(dtype type, const element_move& how, int64_t first, std::span<double> values) {
+  const double unit = unit_in_last_place(type);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto group = static_cast<uint64_t>((first + static_cast<int64_t>(i)) / how.together);
+    values[i] += values[i] * (split_mix(how.seed + split_mix_step * group) & 1 ? unit : -unit);
+  }
 }
 
 }  // namespace cudal1

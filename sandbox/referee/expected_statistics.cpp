@@ -20,6 +20,12 @@ tolerances tolerances_on(draw_kind kind, dtype type, double size, const toleranc
 
 namespace {
 
+// Of an output, at most so many elements outside of the tolerance, or this share of them, may be a matter of rounding.
+constexpr int64_t few_outside = 8, share_outside = 1000;
+// Below these gates 3 and 4 have nothing against an output (verifier.cpp's floors).
+constexpr double least_error = 1e-6, least_error_float64 = 1e-12, least_signal = 1e-3;
+constexpr double no_signal = 1e6;  // the multiple of its variation by which an output is larger that gate 4 leaves out
+
 // The multiple of a float32 program's error that gate 3 allows; and the most that is held against the task on the
 // declared draws, since its result may also jump between two neighbouring inputs.
 constexpr double factor = 32, most_declared = 3e-4;
@@ -60,6 +66,15 @@ void expected_statistics::raise_errors(double moved, draw_kind kind, output_chec
 bool has_few_elements(const tensor_type& type) {
   constexpr int64_t few = 32;
   return is_floating(type.type) && type.numel() > 0 && type.numel() <= few;
+}
+
+bool may_be_rounding(const output_check& check, const tensor_type& type) {
+  if (!is_floating(type.type) || check.mask_mismatches > 0) return false;
+  if (has_few_elements(type) && !is_half(type.type))
+    return check.outside > 0 || (check.signal_error > least_signal && check.signal_error <= no_signal * check.error) ||
+           check.error > (type.type == dtype::float64 ? least_error_float64 : least_error);
+  return check.outside > 0 && check.outside <= std::max(few_outside, check.elements / share_outside) &&
+         !(check.loose && check.reference_outside_loose > 0);
 }
 
 double unit_in_last_place(dtype type) {

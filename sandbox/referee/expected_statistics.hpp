@@ -53,6 +53,9 @@ double rounding_allowance(double moved, double expected, double size, draw_kind 
 
 // So few that eager's own error on them may be small by chance.
 bool has_few_elements(const tensor_type& type);
+// Whether what gate 2, 3 or 4 has against an output may be a matter of rounding: sums that cancel at few elements, or
+// an output of few, on which eager's own error may be small by chance.
+bool may_be_rounding(const output_check& check, const tensor_type& type);
 // How many consecutive elements of a flat tensor move the same way, one run each: rounding in sums is shared by their
 // terms, of a few or of all.
 inline constexpr std::array<int64_t, 5> moved_together{1, 8, 64, 512, std::numeric_limits<int64_t>::max()};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sandbox/program/task.hpp"
+#include "sandbox/referee/compare_on_host.hpp"
 #include "sandbox/referee/reference_program.hpp"
 #include "sandbox/verify/verifier.hpp"
 
@@ -26,10 +27,13 @@ class judged_task {
   struct known_draw {
     draw_request request;
     std::vector<flat> inputs, weights, eager, exact;
+    std::vector<std::vector<float>> rounding;  // as rounding_distances has it; empty before it is needed
   };
 
  private:
   void fill(known_draw& d);
+  void find_rounding(known_draw& d);
+  compared_output operands_of(const known_draw& d, std::size_t output) const;
   void compare(interpreter& variant, known_draw& d, draw_check& into);
 
   const task& t_;

@@ -4,7 +4,6 @@
 
 #include <malloc.h>
 
-#include "config/base/split_mix.hpp"
 #include "config/base/stopwatch.hpp"
 #include "sandbox/cpu/referee/cpu_runners.hpp"
 #include "sandbox/isolation/machine_info.hpp"
@@ -22,24 +21,10 @@ int64_t bytes_of(const flat_tensors& tensors) {
   return bytes;
 }
 
-// How a side's inputs are moved to neighbouring floats.
-struct input_move {
-  uint64_t seed = 0;
-  int64_t together = 1;  // as in moved_together
-};
-
-// `first`: the place of values[0] in its tensor.
-void move(dtype type, const input_move& how, int64_t first, std::span<double> values) {
-  const double unit = unit_in_last_place(type);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto group = static_cast<uint64_t>((first + static_cast<int64_t>(i)) / how.together);
-    values[i] += values[i] * (split_mix(how.seed + split_mix_step * group) & 1 ? unit : -unit);
-  }
-}
-
 // The tensors in the types that a side needs; `copies` owns the widened and the moved ones.
 std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector<tensor_type>& have,
-                                 const std::vector<tensor_type>& want, const input_move* moved, flat_tensors& copies) {
+                                 const std::vector<tensor_type>& want, const element_move* moved,
+                                 flat_tensors& copies) {
   std::vector<tensor_view> views;
   for (std::size_t i = 0; i < have.size(); ++i) {
     const bool moves = moved != nullptr && is_floating(have[i].type);
@@ -54,7 +39,7 @@ std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector
     for (int64_t first = 0; first < count; first += block) {
       const int64_t part = std::min(block, count - first);
       load_elements(have[i].type, memory.data(i), first, part, values);
-      if (moves) move(have[i].type, *moved, first, {values, static_cast<std::size_t>(part)});
+      if (moves) move_elements(have[i].type, *moved, first, {values, static_cast<std::size_t>(part)});
       store_elements(want[i].type, copy.data(), first, part, values);
     }
     views.push_back({want[i], copy.data()});
@@ -63,7 +48,7 @@ std::vector<tensor_view> widened(const mapped_tensors& memory, const std::vector
 }
 
 expected<flat_tensors> run_side(reference_program::side& s, const cpu_tensors& inputs, const cpu_tensors& weights,
-                                const input_move* moved = nullptr) {
+                                const element_move* moved = nullptr) {
   CUDAL1_TRY(const auto input_memory, inputs.map());
   CUDAL1_TRY(const auto weight_memory, weights.map());
   flat_tensors copies;
@@ -169,7 +154,7 @@ expected<std::shared_ptr<const rounding_distances>> cpu_backend::find_rounding(r
   for (const auto& type : types)
     result->of_outputs.emplace_back(is_floating(type.type) ? static_cast<std::size_t>(type.numel()) : 0);
   for (const int64_t together : moved_together) {
-    const input_move how{system_seed(), together};
+    const element_move how{system_seed(), together};
     CUDAL1_TRY(const auto moved,
                run_side(program.shipped(), cpu_tensors::of(d.inputs), cpu_tensors::of(d.weights), &how));
     for (std::size_t i = 0; i < types.size(); ++i) {

@@ -33,7 +33,8 @@ struct operator_case {
 operator_case parse_case(const std::string& line);
 std::string case_text(const operator_case& c);
 
-// Further cases for operator_cases_test.cpp.
+// All cases, and those of two further files.
+std::vector<const char*> operator_cases();
 const std::vector<const char*>& more_operator_cases();
 const std::vector<const char*>& operator_database_cases();
 

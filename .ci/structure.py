@@ -28,6 +28,7 @@ sandbox/cuda
 sandbox/verify
 store
 policy/graph
+policy/proof_check
 policy/codegen
 policy/moves
 policy/estimate

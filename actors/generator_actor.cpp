@@ -1,5 +1,7 @@
 #include "actors/generator_actor.hpp"
 
+#include <algorithm>
+
 #include "actors/machine_devices.hpp"
 #include "config/base/hash.hpp"
 #include "config/base/wall_clock.hpp"
@@ -19,6 +21,11 @@ std::string id_of_answer(const proposal& idea, const std::string& task) {
                                 text != nullptr && text->is_string() ? text->as_string() : ""));
 }
 
+// A schedule without a program has no program id: its id is derived from the schedule.
+std::string id_of_schedule(const variant_record& v) {
+  return sha256_hex("schedule\n" + v.task + "\n" + v.schedule);
+}
+
 expected<void> read_program(const std::string& text, message::proposed& into) {
   CUDAL1_TRY(auto checked, check_program_text(text));
   into.variant.id = checked.id;
@@ -33,14 +40,20 @@ expected<void> read_schedule(proposal& idea, const proposal_context& c, message:
   CUDAL1_TRY(const lowering_target* target, lowering_target_of(c.device));
   auto code = idea.lowering ? check_lowered(std::move(*idea.lowering)) : lower(*c.what, idea.plan, *target);
   if (!code) {
-    // No program, so no program id: the id is derived from the schedule.
-    v.id = sha256_hex("schedule\n" + v.task + "\n" + v.schedule);
+    v.id = id_of_schedule(v);
     into.problem = std::move(code).error().message;
     return {};
   }
   v.explanation = std::move(code->explanation);
-  for (auto& line : code->certificates)
+  for (const auto& line : code->certificates)
     v.explanation.push_back("proof: " + line);
+  const auto checked = c.proofs->of(*c.what, idea.plan, *target, code->certificates);
+  if (std::ranges::count(checked, proof_finding::refuted, &checked_step::found) > 0) {
+    v.id = id_of_schedule(v);
+    into.problem = "a proof is wrong, which is an error in cudal1 that should be reported: " + print_checked(checked);
+    return {};
+  }
+  if (!checked.empty()) v.explanation.push_back("proof check: " + print_checked(checked));
   v.program = print_program(code->checked.text);
   v.id = code->checked.id;
   into.program = shared_program(std::move(code->checked), v.program);
@@ -103,7 +116,7 @@ caf::result<message::ticket> generator_state::propose(const message::propose& m)
   const bool is_stored = !p->group.id.empty();
   asked a{std::make_shared<proposal_replies>(asker, ended),
           m.count,
-          {m.what, m.device, writer->name(), writer->version(), std::move(p->group), std::move(p->analysis)}};
+          {m.what, m.device, writer->name(), writer->version(), std::move(p->group), proofs, std::move(p->analysis)}};
   if (is_stored || !writer->traits().keeps_groups)
     ask_policy(std::move(p->what), std::move(a), promise);
   else

@@ -13,6 +13,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/prompt_source.hpp"
 #include "actors/worker_pool.hpp"
+#include "policy/moves/proof_checks.hpp"
 #include "policy/search/policy.hpp"
 
 namespace cudal1 {
@@ -24,6 +25,7 @@ struct proposal_context {
   std::string policy;  // its name
   int64_t policy_version = 0;
   group_record group;
+  std::shared_ptr<proof_checks> proofs;
   std::string analysis = {};  // of the prompt's exemplars, for proposals without one of their own
 };
 
@@ -68,6 +70,7 @@ struct generator_state : generator_setup {
     proposal_context context;
   };
   std::map<ticket, asked> open;
+  std::shared_ptr<proof_checks> proofs = std::make_shared<proof_checks>();
   proposal_replies::ended_flag ended = std::make_shared<std::atomic<bool>>(false);
   // A ticket of an opinion.
   struct asked_opinion {

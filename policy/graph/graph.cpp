@@ -19,14 +19,6 @@ void collect_tensors(const argument_value& value, std::vector<std::string>& out)
   }
 }
 
-std::shared_ptr<const operator_use> use_of(const aten_step& text, const operator_call& call) {
-  operator_use out{text.op, {}, call.op->record};
-  const auto& declared = call.op->schema.arguments;
-  for (std::size_t i = 0; i < declared.size(); ++i)
-    out.arguments.emplace_back(declared[i].name, call.arguments[i]);
-  return std::make_shared<const operator_use>(std::move(out));
-}
-
 const scalar_value* scalar_argument(const graph_step& s, std::string_view name) {
   const argument_value* found = s.argument(name);
   return found != nullptr ? std::get_if<scalar_value>(found) : nullptr;
@@ -41,6 +33,14 @@ expected<int> parse_number(std::string_view text) {
 }
 
 }  // namespace
+
+std::shared_ptr<const operator_use> use_of(const aten_step& text, const operator_call& call) {
+  operator_use out{text.op, {}, call.op->record};
+  const auto& declared = call.op->schema.arguments;
+  for (std::size_t i = 0; i < declared.size(); ++i)
+    out.arguments.emplace_back(declared[i].name, call.arguments[i]);
+  return std::make_shared<const operator_use>(std::move(out));
+}
 
 const operator_record& graph_step::record() const {
   static const operator_record unknown;
@@ -95,6 +95,7 @@ void graph::rewrite(int number, replacement with) {
   changed(number).use = std::make_shared<const operator_use>(std::move(with.by));
   for (const int other : with.left_out)
     changed(other).dropped = true;
+  if (!with.becomes.empty()) meaning_[step_at(number).text->results[0]] = std::move(with.becomes);
   certificates_.push_back(std::move(with.certificate));
   link();
 }
@@ -119,6 +120,16 @@ const std::string& graph::resolve(const std::string& value) const {
   for (auto found = alias_.find(*at); found != alias_.end(); found = alias_.find(*at))
     at = &found->second;
   return *at;
+}
+
+const std::string& graph::meaning_of(const std::string& value) const {
+  const auto found = meaning_.find(value);
+  return found == meaning_.end() ? value : found->second;
+}
+
+const graph_step* graph::definition_of(const std::string& value) const {
+  const auto found = tables_->producer.find(value);
+  return found == tables_->producer.end() ? nullptr : &definition(found->second);
 }
 
 const tensor_type& graph::type_of(const std::string& value) const {

@@ -51,6 +51,8 @@ struct replacement {
   operator_use by;
   std::string certificate;         // why the results are the same
   std::vector<int> left_out = {};  // steps whose results nothing reads any more
+  // The value of the task that the first result is from then on; "": the one that it was.
+  std::string becomes = {};
 };
 
 enum class group_kind { pointwise, rows, product };
@@ -103,15 +105,19 @@ class graph {
   // The step before any rewriting: what its results are, whatever computes them now.
   const graph_step& definition(int number) const { return tables_->steps[static_cast<std::size_t>(number)]; }
 
+  // The same for the step that defines a value; null for inputs and weights.
+  const graph_step* definition_of(const std::string& value) const;
+
   // Whether a move changed what computes the step's results: the operator, or what it reads.
   bool is_rewritten(int number) const { return step_at(number).use != definition(number).use; }
 
   // What moves do to steps; the certificate says why no output changes. `replaced_by` replaces the step's first result;
-  // "" where nothing reads a result. A layer into which later steps are folded has their result from then on, which
-  // nothing else may have read.
+  // "" where nothing reads a result.
   void drop(int number, const std::string& replaced_by, std::string certificate);
   void rewrite(int number, replacement with);
   const std::vector<std::string>& certificates() const { return certificates_; }  // in the order of the moves
+  // The value of the task that a result is now: that of the last step which was folded into its layer, or its own.
+  const std::string& meaning_of(const std::string& value) const;
   void set_group(int number, int group) { changed(number).group = group; }
 
   const tensor_type& type_of(const std::string& value) const;
@@ -161,11 +167,14 @@ class graph {
   std::vector<graph_step> steps_;
   std::vector<kernel_group> groups_;
   std::vector<std::string> certificates_;
-  std::map<std::string, std::string> alias_;
+  std::map<std::string, std::string> alias_, meaning_;
   std::vector<aten_step> setup_;
   std::map<std::string, tensor_type> setup_types_;
   bool replayed_ = false;
 };
+
+// The step's operator with typed arguments.
+std::shared_ptr<const operator_use> use_of(const aten_step& text, const operator_call& call);
 
 // Sets of steps as moves write them: "2..4+7".
 std::string print_steps(const std::vector<int>& steps);

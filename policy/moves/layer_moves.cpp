@@ -102,7 +102,9 @@ expected<std::string> apply_scaled(graph& g, const move& m, const lowering_targe
   const auto& shape = layer.result_types[0].shape;
   const std::string bias = shifted_bias(g, proof, layer.op() == "aten::linear" ? shape.back() : shape[1]);
   const std::string input = operand_of(g, layer, "input"), result = layer.text->results[0];
-  g.rewrite(proof.layer, {.by = with_operands(g, layer, input, weight, bias), .certificate = proof.certificate});
+  g.rewrite(proof.layer, {.by = with_operands(g, layer, input, weight, bias),
+                          .certificate = proof.certificate,
+                          .becomes = s->text->results[0]});
   for (const int step : proof.scaling)
     g.drop(step, step == s->number ? result : "", fmt::format("step {} is folded into step {}", step, proof.layer));
   return fmt::format("steps {} scale and shift the result of step {} ({}), whose weights do that instead",

@@ -1,6 +1,7 @@
 // Hunts for moves that make wrong programs, without a node or a GPU: walks over the tasks of a folder, for every
 // lowering target. Every walk is lowered; some of each task are compiled for the host, as CUDA's kernels are too, and
-// judged by the gates on one draw of each kind. So are schedules that are put together from walks over its parts.
+// judged by the gates on one draw of each kind; their proofs are checked. So are schedules that are put together from
+// walks over its parts.
 //
 //   hunt_walks FOLDER [SEED] [SECONDS] [WALKS] [RUNS]     walks and runs: of each task and target
 //
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "policy/moves/proof_checks.hpp"
 #include "policy/search/assembly.hpp"
 #include "policy/search/starting_schedules.hpp"
 #include "tests/policy/judged_task.hpp"
@@ -81,7 +83,11 @@ class hunted_task {
       ++shared_.lowered;
       if (!made) {
         found(name, "it does not lower: " + made.error().message);
-      } else if (left > 0 && seen.insert(made->checked.id).second) {
+        continue;
+      }
+      for (const auto& each : proofs_.of(t_, s, target, made->certificates))
+        if (each.found == proof_finding::refuted) found(name, fmt::format("step {}: {}", each.step, each.why));
+      if (left > 0 && seen.insert(made->checked.id).second) {
         --left;
         run(name, std::move(made->checked.text));
       }
@@ -108,6 +114,7 @@ class hunted_task {
   const task& t_;
   progress& shared_;
   test::judged_task judged_;
+  proof_checks proofs_;
 };
 
 // In a process of its own.

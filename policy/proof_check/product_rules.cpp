@@ -1,0 +1,215 @@
+#include <cmath>
+#include <cstring>
+
+#include "policy/proof_check/element_operators.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+using step = element_step;
+
+double exact(double a, double b) {
+  return a * b;
+}
+// The high part of a float in TF32's 11 bits, and the rest in as many.
+double tf32(double x) {
+  const int bits = std::ilogb(x) - 10;
+  return x == 0 || !std::isfinite(x) ? x : std::ldexp(std::nearbyint(std::ldexp(x, -bits)), bits);
+}
+double in_three_products(double a, double b) {
+  const double a_high = tf32(a), b_high = tf32(b);
+  return a_high * b_high + a_high * tf32(b - b_high) + tf32(a - a_high) * b_high;
+}
+
+place pair(int64_t i, int64_t j) {
+  place out;
+  out.dims = 2;
+  out[0] = i;
+  out[1] = j;
+  return out;
+}
+place one(int64_t i) {
+  place out;
+  out.dims = 1;
+  out[0] = i;
+  return out;
+}
+place with_last(place p, int64_t i) {
+  p[p.dims - 1] = i;
+  return p;
+}
+
+// ---- matrices ----
+
+// Row times column of stacks of matrices, whose leading dimensions are broadcast; vectors are rows and columns.
+template <double (*Times)(double, double)>
+double matrix_product(const step& s, const place& p, const char* left, const char* right) {
+  const auto &a = s.type(left).shape, &b = s.type(right).shape;
+  const std::size_t stacked = p.dims + (a.size() == 1) + (b.size() == 1) - 2;
+  const auto in_stack = [&](const std::vector<int64_t>& shape) {
+    place leading = p;
+    leading.dims = stacked;
+    if (shape.size() < 2) return one(0);
+    place out = broadcast_place(leading, {shape.begin(), shape.end() - 2});
+    out.dims = shape.size();
+    return out;
+  };
+  place at_left = in_stack(a), at_right = in_stack(b);
+  if (a.size() > 1) at_left[a.size() - 2] = p[stacked];
+  if (b.size() > 1) at_right[b.size() - 1] = p[p.dims - 1];
+  double out = 0;
+  for (int64_t k = 0; k < a.back(); ++k) {
+    at_left[a.size() - 1] = k;
+    at_right[b.size() > 1 ? b.size() - 2 : 0] = k;
+    out += Times(s.element(left, at_left), s.element(right, at_right));
+  }
+  return out;
+}
+template <double (*Times)(double, double)>
+double layer(const step& s, const place& p) {
+  const auto& weight = s.type("weight").shape;
+  const bool matrix = weight.size() == 2;
+  double out = s.has("bias") ? s.element("bias", matrix ? one(p[p.dims - 1]) : place{}) : 0;
+  place from = p;
+  if (!matrix) ++from.dims;
+  for (int64_t k = 0; k < weight.back(); ++k)
+    out += Times(s.element("input", with_last(from, k)), s.element("weight", matrix ? pair(p[p.dims - 1], k) : one(k)));
+  return out;
+}
+
+double mm(const step& s, const place& p) {
+  return matrix_product<exact>(s, p, "self", "mat2");
+}
+double matmul(const step& s, const place& p) {
+  return matrix_product<exact>(s, p, "self", "other");
+}
+double mv(const step& s, const place& p) {
+  return matrix_product<exact>(s, p, "self", "vec");
+}
+double dot(const step& s, const place& p) {
+  return matrix_product<exact>(s, p, "self", "tensor");
+}
+double outer(const step& s, const place& p) {
+  return s.element("self", one(p[0])) * s.element("vec2", one(p[1]));
+}
+template <double (*Times)(double, double)>
+double added_product(const step& s, const place& p, const char* left, const char* right) {
+  return s.number("beta", 1) * s.broadcast("self", p) + s.number("alpha", 1) * matrix_product<Times>(s, p, left, right);
+}
+double addmm(const step& s, const place& p) {
+  return added_product<exact>(s, p, "mat1", "mat2");
+}
+double baddbmm(const step& s, const place& p) {
+  return added_product<exact>(s, p, "batch1", "batch2");
+}
+
+// ---- convolutions ----
+
+struct window {
+  std::vector<int64_t> stride, padding, dilation;
+  int64_t groups = 1;
+};
+window window_of(const step& s, std::size_t spatial) {
+  const auto list = [&](const char* name, int64_t otherwise) {
+    auto out = s.integers(name);
+    if (out.empty()) out.assign(spatial, otherwise);
+    return out;
+  };
+  return {list("stride", 1), list("padding", 0), list("dilation", 1), s.integer("groups", 1)};
+}
+double bias_of(const step& s, const place& p) {
+  return s.has("bias") ? s.element("bias", one(p[1])) : 0;
+}
+
+double convolution(const step& s, const place& p) {
+  const auto &input = s.type("input").shape, &weight = s.type("weight").shape;
+  if (input.size() != weight.size()) return s.cannot("of an input without a batch");
+  const std::size_t spatial = weight.size() - 2;
+  const window w = window_of(s, spatial);
+  const int64_t group = p[1] / (weight[0] / w.groups);
+  place first, from = p;
+  first.dims = weight.size();
+  first[0] = p[1];
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 1; d < weight.size(); ++d)
+    dims.push_back(d);
+  double out = bias_of(s, p);
+  for_each_along(first, dims, weight, [&](const place& at) {
+    from[1] = group * weight[1] + at[1];
+    for (std::size_t d = 0; d < spatial; ++d) {
+      from[d + 2] = p[d + 2] * w.stride[d] - w.padding[d] + at[d + 2] * w.dilation[d];
+      if (from[d + 2] < 0 || from[d + 2] >= input[d + 2]) return;
+    }
+    out += s.element("input", from) * s.element("weight", at);
+  });
+  return out;
+}
+// Each element of the input is added, times the weight, to the results of its window.
+double transposed_convolution(const step& s, const place& p) {
+  const auto &input = s.type("input").shape, &weight = s.type("weight").shape;
+  if (input.size() != weight.size()) return s.cannot("of an input without a batch");
+  const std::size_t spatial = weight.size() - 2;
+  const window w = window_of(s, spatial);
+  if (w.groups != 1) return s.cannot("in groups");
+  place first, from = p;
+  first.dims = weight.size();
+  first[1] = p[1];
+  std::vector<std::size_t> dims = {0};
+  for (std::size_t d = 2; d < weight.size(); ++d)
+    dims.push_back(d);
+  double out = bias_of(s, p);
+  for_each_along(first, dims, weight, [&](const place& at) {
+    from[1] = at[0];
+    for (std::size_t d = 0; d < spatial; ++d) {
+      const int64_t offset = p[d + 2] + w.padding[d] - at[d + 2] * w.dilation[d];
+      if (offset % w.stride[d] != 0) return;
+      from[d + 2] = offset / w.stride[d];
+      if (from[d + 2] < 0 || from[d + 2] >= input[d + 2]) return;
+    }
+    out += s.element("input", from) * s.element("weight", at);
+  });
+  return out;
+}
+
+// ---- internal operators ----
+
+// factor * (values[row, :] . weights + offset)
+double row_dot(const step& s, const place& p) {
+  const auto& shape = s.type("values").shape;
+  place from = place_of(number_of(p, s.result().shape) * shape.back(), shape);
+  double out = s.has("offset") ? s.element("offset", place_of(0, s.type("offset").shape)) : 0;
+  for (int64_t k = 0; k < shape.back(); ++k)
+    out += s.element("values", with_last(from, k)) * s.element("weights", one(k));
+  return out * s.number("factor", 1);
+}
+// A product in the arguments of the operator that it replaces.
+double split_product(const step& s, const place& p) {
+  if (s.has("weight")) return layer<in_three_products>(s, p);
+  if (s.has("mat1")) return added_product<in_three_products>(s, p, "mat1", "mat2");
+  if (s.has("batch1")) return added_product<in_three_products>(s, p, "batch1", "batch2");
+  return matrix_product<in_three_products>(s, p, "self", s.has("mat2") ? "mat2" : "other");
+}
+
+}  // namespace
+
+element_rules product_rules() {
+  element_rules out = {{"aten::mm", mm},
+                       {"aten::bmm", mm},
+                       {"aten::matmul", matmul},
+                       {"aten::linear", layer<exact>},
+                       {"aten::mv", mv},
+                       {"aten::dot", dot},
+                       {"aten::outer", outer},
+                       {"aten::addmm", addmm},
+                       {"aten::baddbmm", baddbmm},
+                       {"cudal1::row_dot", row_dot},
+                       {"cudal1::tf32x3_product", split_product}};
+  for (const char* op : {"aten::conv1d", "aten::conv2d", "aten::conv3d"})
+    out.emplace_back(op, convolution);
+  for (const char* op : {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"})
+    out.emplace_back(op, transposed_convolution);
+  return out;
+}
+
+}  // namespace cudal1

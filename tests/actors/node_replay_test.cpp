@@ -21,7 +21,8 @@ class node_replay : public node_test {
   void SetUp() override {
     node_test::SetUp();
     // On a loaded machine intervals of some small calls are wide; what is replayed must have scores all the same.
-    start_node({"--set", "timing.screened_limit=10", "--set", "timing.screening_forks=3"});
+    start_node({"--set", "timing.screened_limit=10", "--set", "timing.screening_forks=9", "--set",
+                "timing.screening_pairs=4", "--set", "timing.max_seconds=10"});
     recorded_ = search(run_request(tasks_, 6));
     ASSERT_GT(recorded_.outcomes["correct"], 0);
     client_request r;

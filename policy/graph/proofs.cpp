@@ -16,8 +16,7 @@ constexpr double k_infinity = std::numeric_limits<double>::infinity();
 
 // The original step that defines the value, whatever computes it now; null for inputs and weights.
 const graph_step* definition_of(const graph& g, const std::string& value) {
-  const graph_step* s = g.producer(value);
-  return s != nullptr ? &g.definition(s->number) : nullptr;
+  return g.definition_of(g.resolve(value));
 }
 
 // A product of two tensors without an added term or a transposition.

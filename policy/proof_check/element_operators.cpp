@@ -15,6 +15,17 @@ element_rule find_element_rule(std::string_view op) {
   return found == rules.end() ? nullptr : found->second;
 }
 
+std::size_t dimension_of(int64_t dim, std::size_t dims) {
+  return static_cast<std::size_t>(dim < 0 ? dim + static_cast<int64_t>(dims) : dim);
+}
+
+place place_at(int64_t index) {
+  place out;
+  out.dims = 1;
+  out[0] = index;
+  return out;
+}
+
 place broadcast_place(const place& p, const std::vector<int64_t>& shape) {
   place out;
   out.dims = shape.size();

@@ -19,6 +19,10 @@ element_rules product_rules();
 // Null where there is none. `op`: the name of an operator's record, or of an internal operator.
 element_rule find_element_rule(std::string_view op);
 
+// A dimension that may be counted from the end, as a number below `dims`.
+std::size_t dimension_of(int64_t dim, std::size_t dims);
+// A place in one dimension.
+place place_at(int64_t index);
 // The place of the element that is broadcast to `p`.
 place broadcast_place(const place& p, const std::vector<int64_t>& shape);
 // Calls `visit` with each place that differs from `p` in these dimensions only.

@@ -50,18 +50,15 @@ std::size_t element_step::operand(std::string_view argument, std::size_t item) c
   for (const auto& [name, ids] : operands_)
     if (name == argument) return ids[item];
   std::vector<std::size_t> ids;
-  const argument_value* value = step_.argument(argument);
-  if (const auto* one = std::get_if<tensor_argument>(value)) {
+  const auto& [name, value] =
+      *std::ranges::find(step_.use->arguments, argument, [](const auto& a) -> std::string_view { return a.first; });
+  if (const auto* one = std::get_if<tensor_argument>(&value)) {
     ids.push_back(values_->id_of(one->name));
   } else {
-    for (const auto& each : std::get<std::vector<tensor_argument>>(*value))
+    for (const auto& each : std::get<std::vector<tensor_argument>>(value))
       ids.push_back(values_->id_of(each.name));
   }
-  // The step's own name of the argument, which lives as long as the step.
-  const auto& own = std::ranges::find(step_.use->arguments, argument, [](const auto& a) -> std::string_view {
-                      return a.first;
-                    })->first;
-  operands_.emplace_back(own, std::move(ids));
+  operands_.emplace_back(name, std::move(ids));  // the step's own name, which lives as long as the step
   return operands_.back().second[item];
 }
 
@@ -100,8 +97,7 @@ std::vector<int64_t> element_step::integers(std::string_view argument) const {
 }
 
 std::size_t element_step::dim(std::string_view argument, int64_t otherwise, std::size_t dims) const {
-  const int64_t d = integer(argument, otherwise);
-  return static_cast<std::size_t>(d < 0 ? d + static_cast<int64_t>(dims) : d);
+  return dimension_of(integer(argument, otherwise), dims);
 }
 
 double element_step::cannot(const std::string& why) const {
@@ -144,8 +140,11 @@ element_values::node element_values::node_of(const std::string& value) {
 element_values::node element_values::random_node(const std::string& value) const {
   node out;
   out.type = &graph_->type_of(value);
-  out.name = value;
   out.hash = std::hash<std::string>()(value);
+  if (graph_->is_parameter(value))
+    for (const fact f : {fact::diagonal, fact::upper_triangular, fact::lower_triangular, fact::symmetric, fact::one_hot,
+                         fact::non_negative})
+      if (graph_->origin().has_fact(value, f)) out.facts.push_back(f);
   return out;
 }
 
@@ -185,7 +184,7 @@ const graph_step* element_values::set_up_step(const std::string& value) {
 
 double element_values::random_element(const node& n, const place& p) const {
   const auto& shape = n.type->shape;
-  const auto has = [&](fact f) { return graph_->is_parameter(n.name) && graph_->origin().has_fact(n.name, f); };
+  const auto has = [&](fact f) { return std::ranges::find(n.facts, f) != n.facts.end(); };
   place at = p;
   if (p.dims >= 2) {
     int64_t &row = at[p.dims - 2], &column = at[p.dims - 1];

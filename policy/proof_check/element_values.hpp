@@ -97,15 +97,14 @@ class element_values {
   const std::set<std::string>& unknown() const { return unknown_; }
   int64_t elements() const { return elements_; }
   void give_up(const std::string& why);
-  const graph& of() const { return *graph_; }
 
  private:
   struct node {
     enum class kind { random, step, same };
     kind what = kind::random;
     const tensor_type* type = nullptr;
-    std::string name;  // of a random value
-    uint64_t hash = 0;
+    uint64_t hash = 0;        // of a random value's name
+    std::vector<fact> facts;  // that the task declares of it
     std::size_t same_as = 0;
     element_step* step = nullptr;
     element_rule rule = nullptr;

@@ -42,7 +42,7 @@ double permuted(const step& s, const place& p) {
   place from;
   from.dims = p.dims;
   for (std::size_t d = 0; d < p.dims; ++d)
-    from[static_cast<std::size_t>(dims[d] < 0 ? dims[d] + static_cast<int64_t>(p.dims) : dims[d])] = p[d];
+    from[dimension_of(dims[d], p.dims)] = p[d];
   return s.element("self", from);
 }
 

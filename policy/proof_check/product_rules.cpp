@@ -1,5 +1,5 @@
 #include <cmath>
-#include <cstring>
+#include <optional>
 
 #include "policy/proof_check/element_operators.hpp"
 
@@ -29,12 +29,6 @@ place pair(int64_t i, int64_t j) {
   out[1] = j;
   return out;
 }
-place one(int64_t i) {
-  place out;
-  out.dims = 1;
-  out[0] = i;
-  return out;
-}
 place with_last(place p, int64_t i) {
   p[p.dims - 1] = i;
   return p;
@@ -50,7 +44,7 @@ double matrix_product(const step& s, const place& p, const char* left, const cha
   const auto in_stack = [&](const std::vector<int64_t>& shape) {
     place leading = p;
     leading.dims = stacked;
-    if (shape.size() < 2) return one(0);
+    if (shape.size() < 2) return place_at(0);
     place out = broadcast_place(leading, {shape.begin(), shape.end() - 2});
     out.dims = shape.size();
     return out;
@@ -70,11 +64,12 @@ template <double (*Times)(double, double)>
 double layer(const step& s, const place& p) {
   const auto& weight = s.type("weight").shape;
   const bool matrix = weight.size() == 2;
-  double out = s.has("bias") ? s.element("bias", matrix ? one(p[p.dims - 1]) : place{}) : 0;
+  double out = s.has("bias") ? s.element("bias", matrix ? place_at(p[p.dims - 1]) : place{}) : 0;
   place from = p;
   if (!matrix) ++from.dims;
   for (int64_t k = 0; k < weight.back(); ++k)
-    out += Times(s.element("input", with_last(from, k)), s.element("weight", matrix ? pair(p[p.dims - 1], k) : one(k)));
+    out += Times(s.element("input", with_last(from, k)),
+                 s.element("weight", matrix ? pair(p[p.dims - 1], k) : place_at(k)));
   return out;
 }
 
@@ -91,7 +86,7 @@ double dot(const step& s, const place& p) {
   return matrix_product<exact>(s, p, "self", "tensor");
 }
 double outer(const step& s, const place& p) {
-  return s.element("self", one(p[0])) * s.element("vec2", one(p[1]));
+  return s.element("self", place_at(p[0])) * s.element("vec2", place_at(p[1]));
 }
 template <double (*Times)(double, double)>
 double added_product(const step& s, const place& p, const char* left, const char* right) {
@@ -108,7 +103,6 @@ double baddbmm(const step& s, const place& p) {
 
 struct window {
   std::vector<int64_t> stride, padding, dilation;
-  int64_t groups = 1;
 };
 window window_of(const step& s, std::size_t spatial) {
   const auto list = [&](const char* name, int64_t otherwise) {
@@ -116,60 +110,57 @@ window window_of(const step& s, std::size_t spatial) {
     if (out.empty()) out.assign(spatial, otherwise);
     return out;
   };
-  return {list("stride", 1), list("padding", 0), list("dilation", 1), s.integer("groups", 1)};
+  return {list("stride", 1), list("padding", 0), list("dilation", 1)};
 }
-double bias_of(const step& s, const place& p) {
-  return s.has("bias") ? s.element("bias", one(p[1])) : 0;
+
+// The bias and the products of all elements of the weight that differ from `first`, which is the first one, in
+// channels (its dimension `channels`) and space. `channel` is that of the input for an element of the weight; `from`,
+// where the input is read in a spatial dimension: nowhere if the weight meets no element.
+template <typename Channel, typename From>
+double windowed(const step& s, const place& p, place first, std::size_t channels, const Channel& channel,
+                const From& from) {
+  const auto &input = s.type("input").shape, &weight = s.type("weight").shape;
+  if (input.size() != weight.size()) return s.cannot("of an input without a batch");
+  const window w = window_of(s, weight.size() - 2);
+  std::vector<std::size_t> dims = {channels};
+  for (std::size_t d = 2; d < weight.size(); ++d)
+    dims.push_back(d);
+  first.dims = weight.size();
+  double out = s.has("bias") ? s.element("bias", place_at(p[1])) : 0;
+  place read = p;
+  for_each_along(first, dims, weight, [&](const place& at) {
+    read[1] = channel(at);
+    for (std::size_t d = 2; d < weight.size(); ++d) {
+      const std::optional<int64_t> found = from(w, d - 2, p[d], at[d]);
+      if (!found || *found < 0 || *found >= input[d]) return;
+      read[d] = *found;
+    }
+    out += s.element("input", read) * s.element("weight", at);
+  });
+  return out;
 }
 
 double convolution(const step& s, const place& p) {
-  const auto &input = s.type("input").shape, &weight = s.type("weight").shape;
-  if (input.size() != weight.size()) return s.cannot("of an input without a batch");
-  const std::size_t spatial = weight.size() - 2;
-  const window w = window_of(s, spatial);
-  const int64_t group = p[1] / (weight[0] / w.groups);
-  place first, from = p;
-  first.dims = weight.size();
-  first[0] = p[1];
-  std::vector<std::size_t> dims;
-  for (std::size_t d = 1; d < weight.size(); ++d)
-    dims.push_back(d);
-  double out = bias_of(s, p);
-  for_each_along(first, dims, weight, [&](const place& at) {
-    from[1] = group * weight[1] + at[1];
-    for (std::size_t d = 0; d < spatial; ++d) {
-      from[d + 2] = p[d + 2] * w.stride[d] - w.padding[d] + at[d + 2] * w.dilation[d];
-      if (from[d + 2] < 0 || from[d + 2] >= input[d + 2]) return;
-    }
-    out += s.element("input", from) * s.element("weight", at);
-  });
-  return out;
+  const auto& weight = s.type("weight").shape;
+  const int64_t group = p[1] / (weight[0] / s.integer("groups", 1));
+  return windowed(
+      s, p, place_at(p[1]), 1, [&](const place& at) { return group * weight[1] + at[1]; },
+      [](const window& w, std::size_t d, int64_t to, int64_t at) -> std::optional<int64_t> {
+        return to * w.stride[d] - w.padding[d] + at * w.dilation[d];
+      });
 }
 // Each element of the input is added, times the weight, to the results of its window.
 double transposed_convolution(const step& s, const place& p) {
-  const auto &input = s.type("input").shape, &weight = s.type("weight").shape;
-  if (input.size() != weight.size()) return s.cannot("of an input without a batch");
-  const std::size_t spatial = weight.size() - 2;
-  const window w = window_of(s, spatial);
-  if (w.groups != 1) return s.cannot("in groups");
-  place first, from = p;
-  first.dims = weight.size();
+  if (s.integer("groups", 1) != 1) return s.cannot("in groups");
+  place first;
   first[1] = p[1];
-  std::vector<std::size_t> dims = {0};
-  for (std::size_t d = 2; d < weight.size(); ++d)
-    dims.push_back(d);
-  double out = bias_of(s, p);
-  for_each_along(first, dims, weight, [&](const place& at) {
-    from[1] = at[0];
-    for (std::size_t d = 0; d < spatial; ++d) {
-      const int64_t offset = p[d + 2] + w.padding[d] - at[d + 2] * w.dilation[d];
-      if (offset % w.stride[d] != 0) return;
-      from[d + 2] = offset / w.stride[d];
-      if (from[d + 2] < 0 || from[d + 2] >= input[d + 2]) return;
-    }
-    out += s.element("input", from) * s.element("weight", at);
-  });
-  return out;
+  return windowed(
+      s, p, first, 0, [](const place& at) { return at[0]; },
+      [](const window& w, std::size_t d, int64_t to, int64_t at) -> std::optional<int64_t> {
+        const int64_t offset = to + w.padding[d] - at * w.dilation[d];
+        if (offset % w.stride[d] != 0) return std::nullopt;
+        return offset / w.stride[d];
+      });
 }
 
 // ---- internal operators ----
@@ -180,7 +171,7 @@ double row_dot(const step& s, const place& p) {
   place from = place_of(number_of(p, s.result().shape) * shape.back(), shape);
   double out = s.has("offset") ? s.element("offset", place_of(0, s.type("offset").shape)) : 0;
   for (int64_t k = 0; k < shape.back(); ++k)
-    out += s.element("values", with_last(from, k)) * s.element("weights", one(k));
+    out += s.element("values", with_last(from, k)) * s.element("weights", place_at(k));
   return out * s.number("factor", 1);
 }
 // A product in the arguments of the operator that it replaces.

@@ -12,9 +12,9 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_most_elements = 4'000'000;  // that one side computes: about 0.1 s
+constexpr int64_t k_most_elements = 4'000'000;  // that one side computes: about 50 ms
 constexpr int64_t k_many_elements = 500'000;    // after which a few places are enough
-constexpr int64_t k_most_in_all = 40'000'000;   // that the comparisons of a graph compute: about two seconds
+constexpr int64_t k_most_in_all = 40'000'000;   // that the comparisons of a graph compute: about half a second
 // Relative to the largest element of a draw: what is left out of products in three parts is below 2^-22 of their terms.
 constexpr double k_tolerance = 1e-5;
 

@@ -23,8 +23,8 @@ struct checked_step {
   int64_t elements = 0;  // that were compared
 };
 
-// One for each step that was rewritten or dropped, in order. Mostly below a millisecond a step, at most half a second,
-// and two seconds a graph.
+// One for each step that was rewritten or dropped, in order. Mostly below a millisecond a step, at most
+// half a second a graph.
 std::vector<checked_step> check_proofs(const graph& g);
 
 // "24 elements of steps 2+4 are as the definitions of their operators give them; step 5 could not be checked:

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -28,13 +27,12 @@ double count_of(const dimensions& dims, const std::vector<int64_t>& shape) {
 // ---- reductions ----
 
 // The dimensions over which the step reduces: `dim` is a number, a list, or missing for all.
-dimensions reduced_dims(const step& s, const char* operand) {
-  const std::size_t dims = s.type(operand).shape.size();
-  if (const auto one = integer_argument(s.step(), "dim"))
-    return {static_cast<std::size_t>(*one < 0 ? *one + static_cast<int64_t>(dims) : *one)};
+dimensions reduced_dims(const step& s) {
+  const std::size_t dims = s.type("self").shape.size();
+  if (const auto one = integer_argument(s.step(), "dim")) return {dimension_of(*one, dims)};
   dimensions out;
   for (const int64_t d : s.integers("dim"))
-    out.push_back(static_cast<std::size_t>(d < 0 ? d + static_cast<int64_t>(dims) : d));
+    out.push_back(dimension_of(d, dims));
   return out.empty() ? range(0, dims) : out;
 }
 // The first element of those that are reduced to the one at `p`.
@@ -52,7 +50,7 @@ place start_of(const place& p, const dimensions& reduced, const std::vector<int6
 template <typename F>
 void for_each_reduced(const step& s, const place& p, const F& visit) {
   const auto& shape = s.type("self").shape;
-  const auto dims = reduced_dims(s, "self");
+  const auto dims = reduced_dims(s);
   for_each_along(start_of(p, dims, shape, s.boolean("keepdim")), dims, shape,
                  [&](const place& at) { visit(s.element("self", at)); });
 }
@@ -63,7 +61,7 @@ double sum(const step& s, const place& p) {
   return out;
 }
 double mean(const step& s, const place& p) {
-  return sum(s, p) / count_of(reduced_dims(s, "self"), s.type("self").shape);
+  return sum(s, p) / count_of(reduced_dims(s), s.type("self").shape);
 }
 double maximum(const step& s, const place& p) {
   double out = -std::numeric_limits<double>::infinity();
@@ -119,9 +117,10 @@ double softmax(const step& s, const place& p) {
 
 // ---- norms ----
 
-// (x - mean) / sqrt(variance + eps), with the statistics of the elements that differ from `p` in these dimensions.
-double standardized(const step& s, const place& p, const dimensions& dims,
-                    const std::function<bool(const place&)>& belongs, double count) {
+// (x - mean) / sqrt(variance + eps), with the statistics of the elements that differ from `p` in these dimensions; of
+// the `count` that belong to them.
+template <typename F>
+double standardized(const step& s, const place& p, const dimensions& dims, const F& belongs, double count) {
   const auto& shape = s.type("input").shape;
   double total = 0, squares = 0;
   for_each_along(p, dims, shape, [&](const place& at) { total += belongs(at) ? s.element("input", at) : 0; });
@@ -139,9 +138,7 @@ double standardized(const step& s, const place& p, const dimensions& dims) {
 }
 // x * weight + bias, of one number a channel.
 double scaled_channel(const step& s, const place& p, double x) {
-  place channel;
-  channel.dims = 1;
-  channel[0] = p[1];
+  const place channel = place_at(p[1]);
   if (s.has("weight")) x *= s.element("weight", channel);
   if (s.has("bias")) x += s.element("bias", channel);
   return x;
@@ -182,9 +179,7 @@ double group_norm(const step& s, const place& p) {
                             count_of(dims, shape) / static_cast<double>(s.integer("num_groups", 1))));
 }
 double with_running_statistics(const step& s, const place& p) {
-  place channel;
-  channel.dims = 1;
-  channel[0] = p[1];
+  const place channel = place_at(p[1]);
   return (s.element("input", p) - s.element("running_mean", channel)) /
          std::sqrt(s.element("running_var", channel) + s.number("eps", 1e-5));
 }

@@ -200,6 +200,21 @@ emitted_kernel kernel_writer::finished(int64_t blocks, int64_t threads) const {
   return out;
 }
 
+std::string kernel_writer::spelled(int n) const {
+  return node(n).kind == node_kind::constant ? node(n).expression : variable(n);
+}
+
+void kernel_writer::write_row_value(int n, std::set<int>& known, const std::function<std::string(int)>& load) {
+  const body_node& from = node(n);
+  if (!from.per_row || from.kind == node_kind::constant || from.kind == node_kind::reduce || known.contains(n)) return;
+  for (const int o : from.operands)
+    write_row_value(o, known, load);
+  const std::string value =
+      from.kind == node_kind::load ? load(n) : expression(n, [this](int o) { return spelled(o); });
+  line(fmt::format("const {} {} = {};{}", c_type(from.type), variable(n), value, remark(n)));
+  known.insert(n);
+}
+
 std::string kernel_writer::expression(int n, const std::function<std::string(int)>& spell) const {
   const auto& from = node(n);
   std::string out;

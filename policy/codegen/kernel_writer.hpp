@@ -45,6 +45,12 @@ class kernel_writer {
   // The text, the allocations, and the launch with a one-dimensional grid.
   emitted_kernel finished(int64_t blocks, int64_t threads) const;
 
+  // A node in an expression: a constant's literal, or the name of the variable that has its value.
+  std::string spelled(int n) const;
+  // Declares the variable of a value that is one per row, after those that it is made of, unless `known` has them;
+  // reductions and constants need none. `load`: the expression of a load.
+  void write_row_value(int n, std::set<int>& known, const std::function<std::string(int)>& load);
+
   // The expression of a pointwise node, its operands spelled by `spell`.
   std::string expression(int n, const std::function<std::string(int)>& spell) const;
   // The element that a load reads, as a value: at `offset` from the pointer, in the row that the load's operand

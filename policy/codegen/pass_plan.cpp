@@ -59,6 +59,17 @@ pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {
   return work;
 }
 
+std::vector<int> pass_plan::operands_of(const pass_work& work) const {
+  std::vector<int> out;
+  for (const int n : work.elements)
+    out.insert(out.end(), node(n).operands.begin(), node(n).operands.end());
+  for (const int n : work.reduced)
+    out.push_back(node(n).operands[0]);
+  for (const int r : work.results)
+    out.push_back(body_->results[static_cast<std::size_t>(r)].node);
+  return out;
+}
+
 std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const std::set<int>& kept,
                                           bool joined) const {
   std::vector<int> out;

@@ -25,6 +25,8 @@ class pass_plan {
   bool is_row_result(const body_result& r) const;
   // `kept`: nodes whose elements earlier passes stored.
   pass_work work_of(int pass, const std::set<int>& kept) const;
+  // What the pass's elements, reductions and results are made of, among them values that are one per row.
+  std::vector<int> operands_of(const pass_work& work) const;
   // Nodes that this pass computes and later passes need, and that are cheaper to store than to recompute. `joined`:
   // also nodes computed from several tensors, which would all be stored otherwise.
   std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, bool joined = false) const;

@@ -248,6 +248,90 @@ std::vector<product_case> cases_of_depth_of_warps() {
   return out;
 }
 
+// A linear layer with an operator over rows after it.
+struct row_case {
+  std::string name;
+  int rows = 0, terms = 0, columns = 0;
+  std::string after;  // steps from "h", 1 to `last`
+  int last = 1;
+  std::string form = {}, tuning = {}, outputs = R"("y")", type = "float32";
+  int kernels = 1;
+};
+
+product_case case_of(const row_case& c) {
+  const auto t = [&](const char* name, const std::string& shape) { return tensor(name, shape, c.type); };
+  const std::string columns = std::to_string(c.columns);
+  product_case out;
+  out.name = fmt::format("{}_{}_{}_{}_{}{}", c.name, c.rows, c.terms, columns, c.type, c.form);
+  out.what = made(
+      "rows", t("x", fmt::format("{}, {}", c.rows, c.terms)) + ", " + t("r", fmt::format("{}, {}", c.rows, columns)),
+      t("w", fmt::format("{}, {}", columns, c.terms)) + ", " + t("b", columns) + ", " + t("g", columns),
+      step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " + c.after, c.outputs);
+  out.schedule = fmt::format("row_kernel(steps={}); product_kernel(steps=0..{}{}){}",
+                             c.last == 1 ? "1" : fmt::format("1..{}", c.last), c.last, c.form, c.tuning);
+  out.kernels = c.kernels;
+  return out;
+}
+
+// Softmax, norms and reductions of rows that a block holds, in one kernel with the product: rows as long as a tile,
+// shorter and longer ones, several in one, rows and tiles that do not exist, every form, and values per row.
+std::vector<product_case> cases_of_rows() {
+  std::vector<product_case> out;
+  const auto add = [&](const row_case& c) { out.push_back(case_of(c)); };
+  const auto softmax = step("softmax.int", R"("self": "h", "dim": -1)", "y");
+  const auto group_norm = [](int groups) {
+    return step("group_norm",
+                fmt::format(R"("input": "h", "num_groups": {}, "weight": "g", "bias": "b", "eps": 1e-05)", groups),
+                "n") +
+           ", " + step("add.Tensor", R"("self": "n", "other": "r")", "y");
+  };
+  const std::string warps = ", depth=warps", one_part = "; depth_parts(group=0, parts=1)";
+  const auto tile = [&](const std::string& size) { return "; tile_" + size + one_part; };
+  const auto columns_32 = tile("columns(group=0, columns=32)");
+  for (const auto& form : {std::string(), warps}) {
+    add({"softmax", 30, 64, 32, softmax, 1, form, one_part});
+    add({"softmax", 19, 100, 10, softmax, 1, form, one_part});
+    add({"softmax", 1, 300, 23, softmax, 1, form, one_part});
+    add({"groups_of_32", 45, 64, 96, group_norm(3), 2, form, columns_32});
+    add({"groups_of_16", 33, 68, 80, group_norm(5), 2, form, columns_32});
+    add({.name = "groups_of_5",  // which cut a tile's last one
+         .rows = 33,
+         .terms = 68,
+         .columns = 40,
+         .after = group_norm(8),
+         .last = 2,
+         .form = form,
+         .tuning = columns_32,
+         .kernels = 2});
+    for (const char* type : {"float16", "bfloat16"})
+      add({"softmax", 35, 72, 32, softmax, 1, form, one_part, R"("y")", type});
+  }
+  for (const int rows : {16, 32, 64, 128}) {
+    const auto size = [&](int columns) {
+      return tile(fmt::format("rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns));
+    };
+    add({fmt::format("softmax_{}", rows), 150, 40, 100, softmax, 1, "", size(128)});
+    add({fmt::format("groups_{}", rows), 150, 40, 192, group_norm(3), 2, "", size(64)});
+  }
+  add({"layer_norm", 21, 48, 64,
+       step("layer_norm", R"("input": "h", "normalized_shape": [64], "weight": "g", "bias": "b", "eps": 1e-05)", "n") +
+           ", " + step("gelu", R"("self": "n")", "y"),
+       2, "", tile("columns(group=0, columns=64)"), R"("y", "h")"});
+  add({"row_values", 37, 64, 24,
+       step("mul.Tensor", R"("self": "h", "other": "h")", "m") + ", " +
+           step("sum.dim_IntList", R"("self": "m", "dim": [1], "keepdim": true)", "s") + ", " +
+           step("sqrt", R"("self": "s")", "q") + ", " + step("div.Tensor", R"("self": "h", "other": "q")", "y"),
+       4, warps, "", R"("y", "s")"});
+  add({"largest", 37, 64, 24, step("amax", R"("self": "h", "dim": [1])", "y"), 1, warps});
+  out.push_back({"softmax_of_batches",
+                 made("softmax_of_batches", tensor("q", "3, 20, 36") + ", " + tensor("k", "3, 24, 36"), "",
+                      step("transpose.int", R"("self": "k", "dim0": -2, "dim1": -1)", "kt") + ", " +
+                          step("bmm", R"("self": "q", "mat2": "kt")", "h") + ", " + softmax,
+                      R"("y")"),
+                 "row_kernel(steps=2); product_kernel(steps=1..2, depth=warps)", 1});
+  return out;
+}
+
 TEST(ProductKernels, WhoseWarpsShareTheDepthNeedTermsSideBySide) {
   const auto refused = [](const std::string& name, const std::string& inputs, const std::string& steps, int last) {
     const auto c = one_step(name, inputs, steps, last);
@@ -396,6 +480,7 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
   std::ranges::move(cases_of_halves(), std::back_inserter(all));
   std::ranges::move(cases_of_triangles(), std::back_inserter(all));
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
+  std::ranges::move(cases_of_rows(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   for (const auto& c : all) {
     auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
@@ -414,8 +499,9 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
   }
 }
 
-TEST(ProductKernels, OfScaledHalvesAndOfWarpsCompileForAnH100) {
+TEST(ProductKernels, OfOtherFormsAndWithRowsCompileForAnH100) {
   auto all = cases_of_halves();
+  std::ranges::move(cases_of_rows(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
   for (const auto& c : all) {

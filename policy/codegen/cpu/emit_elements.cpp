@@ -101,21 +101,17 @@ class elements_writer {
       std::string value;
       if (from.kind == node_kind::load) {
         const auto& o = w_.body().operands[static_cast<std::size_t>(from.operand)];
-        value = w_.element(number, w_.pointer(from.operand), offset(o.strides), [&](int i) { return spell(i); });
+        value = w_.element(number, w_.pointer(from.operand), offset(o.strides), [&](int i) { return w_.spelled(i); });
       } else {
-        value = w_.expression(number, [&](int o) { return spell(o); });
+        value = w_.expression(number, [&](int o) { return w_.spelled(o); });
       }
       w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(number), value, w_.remark(number)));
     }
     for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
       const auto& result = w_.body().results[r];
       w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(r)), offset(result.target.strides),
-                          stored(result.target.type.type, spell(result.node))));
+                          stored(result.target.type.type, w_.spelled(result.node))));
     }
-  }
-
-  std::string spell(int n) const {
-    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
   }
 
   kernel_writer w_;

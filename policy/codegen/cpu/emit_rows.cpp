@@ -100,13 +100,8 @@ class rows_writer {
   void write_pass(int pass) {
     const pass_work work = plan_.work_of(pass, kept_);
     if (work.empty()) return;
-    for (const int n : work.elements)
-      for (const int o : w_.node(n).operands)
-        need_row_value(o);
-    for (const int n : work.reduced)
-      need_row_value(w_.node(n).operands[0]);
-    for (const int r : work.results)
-      need_row_value(w_.body().results[static_cast<std::size_t>(r)].node);
+    for (const int n : plan_.operands_of(work))
+      need_row_value(n);
     storing_.clear();
     if (w_.request().options.keep_expensive) keep(work, pass);
     if (work.scanned.empty()) {
@@ -266,10 +261,6 @@ class rows_writer {
     return column_offset(strides, j);
   }
 
-  std::string spell(int n) const {
-    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
-  }
-
   void write_element(int number, const std::string& j) {
     const body_node& n = w_.node(number);
     std::string value;
@@ -278,9 +269,9 @@ class rows_writer {
     } else if (n.kind == node_kind::load) {
       const auto& o = w_.body().operands[static_cast<std::size_t>(n.operand)];
       value = w_.element(number, w_.pointer(n.operand) + "_r", column_offset(o.strides, j),
-                         [&](int i) { return spell(i); });
+                         [&](int i) { return w_.spelled(i); });
     } else {
-      value = w_.expression(number, [&](int o) { return spell(o); });
+      value = w_.expression(number, [&](int o) { return w_.spelled(o); });
     }
     w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
   }
@@ -293,31 +284,23 @@ class rows_writer {
 
   void finish_elements(const pass_work& work, const std::string& j, const std::string& lane) {
     for (const int n : work.reduced) {
-      w_.line(accumulate(w_.node(n).reduction, "lanes_" + w_.variable(n) + lane, spell(w_.node(n).operands[0])));
+      w_.line(accumulate(w_.node(n).reduction, "lanes_" + w_.variable(n) + lane, w_.spelled(w_.node(n).operands[0])));
     }
     for (const int n : storing_)
       w_.line(fmt::format("kept_{}[{}] = {};", w_.variable(n), kept_offset(j), w_.variable(n)));
     for (const int r : work.results) {
       const auto& result = w_.body().results[static_cast<std::size_t>(r)];
       w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), column_offset(result.target.strides, j),
-                          stored(result.target.type.type, spell(result.node))));
+                          stored(result.target.type.type, w_.spelled(result.node))));
     }
   }
 
   // Declares a per-row value that this pass uses, after the per-row values that it depends on.
   void need_row_value(int number) {
-    const body_node& n = w_.node(number);
-    if (!n.per_row || n.kind == node_kind::constant || n.kind == node_kind::reduce || ready_.contains(number)) return;
-    for (const int o : n.operands)
-      need_row_value(o);
-    std::string value;
-    if (n.kind == node_kind::load) {
-      value = w_.element(number, w_.pointer(n.operand) + "_r", "0", [&](int i) { return spell(i); });
-    } else {
-      value = w_.expression(number, [&](int o) { return spell(o); });
-    }
-    w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
-    ready_.insert(number);
+    const auto spelled = [this](int n) { return w_.spelled(n); };
+    w_.write_row_value(number, ready_, [&](int load) {
+      return w_.element(load, w_.pointer(w_.node(load).operand) + "_r", "0", spelled);
+    });
   }
 
   void write_row_results() {
@@ -326,7 +309,7 @@ class rows_writer {
       if (!plan_.is_row_result(result)) continue;
       need_row_value(result.node);
       w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)),
-                          stored(result.target.type.type, spell(result.node))));
+                          stored(result.target.type.type, w_.spelled(result.node))));
     }
   }
 
@@ -368,7 +351,7 @@ class rows_writer {
     w_.open(fmt::format("for (int j = {}; j < {}; ++j)", whole, inner_));
     for (const int n : work.elements) {
       if (w_.node(n).kind == node_kind::scan) {
-        w_.line(fmt::format("before_{} += (double){};", w_.variable(n), spell(w_.node(n).operands[0])));
+        w_.line(fmt::format("before_{} += (double){};", w_.variable(n), w_.spelled(w_.node(n).operands[0])));
         w_.line(fmt::format("const float {0} = (float)before_{0};{1}", w_.variable(n), w_.remark(n)));
       } else {
         write_element(n, "j");
@@ -385,7 +368,7 @@ class rows_writer {
     for (const int n : work.elements) {
       if (!behind.contains(n)) write_element(n, "(j + l)");
     }
-    w_.line(fmt::format("{}[l] = {};", part, spell(w_.node(scan).operands[0])));
+    w_.line(fmt::format("{}[l] = {};", part, w_.spelled(w_.node(scan).operands[0])));
     w_.close();
     w_.line("#pragma unroll");
     w_.line(fmt::format("for (int l = 1; l < {0}; ++l) {1}[l] = {1}[l - 1] + {1}[l];", k_scan_lanes, part));

@@ -9,6 +9,7 @@
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/split_depth.hpp"
 #include "policy/codegen/cuda/split_rows.hpp"
+#include "policy/codegen/pass_plan.hpp"
 #include "sandbox/device/compute_capability.hpp"
 
 namespace cudal1 {
@@ -55,11 +56,6 @@ expected<emitted_kernel> emit_without_product(const emit_request& request) {
   return out;
 }
 
-// Whether the product's kernel computes the rest too, per element; otherwise a second one adds the parts' sums up.
-bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
-  return t.parts == 1 && body.is_elementwise() && !body.has_reduction();
-}
-
 emitted_kernel emit_tiles(const emit_request& request, const product_tiling& t) {
   switch (t.form) {
     case product_form::depth_of_warps:
@@ -79,7 +75,10 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   for (const int factor : {body.product->left, body.product->right})
     if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
-  if (is_one_kernel(body, whole)) return emit_tiles(request, whole);
+  if (is_one_kernel(body, whole)) {
+    if (holds_rows(body, whole)) CUDAL1_CHECK(pass_plan(body).check_row_kernel(!in_place.empty()));
+    return emit_tiles(request, whole);
+  }
   const auto [product, rest] = split_depth(body, whole.parts, request.values);
   emit_request first = request, second = request;
   first.body = &product;

@@ -211,12 +211,12 @@ class cuda_elements_writer {
         if (own > 1) at += at.empty() ? "l" : " + l";
         value = fmt::format("{}[{}]", array(n), at.empty() ? "0" : at);
       } else {
-        value = w_.expression(n, [&](int o) { return spell(o); });
+        value = w_.expression(n, [&](int o) { return w_.spelled(o); });
       }
       w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
     }
     for (const auto& r : w_.body().results)
-      w_.line(fmt::format("{}_q[{}] = {};", w_.target(index_of(r)), width > 1 ? "l" : "0", spell(r.node)));
+      w_.line(fmt::format("{}_q[{}] = {};", w_.target(index_of(r)), width > 1 ? "l" : "0", w_.spelled(r.node)));
     if (width > 1) w_.close();
     for (const auto& r : w_.body().results)
       write_vector_store(w_, r.target, width, w_.target(index_of(r)), offset(r.target, i, width),
@@ -224,10 +224,6 @@ class cuda_elements_writer {
   }
 
   int index_of(const body_result& r) const { return static_cast<int>(&r - w_.body().results.data()); }
-  std::string spell(int n) const {
-    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
-  }
-
   // The elements after the last whole vector of a one-dimensional domain.
   void write_tail() {
     const int64_t rest = elements_ - vectors_ * width_;

@@ -1,7 +1,7 @@
-// A product of matrices on tensor cores, with what follows it per element: a block computes a tile of the result. Tiles
-// of both operands are copied to shared memory, several stages ahead. Each float32 factor is a high and a low TF32
-// part; the product of the low parts is below float32's precision and is left out. Sums of 32 terms are added in
-// float32, since tensor cores truncate when they accumulate.
+// A product of matrices on tensor cores, with what follows it per element or in rows that a tile holds: a block
+// computes a tile of the result. Tiles of both operands are copied to shared memory, several stages ahead. Each float32
+// factor is a high and a low TF32 part; the product of the low parts is below float32's precision and is left out. Sums
+// of 32 terms are added in float32, since tensor cores truncate when they accumulate.
 #include <algorithm>
 
 #include "policy/codegen/c_text.hpp"
@@ -23,17 +23,20 @@ class cuda_product_writer final : product_writer {
     write_copies(t_.left, t_.rows, "left", "first_row");
     write_copies(t_.right, t_.columns, "right", "first_column");
     write_sums();
-    const bool by_lines = stores_lines();
-    write_results(t_.warp_rows / 16, t_.warp_columns / 8, by_lines);
+    by_rows() ? write_rows_of_tile() : write_results(down(), across(), stores_lines());
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     const int64_t of_stages = size_of(t_.type) * std::min(t_.stages, t_.stages_of(t_.part_depth)) * stage_elements();
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = std::max(of_stages, by_lines ? bytes_of_lines() : 0);
+    std::get<launch_step>(out.steps.back()).shared_bytes = std::max(of_stages, bytes_of_results());
     return out;
   }
 
  private:
+  bool by_rows() const { return holds_rows(w_.body(), t_); }
+  int64_t bytes_of_results() const { return by_rows() ? bytes_of_tile() : stores_lines() ? bytes_of_lines() : 0; }
+  int64_t down() const { return t_.warp_rows / 16; }
+  int64_t across() const { return t_.warp_columns / 8; }
   int64_t terms_of_slice() const { return t_.stage_depth / t_.slices; }  // of a stage
   std::string element_type() const { return memory_type(t_.type); }
   std::string all_stages() const { return halves() ? "(unsigned short*)tiles" : "tiles"; }
@@ -115,7 +118,7 @@ class cuda_product_writer final : product_writer {
   }
 
   void write_sums() {
-    const int64_t down = t_.warp_rows / 16, across = t_.warp_columns / 8, in_row = t_.columns / t_.warp_columns;
+    const int64_t in_row = t_.columns / t_.warp_columns;
     const int64_t shares = t_.warps() / t_.slices, at_once = halves() ? 16 : 8;
     // Where all terms are fewer than a stage holds, the rest of it is not multiplied.
     const int64_t terms = std::min(terms_of_slice(), (t_.depth + at_once - 1) / at_once * at_once);
@@ -123,18 +126,26 @@ class cuda_product_writer final : product_writer {
     w_.line(fmt::format("const int share = warp % {0}, slice = warp / {0};", shares));
     w_.line(fmt::format("const int warp_row = share / {} * {}, warp_column = share % {} * {};", in_row, t_.warp_rows,
                         in_row, t_.warp_columns));
-    w_.line(fmt::format("float sums[{}][{}][4] = {{}};", down, across));
+    w_.line(fmt::format("float sums[{}][{}][4] = {{}};", down(), across()));
     w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
     open_stages(
         t_.stages - 1, [this](const std::string& number) { write_stage_copy(number); }, false);
     w_.line(fmt::format("const {}* const stage = {} + step % {} * {};", element_type(), all_stages(), t_.stages,
                         stage_elements()));
     if (halves())
-      write_half_products(down, across, terms);
+      write_half_products(down(), across(), terms);
     else
-      write_float_products(down, across, terms);
+      write_float_products(down(), across(), terms);
     w_.close();
-    if (t_.slices > 1) write_sum_of_slices(down, across);
+    if (t_.slices > 1 && !by_rows()) write_sum_of_slices(down(), across());
+  }
+
+  // Through the memory of the stages.
+  void write_rows_of_tile() {
+    w_.line("copy_async_wait<0>();");
+    w_.line("__syncthreads();");
+    write_tile_to("tiles", down(), across());
+    write_rows("tiles");
   }
 
   void write_float_products(int64_t down, int64_t across, int64_t terms) {

@@ -59,13 +59,8 @@ class cuda_rows_writer {
   void write_pass(int pass) {
     const pass_work work = plan_.work_of(pass, kept_);
     if (work.empty()) return;
-    for (const int n : work.elements)
-      for (const int o : w_.node(n).operands)
-        need_row_value(o);
-    for (const int n : work.reduced)
-      need_row_value(w_.node(n).operands[0]);
-    for (const int r : work.results)
-      need_row_value(w_.body().results[static_cast<std::size_t>(r)].node);
+    for (const int n : plan_.operands_of(work))
+      need_row_value(n);
     choose_kept(work, pass);
     row_work_.add_pass(work, kept_, keeping_);
     for (const int n : keeping_)
@@ -202,12 +197,8 @@ class cuda_rows_writer {
   void write_load(int n, const std::string& at) {
     const body_operand& o = operand_of(n);
     write_vector_load(w_, o, array_width(n), w_.pointer(w_.node(n).operand) + "_r",
-                      w_.looked_up(n, column_offset(o.strides), [&](int index) { return spell(index); }), array(n),
+                      w_.looked_up(n, column_offset(o.strides), [&](int index) { return w_.spelled(index); }), array(n),
                       at == "0" ? "" : at);
-  }
-
-  std::string spell(int n) const {
-    return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
   }
 
   // ---- elements ----
@@ -245,7 +236,7 @@ class cuda_rows_writer {
     } else if (kept_.contains(number)) {
       value = fmt::format("{}[{}]", array(number), vector_index(l_.width, "l"));
     } else {
-      value = w_.expression(number, [&](int o) { return spell(o); });
+      value = w_.expression(number, [&](int o) { return w_.spelled(o); });
     }
     w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
   }
@@ -270,13 +261,13 @@ class cuda_rows_writer {
   void finish_elements(const pass_work& work) {
     for (const int n : work.reduced)
       w_.line(accumulate(w_.node(n).reduction, fmt::format("part_{}[{}]", w_.variable(n), lane_index()),
-                         spell(w_.node(n).operands[0])));
+                         w_.spelled(w_.node(n).operands[0])));
     for (const int n : keeping_) {
       if (!is_load(n)) w_.line(fmt::format("{}[{}] = {};", array(n), vector_index(l_.width, "l"), w_.variable(n)));
     }
     for (const int r : work.results)
       w_.line(fmt::format("{}_q[{}] = {};", w_.target(r), lane_index(),
-                          spell(w_.body().results[static_cast<std::size_t>(r)].node)));
+                          w_.spelled(w_.body().results[static_cast<std::size_t>(r)].node)));
   }
 
   void store_results(const pass_work& work) {
@@ -307,7 +298,7 @@ class cuda_rows_writer {
       for (const int e : work.elements) {
         if (!behind.contains(e)) write_element(e);
       }
-      w_.line(fmt::format("run_{}[{}] = {};", w_.variable(n), lane_index(), spell(w_.node(n).operands[0])));
+      w_.line(fmt::format("run_{}[{}] = {};", w_.variable(n), lane_index(), w_.spelled(w_.node(n).operands[0])));
       close_lanes();
       close_inside();
       group_.close_scan(n);
@@ -350,15 +341,10 @@ class cuda_rows_writer {
   // ---- per-row values ----
 
   void need_row_value(int number) {
-    const body_node& n = w_.node(number);
-    if (!n.per_row || n.kind == node_kind::constant || n.kind == node_kind::reduce || ready_.contains(number)) return;
-    for (const int o : n.operands)
-      need_row_value(o);
-    const auto spelled = [&](int o) { return spell(o); };
-    const std::string value = n.kind == node_kind::load ? w_.element(number, w_.pointer(n.operand) + "_r", "0", spelled)
-                                                        : w_.expression(number, spelled);
-    w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
-    ready_.insert(number);
+    const auto spelled = [this](int n) { return w_.spelled(n); };
+    w_.write_row_value(number, ready_, [&](int load) {
+      return w_.element(load, w_.pointer(w_.node(load).operand) + "_r", "0", spelled);
+    });
   }
 
   void write_row_results() {
@@ -374,7 +360,7 @@ class cuda_rows_writer {
       if (!open) group_.open_first();
       open = true;
       w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)),
-                          stored(result.target.type.type, spell(result.node))));
+                          stored(result.target.type.type, w_.spelled(result.node))));
     }
     if (open) group_.close_first();
   }

@@ -20,27 +20,29 @@ class depth_of_warps_writer final : product_writer {
     w_.line("extern __shared__ float partial[];");
     write_place(1);
     w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
-    w_.line(fmt::format("const int share = warp % {0}, slice = warp / {0};", shares()));
-    write_rows(t_.left, t_.rows, "left", "first_row + share * 16", 2);
-    write_rows(t_.right, t_.columns, "right", "first_column", across());
+    w_.line(fmt::format("const int warp_row = warp % {0} * 16, warp_column = 0, slice = warp / {0};", shares()));
+    write_sources(t_.left, t_.rows, "left", "first_row + warp_row", 2);
+    write_sources(t_.right, t_.columns, "right", "first_column", across());
     write_sums();
-    write_partial_sums();
-    write_elements();
+    write_tile_to("partial", 1, across());
+    if (holds_rows(w_.body(), t_))
+      write_rows("partial");
+    else
+      write_elements();
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = 4 * t_.slices * t_.rows * line();
+    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_tile();
     return out;
   }
 
  private:
   int64_t shares() const { return t_.rows / t_.warp_rows; }
   int64_t across() const { return t_.columns / 8; }
-  int64_t line() const { return t_.columns + 8; }  // of the partial sums
 
   // Where the rows of the operand's tile begin that this lane reads. Those that do not exist are read as the last one
   // is.
-  void write_rows(const product_side& side, int64_t tile, const char* name, const char* first, int64_t count) {
+  void write_sources(const product_side& side, int64_t tile, const char* name, const char* first, int64_t count) {
     const auto& strides = operand(side.operand).strides;
     const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
     w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand),
@@ -73,7 +75,7 @@ class depth_of_warps_writer final : product_writer {
   }
 
   void write_sums() {
-    w_.line(fmt::format("float sums[{}][4] = {{}};", across()));
+    w_.line(fmt::format("float sums[1][{}][4] = {{}};", across()));
     const int64_t in_round = t_.stage_depth * t_.slices;
     w_.line(fmt::format("const int own = (end - begin + {}) / {} * {};  // terms of each warp", in_round - 1, in_round,
                         t_.stage_depth));
@@ -119,7 +121,7 @@ class depth_of_warps_writer final : product_writer {
     w_.close();
     w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
     w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    w_.line("sums[c][e] += of_step[c][e];");
+    w_.line("sums[0][c][e] += of_step[c][e];");
     w_.close();
     w_.close();
   }
@@ -135,20 +137,8 @@ class depth_of_warps_writer final : product_writer {
     w_.line("b[c][e] = right[slot][c][half * 2 + e];");
     w_.close();
     w_.close();
-    write_multiplications(half_multiplication() + "(sums[c], a, b[c]);");
+    write_multiplications(half_multiplication() + "(sums[0][c], a, b[c]);");
     w_.close();
-  }
-
-  void write_partial_sums() {
-    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
-    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    w_.line(
-        fmt::format("partial[(slice * {} + share * 16 + group + e / 2 * 8) * {} + c * 8 + quad * 2 + e % 2] = "
-                    "sums[c][e];",
-                    t_.rows, line()));
-    w_.close();
-    w_.close();
-    w_.line("__syncthreads();");
   }
 
   // Each thread adds up the sums of some elements of the tile.
@@ -158,9 +148,9 @@ class depth_of_warps_writer final : product_writer {
     w_.line("const int row = first_row + tile_row, column = first_column + tile_column;");
     const std::string exists = existence("column");
     if (!exists.empty()) w_.open(fmt::format("if ({})", exists));
-    w_.line(fmt::format("float total = partial[tile_row * {} + tile_column];", line()));
+    w_.line(fmt::format("float total = partial[tile_row * {} + tile_column];", line_of_tile()));
     w_.open_unrolled(fmt::format("for (int s = 1; s < {}; ++s)", t_.slices));
-    w_.line(fmt::format("total += partial[(s * {} + tile_row) * {} + tile_column];", t_.rows, line()));
+    w_.line(fmt::format("total += partial[(s * {} + tile_row) * {} + tile_column];", t_.rows, line_of_tile()));
     w_.close();
     write_element("total");
     if (!exists.empty()) w_.close();

@@ -132,12 +132,12 @@ double cycles_of_splitting(const kernel_body& body, const product_tiling& t) {
   return out;
 }
 
-double estimated_cycles(const kernel_body& body, const product_tiling& t, bool one_kernel) {
+double estimated_cycles(const kernel_body& body, const product_tiling& t) {
   const product_work work = work_of(t);
   const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
   double out = k_first + work.cycles(on_one);
   if (t.form == product_form::scaled_halves) out += cycles_of_splitting(body, t);
-  if (t.parts > 1 || !one_kernel)
+  if (!is_one_kernel(body, t))
     out += (t.form == product_form::depth_of_warps ? k_second : k_kernel) +
            static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
   return out;
@@ -249,7 +249,6 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
   t.right = side_of(body, p.right, p.right_step, std::move(right), t.batch);
   t.depth = p.depth;
   CUDAL1_CHECK(check_operands(body, t));
-  const bool one_kernel = body.is_elementwise() && !body.has_reduction();
   const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
   std::optional<timed_tiling> best;
   bool is_too_large = false;
@@ -271,7 +270,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
           continue;
         }
         if (each.how.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
-        each.cycles = estimated_cycles(body, each.how, one_kernel);
+        each.cycles = estimated_cycles(body, each.how);
         if (!best || each.cycles < best->cycles) best = std::move(each);
       }
     }
@@ -281,6 +280,21 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
 }
 
 }  // namespace
+
+bool holds_rows(const kernel_body& body, const product_tiling& t) {
+  if (body.is_elementwise() || body.has_scan() || t.form == product_form::scaled_halves) return false;
+  // Its columns are the last dimensions of the right operand's, in their order.
+  const int in_row = static_cast<int>(body.domain.size()) - body.row_dims;
+  if (std::ssize(t.right.dims) < in_row ||
+      t.right.dims[t.right.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims)
+    return false;
+  const int64_t columns = body.columns();
+  return t.right.size == columns ? columns <= t.columns : t.columns % columns == 0;
+}
+
+bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
+  return t.parts == 1 && ((body.is_elementwise() && !body.has_reduction()) || holds_rows(body, t));
+}
 
 expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options) {
   CUDAL1_TRY(timed_tiling best, fastest(body, options));

@@ -57,6 +57,13 @@ int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t
 // there is none.
 expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options);
 
+// Whether each row of the body, over which it reduces, lies in one tile, so that a block can compute it.
+bool holds_rows(const kernel_body& body, const product_tiling& t);
+
+// Whether the product's kernel computes the rest of the body too. Otherwise a second kernel does, and adds the sums of
+// the parts of the depth up.
+bool is_one_kernel(const kernel_body& body, const product_tiling& t);
+
 // What the product's own kernel does: estimates fitted to measurements on an H100 (tiles) and an H200 (warps).
 product_work work_of(const product_tiling& t);
 

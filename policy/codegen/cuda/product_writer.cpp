@@ -1,6 +1,7 @@
 #include "policy/codegen/cuda/product_writer.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
@@ -138,14 +139,9 @@ std::string product_writer::place(const body_operand& target, const char* column
   return out;
 }
 
-std::string product_writer::spell(int n) const {
-  return w_.node(n).kind == node_kind::constant ? w_.node(n).expression : w_.variable(n);
-}
-
-void product_writer::write_values(const std::string& product) {
-  const auto spelled = [this](int n) { return spell(n); };
-  for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
-    const int n = static_cast<int>(each);
+void product_writer::write_values(const std::vector<int>& nodes, const std::string& product) {
+  const auto spelled = [this](int n) { return w_.spelled(n); };
+  for (const int n : nodes) {
     const body_node& from = w_.node(n);
     if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
     std::string value = product;
@@ -157,13 +153,22 @@ void product_writer::write_values(const std::string& product) {
   }
 }
 
+std::vector<int> product_writer::all_nodes() const {
+  std::vector<int> out(w_.body().nodes.size());
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+void product_writer::write_store(int result, const char* column) {
+  const auto& r = w_.body().results[static_cast<std::size_t>(result)];
+  w_.line(fmt::format("{}[{}] = {};", w_.target(result), place(r.target, column),
+                      stored(r.target.type.type, w_.spelled(r.node))));
+}
+
 void product_writer::write_element(const std::string& product) {
-  write_values(product);
-  for (std::size_t i = 0; i < w_.body().results.size(); ++i) {
-    const auto& r = w_.body().results[i];
-    w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), place(r.target, "column"),
-                        stored(r.target.type.type, spell(r.node))));
-  }
+  write_values(all_nodes(), product);
+  for (std::size_t i = 0; i < w_.body().results.size(); ++i)
+    write_store(static_cast<int>(i), "column");
 }
 
 std::string product_writer::existence(const char* column) const {
@@ -227,10 +232,10 @@ void product_writer::write_results(int64_t down, int64_t across, bool by_lines) 
   w_.line("const int column = first + next;");
   const bool guarded = has_partial_tile(t_.right, t_.columns) && !paired;
   if (guarded) w_.open(fmt::format("if (column < {})", t_.right.size));
-  write_values("sums[r][c][below * 2 + next]");
+  write_values(all_nodes(), "sums[r][c][below * 2 + next]");
   for (std::size_t i = 0; i < body.results.size(); ++i) {
     const auto& r = body.results[i];
-    const std::string value = stored(r.target.type.type, spell(r.node));
+    const std::string value = stored(r.target.type.type, w_.spelled(r.node));
     w_.line(paired ? fmt::format("pair{}[next] = {};", i, value)
                    : fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), place(r.target, "column"), value));
   }

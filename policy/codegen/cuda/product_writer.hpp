@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "policy/codegen/cuda/product_tiling.hpp"
 #include "policy/codegen/kernel_writer.hpp"
+#include "policy/codegen/pass_plan.hpp"
 
 namespace cudal1 {
 
@@ -35,6 +37,13 @@ class product_writer {
   // of its warp's tile at (`warp_row`, `warp_column`) of the block's. `by_lines`: through `tiles` in shared memory,
   // which nothing else uses any more, so that a warp stores whole lines; see stores_lines and bytes_of_lines.
   void write_results(int64_t down, int64_t across, bool by_lines);
+  // The sums of the warp's tile, as above, to `memory`, which then has the block's tile once for each slice.
+  void write_tile_to(const char* memory, int64_t down, int64_t across);
+  int64_t line_of_tile() const { return t_.columns + 8; }  // from one of its rows to the next
+  int64_t bytes_of_tile() const { return 4 * t_.slices * t_.rows * line_of_tile(); }
+  // What follows the product where it reduces rows, and the stores: neighbouring lanes share a row of the tile in
+  // `memory`, and keep their elements' sums of all slices in registers. See holds_rows.
+  void write_rows(const char* memory);
   // Whether that can be done, and pays: where storing the results takes longer than the sums.
   bool stores_lines() const;
   int64_t bytes_of_lines() const { return 4 * t_.warps() * 16 * line_of_results(); }
@@ -59,13 +68,27 @@ class product_writer {
   std::string element(const body_operand& o, const char* column) const;
   std::string place(const body_operand& target,
                     const char* column) const;  // as `element`, among all parts of the depth
-  std::string spell(int n) const;
-  void write_values(const std::string& product);  // of all nodes
+  void write_values(const std::vector<int>& nodes, const std::string& product);
+  std::vector<int> all_nodes() const;
+  void write_store(int result, const char* column);
   bool in_pairs(const body_operand& o) const { return in_vectors(o, 2); }
   bool in_vectors(const body_operand& o, int64_t width) const;
   int64_t line_of_results() const { return t_.warp_columns + 8; }
   void write_pair(const body_result& r, std::size_t number, bool by_lines);
   void write_lines(const body_result& r);
+  // How the threads share the rows of the body that the tile holds.
+  struct row_shares {
+    int64_t rows = 0;      // of the body, in a tile
+    int64_t lanes = 0;     // of each
+    int64_t elements = 0;  // of each lane
+    int64_t at_once = 0;   // rows
+  };
+  row_shares shares_of_rows() const;
+  void write_sums_of_row(const char* memory, const row_shares& shares);
+  void write_pass(const pass_plan& plan, int pass, const row_shares& shares, std::set<int>& known);
+  void write_row_results(const pass_plan& plan, std::set<int>& known);
+  void write_row_values(const std::vector<int>& nodes, std::set<int>& known);
+  void open_elements(const row_shares& shares);
 };
 
 }  // namespace cudal1

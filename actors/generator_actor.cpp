@@ -1,7 +1,5 @@
 #include "actors/generator_actor.hpp"
 
-#include <algorithm>
-
 #include "actors/machine_devices.hpp"
 #include "config/base/hash.hpp"
 #include "config/base/wall_clock.hpp"
@@ -48,9 +46,9 @@ expected<void> read_schedule(proposal& idea, const proposal_context& c, message:
   for (const auto& line : code->certificates)
     v.explanation.push_back("proof: " + line);
   const auto checked = c.proofs->of(*c.what, idea.plan, *target, code->certificates);
-  if (std::ranges::count(checked, proof_finding::refuted, &checked_step::found) > 0) {
+  if (auto right = refuse_wrong_proofs(checked); !right) {
     v.id = id_of_schedule(v);
-    into.problem = "a proof is wrong, which is an error in cudal1 that should be reported: " + print_checked(checked);
+    into.problem = std::move(right).error().message;
     return {};
   }
   if (!checked.empty()) v.explanation.push_back("proof check: " + print_checked(checked));

@@ -225,4 +225,10 @@ std::string print_checked(const std::vector<checked_step>& steps) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+expected<void> refuse_wrong_proofs(const std::vector<checked_step>& steps) {
+  if (std::ranges::count(steps, proof_finding::refuted, &checked_step::found) == 0) return {};
+  return fail(errc::infrastructure, "a proof is wrong, which is an error in cudal1 that should be reported: {}",
+              print_checked(steps));
+}
+
 }  // namespace cudal1

@@ -31,4 +31,7 @@ std::vector<checked_step> check_proofs(const graph& g);
 // aten::cumprod has no definition here"; "" for no steps.
 std::string print_checked(const std::vector<checked_step>& steps);
 
+// An error that says so where one of them is refuted: such a program must not be measured.
+expected<void> refuse_wrong_proofs(const std::vector<checked_step>& steps);
+
 }  // namespace cudal1

@@ -54,6 +54,9 @@ TEST(proof_check, refutes_what_holds_only_for_how_inputs_are_drawn) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].found, proof_finding::refuted);
   EXPECT_THAT(found[0].why, HasSubstr("by the task and"));
+  const auto refused = refuse_wrong_proofs(found);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("step 0 is wrong"));
 }
 
 TEST(proof_check, refutes_a_fold_that_forgets_the_bias) {
@@ -88,6 +91,7 @@ TEST(proof_check, says_what_it_cannot_compute) {
   ASSERT_THAT(doubts(g), SizeIs(1));
   EXPECT_THAT(doubts(g)[0], HasSubstr("was not decided: aten::cumprod has no definition here"));
   EXPECT_THAT(print_checked(check_proofs(g)), HasSubstr("step 1 could not be checked: aten::cumprod"));
+  EXPECT_TRUE(refuse_wrong_proofs(check_proofs(g))) << "what is not known to be wrong is measured";
 }
 
 class proofs : public ::testing::TestWithParam<proof_case> {};

@@ -10,6 +10,7 @@
 #include "config/base/describe.hpp"
 #include "policy/codegen/lowering_target.hpp"
 #include "policy/moves/lowering.hpp"
+#include "policy/moves/proof_checks.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -68,10 +69,12 @@ expected<std::vector<candidate>> lower_schedules(const std::vector<std::string>&
                                                  std::string_view target) {
   std::vector<candidate> out;
   CUDAL1_TRY(const lowering_target* t, find_lowering_target(target));
+  proof_checks checks;
   for (const auto& text : texts) {
     CUDAL1_TRY(const schedule moves, parse_schedule(text));
     auto made = lower(what, moves, *t);
     if (!made) return fail(errc::invalid_argument, "the schedule {}: {}", text, made.error().message);
+    CUDAL1_CHECK(refuse_wrong_proofs(checks.of(what, moves, *t, made->certificates)));
     out.push_back({text, "schedule by hand: " + text, print_program(made->checked.text)});
   }
   return out;

@@ -52,7 +52,7 @@ caf::result<message::progress_answer> coordinator_state::progress(const message:
     const auto why = starter_.why_waiting(m.experiment);
     promise.deliver(to_caf(
         why.empty()
-            ? error{errc::not_found, fmt::format("no experiment \"{}\" runs on this node", m.experiment)}
+            ? not_running(m.experiment)
             : error{errc::infrastructure, fmt::format("experiment {} waits for its devices: {}", m.experiment, why)}));
   } else if (const auto& last = found->second.last) {
     promise.deliver(message::progress_answer{last->last, true, last->problem});

@@ -299,6 +299,12 @@ void experiment_starter::resume(done_promise p) {
       [p](error e) mutable { p.deliver(to_caf(std::move(e))); });
 }
 
+error not_running(const std::string& experiment) {
+  return {
+      errc::not_found,
+      fmt::format("no experiment \"{}\" runs on this node; `cudal1 experiments` lists those that ended", experiment)};
+}
+
 void experiment_starter::cancel(const std::string& experiment, done_promise p) {
   waiting_.erase(experiment);
   auto refuse_it = [p](error e) mutable { p.deliver(to_caf(std::move(e))); };
@@ -306,8 +312,7 @@ void experiment_starter::cancel(const std::string& experiment, done_promise p) {
       context_.node, context_.store, store_timeout, message::list_running{},
       [this, experiment, p, refuse_it](const message::running_experiments& running) mutable {
         const auto found = std::ranges::find(running.records, experiment, &experiment_record::id);
-        if (found == running.records.end())
-          return refuse_it({errc::not_found, fmt::format("no experiment \"{}\" runs on this node", experiment)});
+        if (found == running.records.end()) return refuse_it(not_running(experiment));
         experiment_record record = *found;
         record.state = experiment_state::cancelled;
         record.finished_unix_ms = unix_ms();

@@ -19,6 +19,9 @@
 
 namespace cudal1 {
 
+// The answer to a request about an experiment that does not run.
+error not_running(const std::string& experiment);
+
 class experiment_starter {
  public:
   using started_promise = caf::typed_response_promise<message::started>;

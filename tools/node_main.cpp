@@ -1,10 +1,13 @@
 // cudal1-node: the process that owns the store, the devices and the compilers of a data folder.
 #include <algorithm>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -160,14 +163,28 @@ expected<void> catch_signals() {
   return {};
 }
 
-// CAF's actor_system waits for its actors without a timeout: this ends the process after 10 s. By then the store is
-// closed or has everything that was acknowledged.
-void force_exit_after_timeout(int code) {
-  std::thread([code] {
-    std::this_thread::sleep_for(10s);
-    std::_Exit(code);
-  }).detach();
-}
+// Ends the process if this object still lives after `limit`: CAF waits without a timeout for its actors and, in its
+// destructor, for threads of its own, which may never wake up. By then the store is closed or has everything that was
+// acknowledged.
+class forced_exit {
+ public:
+  forced_exit(std::chrono::seconds limit, int code, const char* awaited)
+      : thread_([limit, code, awaited](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any().wait_for(lock, stop, limit, [] { return false; });
+          if (stop.stop_requested()) return;
+          spdlog::warn("node {} ends with exit code {} although {} did not end within {} s", ::getpid(), code, awaited,
+                       limit.count());
+          spdlog::default_logger()->flush();
+          std::_Exit(code);
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+constexpr std::chrono::seconds all_limit{10}, system_limit{2};
 
 // ---- cores --------------------------------------------------------------------------------------------------------
 
@@ -335,9 +352,11 @@ class fatal_problem {
 // As the coordinator of its cluster, which may be itself alone.
 expected<int> coordinate(const flags& f, const node_options& options,
                          std::map<std::string, std::shared_ptr<kernel_compiler>> compilers) {
+  std::optional<forced_exit> all_ends;
   CUDAL1_TRY(std::shared_ptr<store> db, store::open(f.data + "/store"));
   caf::actor_system_config config;
   configure(config, !options.settings.cluster.listen.empty());
+  std::optional<forced_exit> system_ends;
   caf::actor_system system(config);
   fatal_problem died;
   auto setup = std::make_shared<node_setup>(
@@ -345,9 +364,11 @@ expected<int> coordinate(const flags& f, const node_options& options,
   const auto node = system.spawn(run_coordinator, setup);
   setup.reset();
   auto code = serve(f, system, node, options, db);
-  force_exit_after_timeout(code && !died ? *code : exit_failed);
+  const int status = code && !died ? *code : exit_failed;
+  all_ends.emplace(all_limit, status, "its actors and the store");
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
   system.await_all_actors_done();
+  system_ends.emplace(system_limit, status, "CAF");
   if (died) return exit_failed;
   return code;
 }
@@ -355,6 +376,7 @@ expected<int> coordinate(const flags& f, const node_options& options,
 // As one that works for the coordinator of another process.
 expected<int> work_for_coordinator(const flags& f, const node_options& options,
                                    std::map<std::string, std::shared_ptr<kernel_compiler>> compilers) {
+  std::optional<forced_exit> all_ends;
   CUDAL1_TRY(const network_address where, read_address(f.join));
   CUDAL1_TRY(identity own, read_identity(f.identity.empty() ? cluster_folder(f.data) + "/identity.pem" : f.identity));
   if (own.role != peer_role::agent)
@@ -362,6 +384,7 @@ expected<int> work_for_coordinator(const flags& f, const node_options& options,
                 enum_name(own.role));
   caf::actor_system_config config;
   configure(config, true);
+  std::optional<forced_exit> system_ends;
   caf::actor_system system(config);
   fatal_problem died;
   auto setup = std::make_shared<agent_setup>();
@@ -386,11 +409,13 @@ expected<int> work_for_coordinator(const flags& f, const node_options& options,
     if (auto retired = ask_blocking<message::done>(self, agent, 5min, message::retire{}); !retired)
       spdlog::error("evaluations in flight did not finish; others repeat them: {}", retired.error().message);
   }
-  force_exit_after_timeout(died ? exit_failed : exit_ok);
+  const int status = died ? exit_failed : exit_ok;
+  all_ends.emplace(all_limit, status, "its actors");
   caf::anon_send_exit(agent, caf::exit_reason::user_shutdown);
   transport.reset();
   system.await_all_actors_done();
-  return died ? exit_failed : exit_ok;
+  system_ends.emplace(system_limit, status, "CAF");
+  return status;
 }
 
 expected<int> run(const flags& f) {

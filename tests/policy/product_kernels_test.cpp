@@ -312,6 +312,8 @@ std::vector<product_case> cases_of_rows() {
     };
     add({fmt::format("softmax_{}", rows), 150, 40, 100, softmax, 1, "", size(128)});
     add({fmt::format("groups_{}", rows), 150, 40, 192, group_norm(3), 2, "", size(64)});
+    add({fmt::format("groups_of_8_{}", rows), 150, 40, 96, group_norm(12), 2, "", size(64)});  // several rounds
+    add({fmt::format("groups_of_128_{}", rows), 150, 40, 256, group_norm(2), 2, "", size(128)});
   }
   add({"layer_norm", 21, 48, 64,
        step("layer_norm", R"("input": "h", "normalized_shape": [64], "weight": "g", "bias": "b", "eps": 1e-05)", "n") +

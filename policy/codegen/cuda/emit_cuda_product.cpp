@@ -20,6 +20,7 @@ class cuda_product_writer final : product_writer {
     w_.open_kernel(threads_);
     w_.line("extern __shared__ float tiles[];");
     write_place(1);
+    if (by_rows()) write_rows_ahead();
     write_copies(t_.left, t_.rows, "left", "first_row");
     write_copies(t_.right, t_.columns, "right", "first_column");
     write_sums();

@@ -21,6 +21,7 @@ class depth_of_warps_writer final : product_writer {
     write_place(1);
     w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
     w_.line(fmt::format("const int warp_row = warp % {0} * 16, warp_column = 0, slice = warp / {0};", shares()));
+    if (holds_rows(w_.body(), t_)) write_rows_ahead();
     write_sources(t_.left, t_.rows, "left", "first_row + warp_row", 2);
     write_sources(t_.right, t_.columns, "right", "first_column", across());
     write_sums();

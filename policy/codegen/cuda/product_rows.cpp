@@ -21,21 +21,31 @@ product_writer::row_shares product_writer::shares_of_rows() const {
   const int64_t columns = w_.body().columns();
   row_shares out;
   out.rows = t_.rows * std::min(t_.columns, t_.right.size) / columns;
-  const auto most_lanes = std::min<uint64_t>(32, std::bit_ceil(static_cast<uint64_t>(columns)));
-  const auto for_all_rows = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(threads_ / out.rows, 1)));
-  out.lanes = static_cast<int64_t>(std::min(most_lanes, for_all_rows));
+  constexpr int64_t k_most_elements = 32;  // of a lane: they are in registers
+  const auto power_of_two = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
+  const int64_t least = power_of_two((columns + k_most_elements - 1) / k_most_elements);
+  const int64_t most = std::min<int64_t>(32, power_of_two(columns));
+  const int64_t of_all_rows = power_of_two(threads_ / out.rows + 1) / 2;
+  out.lanes = std::clamp(of_all_rows, least, most);
   out.elements = (columns + out.lanes - 1) / out.lanes;
   out.at_once = threads_ / out.lanes;
+  out.is_partial = columns % out.lanes != 0;
   return out;
 }
 
+// Over the elements of its row that the thread has.
 void product_writer::open_elements(const row_shares& shares) {
   w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", shares.elements));
   w_.line(fmt::format("const int at = row_lane + k * {};", shares.lanes));
+  if (shares.is_partial) w_.open(fmt::format("if (at < {})", w_.body().columns()));
+}
+void product_writer::close_elements(const row_shares& shares) {
+  if (shares.is_partial) w_.close();
+  w_.close();
 }
 
-// Rows and columns that do not exist are computed as the last ones, and not stored.
-void product_writer::write_sums_of_row(const char* memory, const row_shares& shares) {
+// The thread's row. Rows and columns that do not exist are computed as the last ones, and not stored.
+void product_writer::write_place_in_rows(const row_shares& shares) {
   const int64_t columns = w_.body().columns(), in_line = shares.rows / t_.rows;
   std::string of_tile = fmt::format("next + thread / {}", shares.lanes), live;
   const auto require = [&](const std::string& what) { live += (live.empty() ? "" : " && ") + what; };
@@ -58,38 +68,52 @@ void product_writer::write_sums_of_row(const char* memory, const row_shares& sha
   }
   w_.line(fmt::format("const bool live = {};", live.empty() ? "true" : live));
   w_.line(fmt::format("const int row = {}, begin_of_row = {};", row, begin));
+}
+
+// Reads what the row needs from memory at once, where that fits in registers: each pass would wait for its own.
+void product_writer::write_loads_of_row(const row_shares& shares) {
+  constexpr int64_t k_most_registers = 32;
+  std::vector<int> by_element, by_row;
+  for (const int n : all_nodes()) {
+    const body_node& from = w_.node(n);
+    if (from.kind != node_kind::load || !from.operands.empty() || !w_.is_needed(n)) continue;
+    (from.per_row ? by_row : by_element).push_back(n);
+  }
+  write_row_values(by_row);
+  if (std::ssize(by_element) * shares.elements > k_most_registers || by_element.empty()) return;
+  for (const int n : by_element)
+    w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(n).type), w_.variable(n), shares.elements));
+  open_elements(shares);
+  w_.line("const int column = begin_of_row + at;");
+  for (const int n : by_element)
+    w_.line(fmt::format("{}_q[k] = {};", w_.variable(n), loaded_element(n, "column")));
+  close_elements(shares);
+  ahead_.insert(by_element.begin(), by_element.end());
+}
+
+void product_writer::write_sums_of_row(const char* memory, const row_shares& shares) {
   w_.line(fmt::format("float product[{}];", shares.elements));
   open_elements(shares);
   w_.line("product[k] = 0.0f;");
-  if (columns % shares.lanes != 0) w_.open(fmt::format("if (at < {})", columns));
   w_.open_unrolled(fmt::format("for (int s = 0; s < {}; ++s)", t_.slices));
   w_.line(
       fmt::format("product[k] += {}[(s * {} + tile_row) * {} + tile_column + at];", memory, t_.rows, line_of_tile()));
   w_.close();
-  if (columns % shares.lanes != 0) w_.close();
-  w_.close();
+  close_elements(shares);
 }
 
-void product_writer::write_row_values(const std::vector<int>& nodes, std::set<int>& known) {
-  const auto load = [this](int n) {
-    const int from = w_.node(n).operand;
-    return w_.element(n, w_.pointer(from), element(operand(from), "begin_of_row"),
-                      [this](int index) { return w_.spelled(index); });
-  };
+void product_writer::write_row_values(const std::vector<int>& nodes) {
   for (const int n : nodes)
-    w_.write_row_value(n, known, load);
+    w_.write_row_value(n, known_rows_, [this](int load) { return loaded_element(load, "begin_of_row"); });
 }
 
-void product_writer::write_pass(const pass_plan& plan, int pass, const row_shares& shares, std::set<int>& known) {
+void product_writer::write_pass(const pass_plan& plan, int pass, const row_shares& shares) {
   const pass_work work = plan.work_of(pass, {});
   if (work.empty()) return;
-  write_row_values(plan.operands_of(work), known);
+  write_row_values(plan.operands_of(work));
   for (const int n : work.reduced)
     w_.line(fmt::format("{} part_{} = {};", c_type(w_.node(n).type), w_.variable(n), neutral(w_.node(n).reduction)));
   open_elements(shares);
-  const int64_t columns = w_.body().columns();
-  const bool guarded = columns % shares.lanes != 0;
-  if (guarded) w_.open(fmt::format("if (at < {})", columns));
   w_.line("const int column = begin_of_row + at;");
   write_values(work.elements, "product[k]");
   for (const int n : work.reduced)
@@ -98,8 +122,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
   for (const int r : work.results)
     write_store(r, "column");
   if (!work.results.empty()) w_.close();
-  if (guarded) w_.close();
-  w_.close();
+  close_elements(shares);
   for (const int n : work.reduced) {
     const std::string part = "part_" + w_.variable(n), type = c_type(w_.node(n).type);
     if (shares.lanes > 1) {
@@ -112,32 +135,40 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
   }
 }
 
-void product_writer::write_row_results(const pass_plan& plan, std::set<int>& known) {
+void product_writer::write_row_results(const pass_plan& plan) {
   const auto& results = w_.body().results;
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (!plan.is_row_result(results[r])) continue;
-    write_row_values({results[r].node}, known);
+    write_row_values({results[r].node});
     w_.open("if (live && row_lane == 0)");
     write_store(static_cast<int>(r), "begin_of_row");
     w_.close();
   }
 }
 
+void product_writer::write_rows_ahead() {
+  const row_shares shares = shares_of_rows();
+  w_.line(fmt::format("const int row_lane = thread % {};  // first element of a row", shares.lanes));
+  if (shares.rounds() > 1) return;
+  w_.line("const int next = 0;");
+  write_place_in_rows(shares);
+  write_loads_of_row(shares);
+}
+
 void product_writer::write_rows(const char* memory) {
   const pass_plan plan(w_.body());
   const row_shares shares = shares_of_rows();
-  std::set<int> known;
-  w_.line(fmt::format("const int row_lane = thread % {};  // first element of a row", shares.lanes));
-  const bool rounds = shares.rows > shares.at_once;
-  if (rounds)
+  const bool in_rounds = shares.rounds() > 1;
+  if (in_rounds) {
     w_.open(fmt::format("for (int next = 0; next < {}; next += {})", shares.rows, shares.at_once));
-  else
-    w_.line("const int next = 0;");
+    write_place_in_rows(shares);
+    write_loads_of_row(shares);
+  }
   write_sums_of_row(memory, shares);
   for (int pass = 0; pass < plan.passes(); ++pass)
-    write_pass(plan, pass, shares, known);
-  write_row_results(plan, known);
-  if (rounds) w_.close();
+    write_pass(plan, pass, shares);
+  write_row_results(plan);
+  if (in_rounds) w_.close();
 }
 
 }  // namespace cudal1

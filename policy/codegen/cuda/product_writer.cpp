@@ -146,11 +146,17 @@ void product_writer::write_values(const std::vector<int>& nodes, const std::stri
     if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
     std::string value = product;
     if (from.kind == node_kind::load)
-      value = w_.element(n, w_.pointer(from.operand), element(operand(from.operand), "column"), spelled);
+      value = ahead_.contains(n) ? w_.variable(n) + "_q[k]" : loaded_element(n, "column");
     else if (from.kind != node_kind::product)
       value = w_.expression(n, spelled);
     w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
   }
+}
+
+std::string product_writer::loaded_element(int n, const char* column) const {
+  const int from = w_.node(n).operand;
+  return w_.element(n, w_.pointer(from), element(operand(from), column),
+                    [this](int index) { return w_.spelled(index); });
 }
 
 std::vector<int> product_writer::all_nodes() const {

@@ -42,7 +42,9 @@ class product_writer {
   int64_t line_of_tile() const { return t_.columns + 8; }  // from one of its rows to the next
   int64_t bytes_of_tile() const { return 4 * t_.slices * t_.rows * line_of_tile(); }
   // What follows the product where it reduces rows, and the stores: neighbouring lanes share a row of the tile in
-  // `memory`, and keep their elements' sums of all slices in registers. See holds_rows.
+  // `memory`, and keep their elements' sums of all slices in registers. See holds_rows. First, before the product,
+  // what it reads from memory, so that nothing waits for that.
+  void write_rows_ahead();
   void write_rows(const char* memory);
   // Whether that can be done, and pays: where storing the results takes longer than the sums.
   bool stores_lines() const;
@@ -78,17 +80,26 @@ class product_writer {
   void write_lines(const body_result& r);
   // How the threads share the rows of the body that the tile holds.
   struct row_shares {
-    int64_t rows = 0;      // of the body, in a tile
-    int64_t lanes = 0;     // of each
-    int64_t elements = 0;  // of each lane
-    int64_t at_once = 0;   // rows
+    int64_t rows = 0;         // of the body, in a tile
+    int64_t lanes = 0;        // of each
+    int64_t elements = 0;     // of each lane
+    int64_t at_once = 0;      // rows
+    bool is_partial = false;  // the last elements of some lanes do not exist
+    int64_t rounds() const { return (rows + at_once - 1) / at_once; }
   };
   row_shares shares_of_rows() const;
   void write_sums_of_row(const char* memory, const row_shares& shares);
-  void write_pass(const pass_plan& plan, int pass, const row_shares& shares, std::set<int>& known);
-  void write_row_results(const pass_plan& plan, std::set<int>& known);
-  void write_row_values(const std::vector<int>& nodes, std::set<int>& known);
+  void write_place_in_rows(const row_shares& shares);
+  void write_loads_of_row(const row_shares& shares);
+  void write_pass(const pass_plan& plan, int pass, const row_shares& shares);
+  void write_row_results(const pass_plan& plan);
+  void write_row_values(const std::vector<int>& nodes);
   void open_elements(const row_shares& shares);
+  void close_elements(const row_shares& shares);
+  std::string loaded_element(int n, const char* column) const;
+
+  std::set<int> ahead_;       // loads whose elements of the row are in registers
+  std::set<int> known_rows_;  // values per row that have a variable
 };
 
 }  // namespace cudal1

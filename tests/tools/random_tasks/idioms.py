@@ -237,6 +237,33 @@ def scaled_layer(p: Program, v: Value) -> None:
             made = layer = p.call("linear", input=made, weight=p.weight(wide, wide), bias=p.weight(wide))
 
 
+def layer_with_rows(p: Program, v: Value) -> None:
+    """A layer, and an operator over the rows of its result, or over groups of a row."""
+    wide = p.r.choice((2, 5, 10, 16, 24, 32, 48, 64, 100, 128))
+    bias = {"bias": p.weight(wide)} if p.r.random() < 0.7 else {}
+    made = layer = p.call("linear", input=v, weight=p.weight(wide, p.shape(v)[-1]), **bias)
+    if p.r.random() < 0.5:
+        made = p.call(p.r.choice(("gelu", "tanh", "relu", "sigmoid")), self=made)
+    kind = p.r.randrange(6)
+    if kind == 0:
+        p.call(p.r.choice(("softmax.int", "log_softmax.int")), self=made, dim=-1)
+    elif kind == 1:
+        affine = {"weight": p.weight(wide), "bias": p.weight(wide)} if p.r.random() < 0.5 else {}
+        p.call("layer_norm", input=made, normalized_shape=[wide], **affine)
+    elif kind == 2:
+        if p.rank(made) != 2 or wide % 8 != 0:
+            raise Unfit
+        groups = p.r.choice([g for g in (1, 2, 3, 4, 8) if wide % g == 0 and wide // g > 2])
+        norm = p.call("group_norm", input=made, num_groups=groups, weight=p.weight(wide), bias=p.weight(wide))
+        p.call("silu", self=norm)
+    elif kind == 3:
+        l2_norm(p, made)
+    elif kind == 4:
+        p.call("add.Tensor", self=layer, other=p.call("amax", self=made, dim=[-1], keepdim=True))
+    else:
+        p.call(p.r.choice(("sum.dim_IntList", "mean.dim")), self=made, dim=[-1], keepdim=p.r.random() < 0.5)
+
+
 IDIOMS = (rms_norm, l2_norm, standardized, gated_layer, feed_forward, rotary, attention, residual_block,
           channel_attention, gelu_by_hand, recurrent_cell, residual_norm, scaled_layer, masked_softmax,
-          embedding_and_position, dequantized_layer, interleaved_rotary)  # fmt: skip
+          embedding_and_position, dequantized_layer, interleaved_rotary, layer_with_rows)  # fmt: skip

@@ -84,7 +84,8 @@ expected<std::vector<experiment_record>> experiment_starter::records_of(const me
     records.push_back(m.record);
     records.back().model = model;
   }
-  std::ranges::stable_partition(records, [&](const auto& r) { return check_ready(r, m.hold).has_value(); });
+  std::stable_partition(records.begin(), records.end(),
+                        [&](const auto& r) { return check_ready(r, m.hold).has_value(); });
   if (records.empty()) return fail(errc::infrastructure, "no device of {} can be used", m.record.device);
   return records;
 }
@@ -119,7 +120,7 @@ void experiment_starter::refuse(const std::string& id, started_promise& p, error
 }
 
 void experiment_starter::keep_tasks(message::start_experiment m, std::vector<task_record> tasks, started_promise p) {
-  if (tasks.empty()) return create(std::move(m), p);
+  if (tasks.empty()) return create(m, p);
   const message::keep_task first{tasks.back()};
   tasks.pop_back();
   ask<message::done>(

@@ -37,6 +37,12 @@ class product_writer {
   // of its warp's tile at (`warp_row`, `warp_column`) of the block's. `by_lines`: through `tiles` in shared memory,
   // which nothing else uses any more, so that a warp stores whole lines; see stores_lines and bytes_of_lines.
   void write_results(int64_t down, int64_t across, bool by_lines);
+  // Whether that can be done, and pays: where storing the results takes longer than the sums.
+  bool stores_lines() const;
+  int64_t bytes_of_lines() const { return 4 * t_.warps() * 16 * line_of_results(); }
+  // What follows the product, and the stores, for the element at (`row`, `column`) of the batch, which the caller knows
+  // to exist; `product` is its value.
+  void write_element(const std::string& product);
   // The sums of the warp's tile, as above, to `memory`, which then has the block's tile once for each slice.
   void write_tile_to(const char* memory, int64_t down, int64_t across);
   int64_t line_of_tile() const { return t_.columns + 8; }  // from one of its rows to the next
@@ -46,12 +52,6 @@ class product_writer {
   // what it reads from memory, so that nothing waits for that.
   void write_rows_ahead();
   void write_rows(const char* memory);
-  // Whether that can be done, and pays: where storing the results takes longer than the sums.
-  bool stores_lines() const;
-  int64_t bytes_of_lines() const { return 4 * t_.warps() * 16 * line_of_results(); }
-  // The same for the element at (`row`, `column`) of the batch, which the caller knows to exist; `product` is its
-  // value.
-  void write_element(const std::string& product);
   // "row < 100 && column < 50", where the block's tile may have rows or columns that do not exist; "" where all do.
   // Without a name of the column only rows are looked at.
   std::string existence(const char* column) const;

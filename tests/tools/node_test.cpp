@@ -173,7 +173,7 @@ TEST_F(with_a_node, parts_are_carried_to_another_data_folder) {
   EXPECT_THAT(imported.out, HasSubstr(" 0 known already, 0 refused"));
   EXPECT_THAT(there({"parts", "import", folder_ / "parts.jsonl.gz"}).out, HasSubstr("0 results imported"));
   const auto q = there(search);
-  there({"stop", "--node"});
+  EXPECT_THAT(there({"stop", "--node"}).out, HasSubstr("the node has ended"));
   ASSERT_EQ(q.code, 0) << q.out << q.err;
   EXPECT_THAT(q.out, AllOf(HasSubstr(" 0 to be searched"), HasSubstr("put together from parts")));
 
@@ -183,7 +183,7 @@ TEST_F(with_a_node, parts_are_carried_to_another_data_folder) {
   text.replace(text.find('"', at + 12), 1, "\"fuse(steps=0); ");
   write_file(folder_ / "changed.jsonl", text);
   const auto refused = there({"parts", "import", folder_ / "changed.jsonl"});
-  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.code, 1) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("line "));
   const std::string twice = read_file(folder_ / "parts.jsonl");
   write_file(folder_ / "twice.jsonl", twice + twice.substr(twice.find('\n') + 1));

@@ -1,6 +1,9 @@
 // cudal1 experiments and cudal1 stop.
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -100,6 +103,27 @@ expected<void> stop_one(const std::string& experiment, const context& c) {
   return {};
 }
 
+// Whether a process of this machine has not ended. One that nobody has waited for yet has.
+bool runs(int pid) {
+  std::ifstream status(fmt::format("/proc/{}/stat", pid));
+  const std::string text{std::istreambuf_iterator<char>(status), {}};
+  const auto name_end = text.rfind(')');  // "12 (name) S ..."
+  return name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] != 'Z';
+}
+
+// A node finishes what is on its devices; only then another one can have the data folder.
+expected<void> wait_for_end(int node) {
+  constexpr std::chrono::minutes limit{6};
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (runs(node)) {
+    if (std::chrono::steady_clock::now() > until)
+      return fail(errc::infrastructure, "the node was asked to exit, and process {} still runs after {} minutes", node,
+                  limit.count());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return {};
+}
+
 expected<int> stop(const stop_options& o, context& c) {
   auto node = connect_to_node(c);
   if (!node && node.error().code == errc::not_found) {
@@ -118,7 +142,12 @@ expected<int> stop(const stop_options& o, context& c) {
     client_request r;
     r.verb = client_verb::shutdown;
     CUDAL1_CHECK(node->client.ask(r, std::chrono::minutes(5)));
-    c.out.print("the node was asked to exit\n");
+    if (c.coordinator) {
+      c.out.print("the node was asked to exit\n");
+      return exit_code::success;
+    }
+    CUDAL1_CHECK(wait_for_end(node->status.pid));
+    c.out.print("the node has ended\n");
   }
   return exit_code::success;
 }
@@ -142,7 +171,7 @@ void add_stop(CLI::App& app, context& c) {
   auto o = std::make_shared<stop_options>();
   auto* sub = app.add_subcommand("stop", "stop an experiment, or all running ones; everything finished is kept");
   sub->add_option("experiment", o->experiment, "as in e3 (default: all running ones)")->type_name("EXPERIMENT");
-  sub->add_flag("--node", o->node, "also ask the node to exit");
+  sub->add_flag("--node", o->node, "also end the node, and wait until it has ended");
   sub->footer(
       footer("  cudal1 stop\n"
              "  cudal1 stop e3\n"

@@ -209,19 +209,19 @@ void kernel_writer::write_row_value(int n, std::set<int>& known, const std::func
   if (!from.per_row || from.kind == node_kind::constant || from.kind == node_kind::reduce || known.contains(n)) return;
   for (const int o : from.operands)
     write_row_value(o, known, load);
-  const std::string value =
-      from.kind == node_kind::load ? load(n) : expression(n, [this](int o) { return spelled(o); });
+  const std::string value = from.kind == node_kind::load ? load(n) : expression(n);
   line(fmt::format("const {} {} = {};{}", c_type(from.type), variable(n), value, remark(n)));
   known.insert(n);
 }
 
-std::string kernel_writer::expression(int n, const std::function<std::string(int)>& spell) const {
+std::string kernel_writer::expression(int n, const spelling& spell) const {
   const auto& from = node(n);
   std::string out;
   for (std::size_t i = 0; i < from.expression.size(); ++i) {
     const char c = from.expression[i];
     if (c == '$') {
-      out += spell(from.operands[static_cast<std::size_t>(from.expression[++i] - '0')]);
+      const int operand = from.operands[static_cast<std::size_t>(from.expression[++i] - '0')];
+      out += spell ? spell(operand) : spelled(operand);
     } else {
       out += c;
     }
@@ -229,16 +229,16 @@ std::string kernel_writer::expression(int n, const std::function<std::string(int
   return out;
 }
 
-std::string kernel_writer::looked_up(int n, const std::string& offset,
-                                     const std::function<std::string(int)>& spell) const {
+std::string kernel_writer::looked_up(int n, const std::string& offset, const spelling& spell) const {
   if (node(n).operands.empty()) return offset;
+  const int row = node(n).operands[0];
   const auto& o = body().operands[static_cast<std::size_t>(node(n).operand)];
-  return fmt::format("(min(max((long long){}, 0ll), {}ll) * {} + {})", spell(node(n).operands[0]), o.lookup_count - 1,
-                     o.lookup_stride, offset);
+  return fmt::format("(min(max((long long){}, 0ll), {}ll) * {} + {})", spell ? spell(row) : spelled(row),
+                     o.lookup_count - 1, o.lookup_stride, offset);
 }
 
 std::string kernel_writer::element(int n, const std::string& pointer, const std::string& offset,
-                                   const std::function<std::string(int)>& spell) const {
+                                   const spelling& spell) const {
   const dtype type = body().operands[static_cast<std::size_t>(node(n).operand)].type.type;
   return loaded(type, fmt::format("{}[{}]", pointer, looked_up(n, offset, spell)));
 }

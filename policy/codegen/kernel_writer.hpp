@@ -45,20 +45,20 @@ class kernel_writer {
   // The text, the allocations, and the launch with a one-dimensional grid.
   emitted_kernel finished(int64_t blocks, int64_t threads) const;
 
-  // A node in an expression: a constant's literal, or the name of the variable that has its value.
+  // How an expression refers to a node.
+  using spelling = std::function<std::string(int)>;
+  // A constant's literal, or the name of the variable that has the node's value.
   std::string spelled(int n) const;
+  // The expression of a pointwise node, its operands spelled by `spell`, else as spelled() does.
+  std::string expression(int n, const spelling& spell = {}) const;
+  // The element that a load reads, as a value: at `offset` from the pointer, in the row that the load's operand
+  // chooses.
+  std::string element(int n, const std::string& pointer, const std::string& offset, const spelling& spell = {}) const;
+  // `offset` with that of the row, which is kept within the tensor; just `offset` where nothing chooses a row.
+  std::string looked_up(int n, const std::string& offset, const spelling& spell = {}) const;
   // Declares the variable of a value that is one per row, after those that it is made of, unless `known` has them;
   // reductions and constants need none. `load`: the expression of a load.
   void write_row_value(int n, std::set<int>& known, const std::function<std::string(int)>& load);
-
-  // The expression of a pointwise node, its operands spelled by `spell`.
-  std::string expression(int n, const std::function<std::string(int)>& spell) const;
-  // The element that a load reads, as a value: at `offset` from the pointer, in the row that the load's operand
-  // chooses.
-  std::string element(int n, const std::string& pointer, const std::string& offset,
-                      const std::function<std::string(int)>& spell) const;
-  // `offset` with that of the row, which is kept within the tensor; just `offset` where nothing chooses a row.
-  std::string looked_up(int n, const std::string& offset, const std::function<std::string(int)>& spell) const;
   // A trailing comment such as " // relu" with the program's name of the value; "" where it has none.
   std::string remark(int n) const;
 

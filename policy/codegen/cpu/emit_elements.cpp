@@ -101,9 +101,9 @@ class elements_writer {
       std::string value;
       if (from.kind == node_kind::load) {
         const auto& o = w_.body().operands[static_cast<std::size_t>(from.operand)];
-        value = w_.element(number, w_.pointer(from.operand), offset(o.strides), [&](int i) { return w_.spelled(i); });
+        value = w_.element(number, w_.pointer(from.operand), offset(o.strides));
       } else {
-        value = w_.expression(number, [&](int o) { return w_.spelled(o); });
+        value = w_.expression(number);
       }
       w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(number), value, w_.remark(number)));
     }

@@ -268,10 +268,9 @@ class rows_writer {
       value = fmt::format("kept_{}[{}]", w_.variable(number), kept_offset(j));
     } else if (n.kind == node_kind::load) {
       const auto& o = w_.body().operands[static_cast<std::size_t>(n.operand)];
-      value = w_.element(number, w_.pointer(n.operand) + "_r", column_offset(o.strides, j),
-                         [&](int i) { return w_.spelled(i); });
+      value = w_.element(number, w_.pointer(n.operand) + "_r", column_offset(o.strides, j));
     } else {
-      value = w_.expression(number, [&](int o) { return w_.spelled(o); });
+      value = w_.expression(number);
     }
     w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
   }
@@ -297,10 +296,8 @@ class rows_writer {
 
   // Declares a per-row value that this pass uses, after the per-row values that it depends on.
   void need_row_value(int number) {
-    const auto spelled = [this](int n) { return w_.spelled(n); };
-    w_.write_row_value(number, ready_, [&](int load) {
-      return w_.element(load, w_.pointer(w_.node(load).operand) + "_r", "0", spelled);
-    });
+    w_.write_row_value(number, ready_,
+                       [this](int load) { return w_.element(load, w_.pointer(w_.node(load).operand) + "_r", "0"); });
   }
 
   void write_row_results() {

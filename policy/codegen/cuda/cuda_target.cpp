@@ -76,7 +76,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
     if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
   if (is_one_kernel(body, whole)) {
-    if (holds_rows(body, whole)) CUDAL1_CHECK(pass_plan(body).check_row_kernel(!in_place.empty()));
+    CUDAL1_CHECK(pass_plan(body).check_row_kernel(!in_place.empty()));
     return emit_tiles(request, whole);
   }
   const auto [product, rest] = split_depth(body, whole.parts, request.values);

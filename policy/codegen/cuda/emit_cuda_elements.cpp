@@ -211,7 +211,7 @@ class cuda_elements_writer {
         if (own > 1) at += at.empty() ? "l" : " + l";
         value = fmt::format("{}[{}]", array(n), at.empty() ? "0" : at);
       } else {
-        value = w_.expression(n, [&](int o) { return w_.spelled(o); });
+        value = w_.expression(n);
       }
       w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
     }

@@ -197,8 +197,7 @@ class cuda_rows_writer {
   void write_load(int n, const std::string& at) {
     const body_operand& o = operand_of(n);
     write_vector_load(w_, o, array_width(n), w_.pointer(w_.node(n).operand) + "_r",
-                      w_.looked_up(n, column_offset(o.strides), [&](int index) { return w_.spelled(index); }), array(n),
-                      at == "0" ? "" : at);
+                      w_.looked_up(n, column_offset(o.strides)), array(n), at == "0" ? "" : at);
   }
 
   // ---- elements ----
@@ -236,7 +235,7 @@ class cuda_rows_writer {
     } else if (kept_.contains(number)) {
       value = fmt::format("{}[{}]", array(number), vector_index(l_.width, "l"));
     } else {
-      value = w_.expression(number, [&](int o) { return w_.spelled(o); });
+      value = w_.expression(number);
     }
     w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
   }
@@ -341,10 +340,8 @@ class cuda_rows_writer {
   // ---- per-row values ----
 
   void need_row_value(int number) {
-    const auto spelled = [this](int n) { return w_.spelled(n); };
-    w_.write_row_value(number, ready_, [&](int load) {
-      return w_.element(load, w_.pointer(w_.node(load).operand) + "_r", "0", spelled);
-    });
+    w_.write_row_value(number, ready_,
+                       [this](int load) { return w_.element(load, w_.pointer(w_.node(load).operand) + "_r", "0"); });
   }
 
   void write_row_results() {

@@ -140,7 +140,6 @@ std::string product_writer::place(const body_operand& target, const char* column
 }
 
 void product_writer::write_values(const std::vector<int>& nodes, const std::string& product) {
-  const auto spelled = [this](int n) { return w_.spelled(n); };
   for (const int n : nodes) {
     const body_node& from = w_.node(n);
     if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
@@ -148,15 +147,14 @@ void product_writer::write_values(const std::vector<int>& nodes, const std::stri
     if (from.kind == node_kind::load)
       value = ahead_.contains(n) ? w_.variable(n) + "_q[k]" : loaded_element(n, "column");
     else if (from.kind != node_kind::product)
-      value = w_.expression(n, spelled);
+      value = w_.expression(n);
     w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
   }
 }
 
 std::string product_writer::loaded_element(int n, const char* column) const {
   const int from = w_.node(n).operand;
-  return w_.element(n, w_.pointer(from), element(operand(from), column),
-                    [this](int index) { return w_.spelled(index); });
+  return w_.element(n, w_.pointer(from), element(operand(from), column));
 }
 
 std::vector<int> product_writer::all_nodes() const {
@@ -241,9 +239,10 @@ void product_writer::write_results(int64_t down, int64_t across, bool by_lines) 
   write_values(all_nodes(), "sums[r][c][below * 2 + next]");
   for (std::size_t i = 0; i < body.results.size(); ++i) {
     const auto& r = body.results[i];
-    const std::string value = stored(r.target.type.type, w_.spelled(r.node));
-    w_.line(paired ? fmt::format("pair{}[next] = {};", i, value)
-                   : fmt::format("{}[{}] = {};", w_.target(static_cast<int>(i)), place(r.target, "column"), value));
+    if (paired)
+      w_.line(fmt::format("pair{}[next] = {};", i, stored(r.target.type.type, w_.spelled(r.node))));
+    else
+      write_store(static_cast<int>(i), "column");
   }
   if (guarded) w_.close();
   w_.close();

@@ -1,15 +1,18 @@
 // cudal1 experiments and cudal1 stop.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <fstream>
-#include <iterator>
-#include <thread>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/unique_fd.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/node_process.hpp"
@@ -103,24 +106,18 @@ expected<void> stop_one(const std::string& experiment, const context& c) {
   return {};
 }
 
-// Whether a process of this machine has not ended. One that nobody has waited for yet has.
-bool runs(int pid) {
-  std::ifstream status(fmt::format("/proc/{}/stat", pid));
-  const std::string text{std::istreambuf_iterator<char>(status), {}};
-  const auto name_end = text.rfind(')');  // "12 (name) S ..."
-  return name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] != 'Z';
-}
-
 // A node finishes what is on its devices; only then another one can have the data folder.
 expected<void> wait_for_end(int node) {
   constexpr std::chrono::minutes limit{6};
-  const auto until = std::chrono::steady_clock::now() + limit;
-  while (runs(node)) {
-    if (std::chrono::steady_clock::now() > until)
-      return fail(errc::infrastructure, "the node was asked to exit, and process {} still runs after {} minutes", node,
-                  limit.count());
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  const unique_fd process(static_cast<int>(::syscall(SYS_pidfd_open, node, 0)));
+  if (!process && errno == ESRCH) return {};
+  if (!process) return fail(errc::infrastructure, "pidfd_open: {}", std::strerror(errno));
+  pollfd end{process.get(), POLLIN, 0};
+  const int ended = ::poll(&end, 1, static_cast<int>(std::chrono::milliseconds(limit).count()));
+  if (ended < 0) return fail(errc::infrastructure, "poll: {}", std::strerror(errno));
+  if (ended == 0)
+    return fail(errc::infrastructure, "the node was asked to exit, and process {} still runs after {} minutes", node,
+                limit.count());
   return {};
 }
 

@@ -33,6 +33,7 @@ class cuda_rows_writer {
         return fail(errc::unsupported, "the rows of {} would be chosen for each element", n.value);
     w_.open_kernel(l_.threads());
     group_.write_row();
+    write_loads_ahead();
     for (int pass = 0; pass < plan_.passes(); ++pass)
       write_pass(pass);
     write_row_results();
@@ -56,13 +57,44 @@ class cuda_rows_writer {
 
   // ---- passes ----
 
+  // Reads what is one per row, and of small tensors what later passes need, with the first pass: each pass would wait
+  // for its own.
+  void write_loads_ahead() {
+    constexpr int64_t k_most_registers = 16;
+    int64_t registers = 0;
+    for (int n = 0; n < std::ssize(w_.body().nodes); ++n) {
+      if (!is_load(n) || !w_.node(n).operands.empty() || !w_.is_needed(n)) continue;
+      need_row_value(n);
+      if (w_.node(n).per_row || is_stream(n)) continue;
+      ahead_.insert(n);
+      registers += l_.unrolled * array_width(n);
+    }
+    if (plan_.passes() == 1 || l_.rounds() > 1 || registers > k_most_registers) ahead_.clear();
+    if (ahead_.empty()) return;
+    for (const int n : ahead_)
+      w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), l_.unrolled * array_width(n)));
+    open_vectors(true, true);
+    for (const int n : ahead_)
+      write_load(n, vector_index(array_width(n), ""));
+    close_vectors(true);
+    kept_ = ahead_;
+  }
+
+  void count_work(pass_work work, int pass) {
+    if (pass > 0) return row_work_.add_pass(work, kept_, keeping_);
+    std::set<int> elements(work.elements.begin(), work.elements.end());
+    elements.insert(ahead_.begin(), ahead_.end());
+    work.elements.assign(elements.begin(), elements.end());
+    row_work_.add_pass(work, {}, keeping_);
+  }
+
   void write_pass(int pass) {
     const pass_work work = plan_.work_of(pass, kept_);
     if (work.empty()) return;
     for (const int n : plan_.operands_of(work))
       need_row_value(n);
     choose_kept(work, pass);
-    row_work_.add_pass(work, kept_, keeping_);
+    count_work(work, pass);
     for (const int n : keeping_)
       w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n),
                           l_.unrolled * (is_load(n) ? array_width(n) : l_.width)));
@@ -231,7 +263,9 @@ class cuda_rows_writer {
     if (is_load(number)) {
       const int64_t own = array_width(number);
       value = fmt::format("{}[{}]", array(number),
-                          is_stream(number) ? vector_index(own, "l") : (own > 1 ? lane_index() : "0"));
+                          is_stream(number) || kept_.contains(number) ? vector_index(own, "l")
+                          : own > 1                                   ? lane_index()
+                                                                      : "0");
     } else if (kept_.contains(number)) {
       value = fmt::format("{}[{}]", array(number), vector_index(l_.width, "l"));
     } else {
@@ -368,7 +402,8 @@ class cuda_rows_writer {
   cuda_row_group group_;
   row_work row_work_;
   std::vector<int64_t> columns_;
-  std::set<int> kept_;  // nodes whose elements earlier passes stored
+  std::set<int> ahead_;  // loads before the first pass
+  std::set<int> kept_;   // nodes whose elements are in registers, of these or of earlier passes
   std::vector<int> keeping_;
   std::set<int> ready_;  // per-row values that have a variable
 };

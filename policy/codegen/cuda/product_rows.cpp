@@ -70,25 +70,15 @@ void product_writer::write_place_in_rows(const row_shares& shares) {
   w_.line(fmt::format("const int row = {}, begin_of_row = {};", row, begin));
 }
 
-// Reads what the row needs from memory at once, where that fits in registers: each pass would wait for its own.
+// Reads what the row needs from memory at once: each pass would wait for its own.
 void product_writer::write_loads_of_row(const row_shares& shares) {
-  constexpr int64_t k_most_registers = 32;
-  std::vector<int> by_element, by_row;
-  for (const int n : all_nodes()) {
-    const body_node& from = w_.node(n);
-    if (from.kind != node_kind::load || !from.operands.empty() || !w_.is_needed(n)) continue;
-    (from.per_row ? by_row : by_element).push_back(n);
-  }
-  write_row_values(by_row);
-  if (std::ssize(by_element) * shares.elements > k_most_registers || by_element.empty()) return;
-  for (const int n : by_element)
-    w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(n).type), w_.variable(n), shares.elements));
+  const auto loads = direct_loads();
+  write_row_values(loads.by_row);
+  if (!declare_ahead(loads.by_element, shares.elements)) return;
   open_elements(shares);
   w_.line("const int column = begin_of_row + at;");
-  for (const int n : by_element)
-    w_.line(fmt::format("{}_q[k] = {};", w_.variable(n), loaded_element(n, "column")));
+  write_ahead(loads.by_element);
   close_elements(shares);
-  ahead_.insert(by_element.begin(), by_element.end());
 }
 
 void product_writer::write_sums_of_row(const char* memory, const row_shares& shares) {

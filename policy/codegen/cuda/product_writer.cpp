@@ -163,6 +163,30 @@ std::vector<int> product_writer::all_nodes() const {
   return out;
 }
 
+product_writer::loads product_writer::direct_loads() const {
+  loads out;
+  for (const int n : all_nodes()) {
+    const body_node& from = w_.node(n);
+    if (from.kind != node_kind::load || !from.operands.empty() || !w_.is_needed(n)) continue;
+    (from.per_row ? out.by_row : out.by_element).push_back(n);
+  }
+  return out;
+}
+
+bool product_writer::declare_ahead(const std::vector<int>& loads, int64_t elements) {
+  constexpr int64_t k_most_registers = 32;
+  if (loads.empty() || std::ssize(loads) * elements > k_most_registers) return false;
+  for (const int n : loads)
+    w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(n).type), w_.variable(n), elements));
+  return true;
+}
+
+void product_writer::write_ahead(const std::vector<int>& loads) {
+  for (const int n : loads)
+    w_.line(fmt::format("{}_q[k] = {};", w_.variable(n), loaded_element(n, "column")));
+  ahead_.insert(loads.begin(), loads.end());
+}
+
 void product_writer::write_store(int result, const char* column) {
   const auto& r = w_.body().results[static_cast<std::size_t>(result)];
   w_.line(fmt::format("{}[{}] = {};", w_.target(result), place(r.target, column),

@@ -410,6 +410,57 @@ class Lives(Exported):
             new.net[0].bias.mul_(2)
             self.assertFalse(torch.equal(before, new(x)))
 
+    def test_hooks_are_called_as_of_any_module(self):
+        every = torch.nn.modules.module
+        model, new = self.both("plain")
+        whole = (type(model), type(new))
+        x = torch.rand(4, 8)
+        added = lambda module, given, result: result + 1 if isinstance(module, whole) else None
+        doubled = lambda module, given: (given[0] * 2,) if isinstance(module, whole) else None
+        with torch.no_grad():
+            without = new(x)
+            for register in (lambda m: m.register_forward_hook(added), lambda m: m.register_forward_pre_hook(doubled),
+                             lambda m: every.register_module_forward_hook(added),
+                             lambda m: every.register_module_forward_pre_hook(doubled)):
+                for m in (model, new):
+                    self.same(without, m(x))
+                    handle = register(m)
+                    hooked = m(x)
+                    self.assertFalse(torch.equal(without, hooked))
+                    if m is model:
+                        wanted = hooked
+                    self.same(wanted, hooked)
+                    handle.remove()
+            self.same(without, new(x))
+        seen = []
+        handle = new.register_full_backward_pre_hook(lambda *given: seen.append(given))
+        with self.assertRaises(RuntimeError):
+            new(x).sum().backward()
+        self.assertEqual(len(seen), 1)
+        handle.remove()
+
+    def test_another_forward_is_called(self):
+        _, new = self.both("plain")
+        x = torch.rand(4, 8)
+        with torch.no_grad():
+            wanted = [new(x), new(x)][1]
+
+            class Other(type(new)):
+                def forward(self, x):
+                    return super().forward(x) + 1
+
+            torch.manual_seed(7)
+            other = Other()
+            for _ in range(3):
+                self.same(wanted + 1, other(x))
+            new.forward = lambda x: x
+            self.assertIs(new(x), x)
+            del new.forward
+            self.same(wanted, new(x))
+            new.compile(backend="eager", fullgraph=True)
+            for _ in range(2):
+                self.same(wanted, new(x))
+
     def test_executed_twice_it_has_one_operator(self):
         text = pathlib.Path(FILES["plain"].__file__).read_text()
         for _ in range(2):

@@ -117,7 +117,8 @@ def known_operators(device: torch.device) -> Known:
 
 
 def known_replay(device: torch.device) -> Known:
-    """One small kernel as a CUDA graph behind a module, whose output is a new tensor in each call."""
+    """One small kernel as a CUDA graph behind a module, whose output is a new tensor in each call. As an exported
+    module, it does without what nn.Module takes for a call."""
     import torch
 
     value = torch.zeros(1, device=device)
@@ -126,7 +127,7 @@ def known_replay(device: torch.device) -> Known:
         value.add_(1)
 
     class Module(torch.nn.Module):
-        def forward(self, *inputs: Any, **options: Any) -> Any:
+        def __call__(self, *inputs: Any, **options: Any) -> Any:
             output = torch.empty_like(value)
             graph.replay()
             return output

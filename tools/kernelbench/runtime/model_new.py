@@ -459,6 +459,12 @@ class _KbState:
 _KB_PLAIN = _KB_RETURNS is None and not _KB_STATES  # forward returns what the program returns
 
 
+def _kb_hooks_of_all_modules():
+    """The dictionaries of torch.nn.modules.module.register_module_forward_hook and its like."""
+    found = vars(_kb_torch.nn.modules.module)
+    return tuple([found[name] for name in sorted(found) if name.startswith("_global_") and name.endswith("_hooks")])
+
+
 class ModelNew(Model):
     """Model with its forward as one program of kernels. Parameters, buffers and their names are Model's."""
 
@@ -469,6 +475,14 @@ class ModelNew(Model):
         super().__init__(*args, **kwargs)
         if _KB_MODES is None:  # the program was made of a module as Model leaves it
             self.__dict__["_kb_modes"] = {name: module.training for name, module in self.named_modules()}
+
+    def __call__(self, *args, **kwargs):
+        """As nn.Module's, which takes longer than a small kernel's launch."""
+        if not kwargs and not _kb_is_dynamo_compiling():
+            outputs = _kb_call_module(self, self.__dict__, args)
+            if outputs is not None:
+                return outputs
+        return super().__call__(*args, **kwargs)
 
     def forward(self, *args, **kwargs):
         if _kb_is_dynamo_compiling():
@@ -493,6 +507,8 @@ class ModelNew(Model):
             if any([self.get_submodule(name).training != training for name, training in self._kb_modes.items()]):
                 raise RuntimeError(_kb_wrong_mode(self))
             state = self.__dict__["_kb_state"] = _KbState(self)
+            if _KB_PLAIN:
+                self.__dict__["_kb_quick"] = state.quick
         return state.any_call(given, values)
 
     def kernel_notes(self):
@@ -501,12 +517,14 @@ class ModelNew(Model):
 
     def __getstate__(self):
         # A copy of the module makes its own program.
-        return {k: v for k, v in self.__dict__.items() if k != "_kb_state"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_kb_state", "_kb_quick")}
 
     def _replicate_for_data_parallel(self):
         replica = super()._replicate_for_data_parallel()
-        replica.__dict__.pop("_kb_state", None)
+        for name in ("_kb_state", "_kb_quick"):
+            replica.__dict__.pop(name, None)
         return replica
 
 
+_kb_call_module = _kb_extension.module_caller(ModelNew.forward, _kb_hooks_of_all_modules())
 ModelNew.forward.__signature__ = _KB_FORWARD

@@ -98,8 +98,10 @@ class program {
   bool is_anchored() const {
     const auto& [module, mode] = own_mode_;
     if (!mode.is_none()) {
-      const auto now = pybind11::reinterpret_borrow<pybind11::object>(PyWeakref_GetObject(module.ptr()));
-      if (now.is_none() || !pybind11::object(now.attr("training")).is(mode)) return false;
+      static PyObject* const name = PyUnicode_InternFromString("training");
+      PyObject* const now = PyWeakref_GetObject(module.ptr());
+      if (now == Py_None || !pybind11::reinterpret_steal<pybind11::object>(PyObject_GetAttr(now, name)).is(mode))
+        return false;
     }
     return std::all_of(anchors_.begin(), anchors_.end(), [](const anchor& a) {
       const auto& [held, key, object] = a;
@@ -336,6 +338,49 @@ pybind11::object quick_function(const program_pointer& p) {
   return function;
 }
 
+// Whether nn.Module.__call__ would call forward and nothing else: no compiled code, no hooks of the module, of which
+// `held` is the dictionary, and none of all modules, of which `hooks_of_all` is a tuple of dictionaries.
+bool calls_forward_alone(PyObject* held, PyObject* hooks_of_all) {
+  static const std::array<PyObject*, 5> names = {
+      PyUnicode_InternFromString("_compiled_call_impl"), PyUnicode_InternFromString("_forward_hooks"),
+      PyUnicode_InternFromString("_forward_pre_hooks"), PyUnicode_InternFromString("_backward_hooks"),
+      PyUnicode_InternFromString("_backward_pre_hooks")};
+  const auto is_nothing = [](PyObject* found) { return found == nullptr || PyObject_IsTrue(found) == 0; };
+  PyObject* const* const first = PySequence_Fast_ITEMS(hooks_of_all);
+  return std::all_of(first, first + PyTuple_GET_SIZE(hooks_of_all), is_nothing) &&
+         std::all_of(names.begin(), names.end(),
+                     [&](PyObject* name) { return is_nothing(PyDict_GetItemWithError(held, name)); });
+}
+
+// A call of a module without what nn.Module.__call__ takes for itself; None where it must be made, since the call is
+// not like the last one or something else than ModelNew's forward is to be called. `given`: the module, its dictionary
+// and the tuple of the call's arguments. `self`: ModelNew's forward, and the hooks of all modules.
+PyObject* call_module(PyObject* self, PyObject* const* given, Py_ssize_t) {
+  HANDLE_TH_ERRORS
+  static PyObject* const quick_name = PyUnicode_InternFromString("_kb_quick");
+  static PyObject* const forward_name = PyUnicode_InternFromString("forward");
+  PyObject* const held = given[1];
+  PyObject* const function = PyDict_GetItemWithError(held, quick_name);
+  if (function == nullptr || PyDict_GetItemWithError(held, forward_name) != nullptr ||
+      !calls_forward_alone(held, PyTuple_GET_ITEM(self, 1)))
+    Py_RETURN_NONE;
+  const auto forward = pybind11::reinterpret_steal<pybind11::object>(
+      PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(given[0])), forward_name));
+  if (!forward) throw pybind11::error_already_set();
+  if (!forward.is(pybind11::handle(PyTuple_GET_ITEM(self, 0)))) Py_RETURN_NONE;
+  return quick(PyCFunction_GET_SELF(function), given[2]);
+  END_HANDLE_TH_ERRORS
+}
+
+pybind11::object module_caller(const pybind11::object& forward, const pybind11::tuple& hooks_of_all) {
+  static PyMethodDef definition{"call_module", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_module)),
+                                METH_FASTCALL, nullptr};
+  const auto known = pybind11::make_tuple(forward, hooks_of_all);
+  auto function = pybind11::reinterpret_steal<pybind11::object>(PyCFunction_New(&definition, known.ptr()));
+  if (!function) throw pybind11::error_already_set();
+  return function;
+}
+
 // Element type, shape and strides of each, for Python.
 std::vector<std::tuple<at::ScalarType, std::vector<int64_t>, std::vector<int64_t>>> types_of(
     const std::vector<tensor_type>& types) {
@@ -355,6 +400,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("is_anchored", &program::is_anchored)
       .def("quick_function", &quick_function)
       .def("notes", &program::notes);
+  m.def("module_caller", &module_caller);
   m.attr("no_gradients") = no_gradients();
   m.def("is_watched", &program::is_watched);
   m.def("input_types", [] { return types_of(input_types()); });

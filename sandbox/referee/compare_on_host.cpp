@@ -37,11 +37,18 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 inline bool finite(double x) {
   return std::abs(x) < infinity;
 }
+// What is allowed, and from which number on the type of the outputs has infinity alone.
+struct limits {
+  tolerance allowed;
+  double infinite = infinity;
+};
+
 // Whether an output is finite, infinite or NaN as eager's is. Where eager overflows on its way to a result that is
-// finite, an output near the exact one is none the worse.
-inline bool same_class(double v, double e, double d, const tolerance& t) {
+// finite, an output near the exact one is none the worse, nor is infinity where the type has nothing nearer to it.
+inline bool same_class(double v, double e, double d, const limits& l) {
   return (finite(v) && finite(e)) || v == e || (v != v && e != e) ||
-         (finite(v) && finite(d) && std::abs(v - d) <= t.absolute + t.relative * std::abs(d));
+         (finite(v) && finite(d) && std::abs(v - d) <= l.allowed.absolute + l.allowed.relative * std::abs(d)) ||
+         (v == infinity && d >= l.infinite) || (v == -infinity && d <= -l.infinite);
 }
 
 // ---- the expected outputs among themselves --------------------------------------------------------------------------
@@ -102,15 +109,15 @@ struct block_sums {
 
 // Everything in one pass. A comparison with NaN is false, and infinities count as masks.
 template <class V, class D>
-[[gnu::always_inline]] inline void add_block(const block_of<V, D>& b, const tolerance& t, block_sums& s) {
+[[gnu::always_inline]] inline void add_block(const block_of<V, D>& b, const limits& l, block_sums& s) {
   double mismatches = 0, count = 0, variant_error = 0, largest = 0, outside = 0, worst = -infinity;
   for (int64_t i = 0; i < b.count; ++i) {
     const double v = b.value[i], e = b.eager[i], d = b.exact[i];
     const bool both = finite(v) && finite(e), all = both && finite(d);
-    mismatches += same_class(v, e, d, t) ? 0.0 : 1.0;
+    mismatches += same_class(v, e, d, l) ? 0.0 : 1.0;
     const double gap = both ? std::abs(v - e) : 0.0;
     largest = gap > largest ? gap : largest;
-    const double excess = excess_of(v, e, d, t);
+    const double excess = excess_of(v, e, d, l.allowed);
     worst = excess > worst ? excess : worst;
     outside += excess > 0 ? 1.0 : 0.0;
     count += all ? 1.0 : 0.0;
@@ -121,11 +128,11 @@ template <class V, class D>
 }
 
 #define CUDAL1_CLONES [[gnu::target_clones("arch=haswell", "default")]]
-CUDAL1_CLONES void add_floats(const block_of<float, double>& b, const tolerance& t, block_sums& s) {
-  add_block(b, t, s);
+CUDAL1_CLONES void add_floats(const block_of<float, double>& b, const limits& l, block_sums& s) {
+  add_block(b, l, s);
 }
-CUDAL1_CLONES void add_doubles(const block_of<double, double>& b, const tolerance& t, block_sums& s) {
-  add_block(b, t, s);
+CUDAL1_CLONES void add_doubles(const block_of<double, double>& b, const limits& l, block_sums& s) {
+  add_block(b, l, s);
 }
 CUDAL1_CLONES void add_expected_floats(const block_of<float, double>& b, const tolerances& t, reference_sums& s) {
   add_expected(b, t, s);
@@ -184,13 +191,13 @@ int64_t hidden_differences(const compared_output& o, int64_t first, const B& b) 
 // The first element of another class, or the one whose excess is the largest. (Which is computed anew: the clones
 // above may have rounded otherwise.)
 template <class B>
-void note_worst(const B& b, int64_t first, bool mismatch, const tolerance& t, output_check& check) {
+void note_worst(const B& b, int64_t first, bool mismatch, const limits& l, output_check& check) {
   int64_t worst = -1;
   double excess = -infinity;
   for (int64_t i = 0; i < b.count; ++i) {
     const double v = b.value[i], e = b.eager[i];
-    if (mismatch && same_class(v, e, b.exact[i], t)) continue;
-    const double here = mismatch ? infinity : excess_of(v, e, b.exact[i], t);
+    if (mismatch && same_class(v, e, b.exact[i], l)) continue;
+    const double here = mismatch ? infinity : excess_of(v, e, b.exact[i], l.allowed);
     if (!(here > excess)) continue;
     excess = here;
     worst = i;
@@ -215,7 +222,7 @@ expected_statistics expected_statistics_of(const compared_output& o, draw_kind k
 }
 
 output_check compare_output(const compared_output& o, const expected_statistics& statistics) {
-  const tolerance t = statistics.within(o.type);
+  const limits l{statistics.within(o.type), least_infinite(o.type)};
   output_check check;
   check.elements = o.elements;
   statistics.describe(o.type, check);
@@ -224,14 +231,14 @@ output_check compare_output(const compared_output& o, const expected_statistics&
   for_each_block(o, true, [&]<class B>(const B& b, int64_t first) {
     block_sums s;
     if constexpr (std::is_same_v<B, block_of<float, double>>)
-      add_floats(b, t, s);
+      add_floats(b, l, s);
     else
-      add_doubles(b, t, s);
+      add_doubles(b, l, s);
     hidden += hidden_differences(o, first, b);
     if (s.mismatches > 0 && total.mismatches == 0)
-      note_worst(b, first, true, t, check);
+      note_worst(b, first, true, l, check);
     else if (total.mismatches == 0 && s.excess > total.excess)
-      note_worst(b, first, false, t, check);
+      note_worst(b, first, false, l, check);
     total.add(s);
   });
   check.mask_mismatches = static_cast<int64_t>(total.mismatches);

@@ -132,6 +132,22 @@ void scatter(const tensor_type& type, const std::byte* flat, std::byte* strided)
   });
 }
 
+double least_infinite(dtype type) {
+  const auto half_step_beyond = [](int largest_exponent, int fraction_bits) {
+    return std::ldexp(2 - std::ldexp(1, -fraction_bits - 1), largest_exponent);
+  };
+  switch (type) {
+    case dtype::float16:
+      return half_step_beyond(15, 10);
+    case dtype::bfloat16:
+      return half_step_beyond(127, 7);
+    case dtype::float32:
+      return half_step_beyond(127, 23);
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
+}
+
 void move_elements(dtype type, const element_move& how, int64_t first, std::span<double> values) {
   const double unit = unit_in_last_place(type);
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -14,6 +14,9 @@ void load_elements(dtype type, const std::byte* source, int64_t first, int64_t c
 // Rounds to nearest; integers are truncated and clamped, bool is `value != 0`, float16 is clamped to finite values.
 void store_elements(dtype type, std::byte* target, int64_t first, int64_t count, const double* source);
 
+// The least number that rounds to infinity in the type: half a step beyond its largest. Infinity, where no double does.
+double least_infinite(dtype type);
+
 // How the elements of a tensor move to neighbouring floats, up or down.
 struct element_move {
   uint64_t seed = 0;

@@ -34,6 +34,12 @@ __device__ inline double element(const void* values, long long i) {
   if constexpr (type == 9) return ((const double*)values)[i];
 }
 
+// least_infinite of the type.
+template <int type>
+__device__ inline double infinite_from() {
+  return type == 6 ? 65520.0 : type == 7 ? 0x1.ffp127 : type == 8 ? 0x1.ffffffp127 : __uint_as_float(0x7f800000u);
+}
+
 // Of an excess where no element is off.
 constexpr double nothing = -1.7976931348623157e308;
 
@@ -57,7 +63,9 @@ __device__ inline void compare_elements(const void* values, const void* eagers, 
     const bool both = is_finite(v) && is_finite(e), known = is_finite(d) && is_finite(e);
     // Where eager overflows on its way to a finite result, an output near the exact one is none the worse.
     const bool near_exact = is_finite(v) && is_finite(d) && fabs(v - d) <= t.absolute + t.relative * fabs(d);
-    if (!(both || v == e || (v != v && e != e) || near_exact)) {
+    // Nor is infinity, where the type has nothing nearer to the exact one.
+    const bool beyond = fabs(d) >= infinite_from<type>() && !is_finite(v) && v * d > 0;
+    if (!(both || v == e || (v != v && e != e) || near_exact || beyond)) {
       s.sums[1] += 1;
       if (s.mismatch_at < 0) s.mismatch_at = i;
     }

@@ -257,6 +257,11 @@ void add_half_types(corpus& c) {
            last(converted("a", "float32", "w") + scaled("w", 3000, "s") + scaled("s", 1e-3, "t") +
                 converted("t", "float16", "y")),
            "");
+  c.on(a, a, last(scaled("a", 16000, "s") + scaled("s", 3.31, "y")))
+      .add("infinity where rounding on the way would leave a finite float16",
+           last(converted("a", "float32", "w") + scaled("w", 16000, "s") + scaled("s", 3.31, "t") +
+                converted("t", "float16", "y")),
+           "");
   const std::string ab = half("a", "bfloat16") + "," + half("b", "bfloat16");
   const auto rotated = [](const char* x, const char* z, const char* y) {
     return fmt::format(R"({{"aten":"aten::mul.Tensor","args":{{"self":"{0}","other":"{1}"}},"out":["p"]}},)"

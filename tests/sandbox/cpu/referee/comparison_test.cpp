@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "sandbox/referee/compare_on_host.hpp"
+#include "sandbox/referee/elements.hpp"
 
 namespace cudal1 {
 namespace {
@@ -72,6 +74,37 @@ TEST(comparison, eagers_overflow_is_not_held_against_the_right_result) {
   t.eager[7] = t.value[7] = static_cast<float>(t.exact[7]);
   t.value[8] = infinite;
   EXPECT_EQ(t.compare().mask_mismatches, 1) << "it overflows where eager does not";
+}
+
+TEST(comparison, infinity_is_right_where_the_type_has_nothing_nearer) {
+  three t(5000);
+  const float infinite = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+  const double beyond = least_infinite(dtype::float32), below = std::nextafter(beyond, 0.0);
+  EXPECT_EQ(static_cast<float>(beyond), infinite);
+  EXPECT_EQ(static_cast<float>(below), largest);
+  const auto mismatches = [&](float value, float eager, double exact) {
+    t.value[7] = value, t.eager[7] = eager, t.exact[7] = exact;
+    return t.compare().mask_mismatches;
+  };
+  for (const float sign : {1.0F, -1.0F}) {
+    EXPECT_EQ(mismatches(sign * infinite, sign * largest, sign * beyond), 0);
+    EXPECT_EQ(mismatches(sign * infinite, std::numeric_limits<float>::quiet_NaN(), sign * 1e39), 0);
+    EXPECT_EQ(mismatches(sign * infinite, sign * largest, sign * static_cast<double>(infinite)), 0);
+    EXPECT_EQ(mismatches(sign * infinite, sign * largest, sign * below), 1);
+    EXPECT_EQ(mismatches(sign * infinite, sign * largest, -sign * beyond), 1);
+    EXPECT_EQ(mismatches(std::numeric_limits<float>::quiet_NaN(), sign * largest, sign * beyond), 1);
+  }
+}
+
+TEST(comparison, each_type_has_its_own_least_infinite_number) {
+  EXPECT_EQ(least_infinite(dtype::float16), 65520);
+  for (const auto& [type, largest_exponent, fraction_bits] :
+       {std::tuple{dtype::float16, 15, 10}, {dtype::bfloat16, 127, 7}, {dtype::float32, 127, 23}}) {
+    const double largest = std::ldexp(2 - std::ldexp(1, -fraction_bits), largest_exponent);
+    const double next = std::ldexp(1, largest_exponent + 1);
+    EXPECT_EQ(least_infinite(type), (largest + next) / 2);
+  }
+  EXPECT_TRUE(std::isinf(least_infinite(dtype::float64)) && std::isinf(least_infinite(dtype::int64)));
 }
 
 // Elements 7 and 8 are off alike; on moved inputs eager is off at 7 alone.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "sandbox/cuda/referee/compare_on_device.hpp"
@@ -24,6 +25,14 @@ struct operands {
 std::vector<std::byte> stored(dtype type, const std::vector<double>& values) {
   std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(size_of(type)));
   store_elements(type, bytes.data(), 0, static_cast<int64_t>(values.size()), values.data());
+  return bytes;
+}
+
+// One number, which may be infinite: store_elements clamps to what is finite in float16.
+std::vector<std::byte> number(dtype type, double v) {
+  auto bytes = stored(type, {v});
+  const uint16_t bits = v > 0 ? 0x7c00 : 0xfc00;
+  if (type == dtype::float16 && std::isinf(v)) std::memcpy(bytes.data(), &bits, sizeof bits);
   return bytes;
 }
 
@@ -128,6 +137,23 @@ TEST_F(comparing, counts_what_is_not_finite_as_the_cpu_does) {
     const output_check device_says = on_device(o);
     expect_same(device_says, on_host(o));
     EXPECT_GT(device_says.mask_mismatches, 0);
+  }
+}
+
+// Every output, eager's output and exact one at the edge of each type's range.
+TEST_F(comparing, takes_infinity_at_the_edge_of_a_type_as_the_cpu_does) {
+  const double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (const dtype type : {dtype::float16, dtype::bfloat16, dtype::float32, dtype::float64}) {
+    SCOPED_TRACE(name_of(type));
+    const double edge = std::min(least_infinite(type), std::numeric_limits<double>::max());
+    for (const double v : {1.0, infinite, -infinite, nan})
+      for (const double e : {1.0, infinite, -infinite, nan})
+        for (const double d :
+             {1.0, edge, std::nextafter(edge, 0.0), -edge, -std::nextafter(edge, 0.0), infinite, nan}) {
+          const operands one{type, dtype::float64, 1, number(type, v), number(type, e), stored(dtype::float64, {d})};
+          SCOPED_TRACE(fmt::format("{} {} {}", v, e, d));
+          EXPECT_EQ(on_device(one).mask_mismatches, on_host(one).mask_mismatches);
+        }
   }
 }
 

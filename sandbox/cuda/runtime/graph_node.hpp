@@ -60,10 +60,7 @@ class graph_node {
   void set_in(cudaGraphExec_t executable) {
     switch (type_) {
       case cudaGraphNodeTypeKernel:
-        kernel_.kernelParams = parameters_.data();
-        kernel_.extra = nullptr;
-        return check_driver(graph_driver::get().set_kernel(executable, handle_, &kernel_),
-                            "cuGraphExecKernelNodeSetParams");
+        return set_kernel(executable);
       case cudaGraphNodeTypeMemcpy:
         std::memcpy(&copy_.srcPtr.ptr, bytes_.data(), sizeof(void*));
         std::memcpy(&copy_.dstPtr.ptr, bytes_.data() + sizeof(void*), sizeof(void*));
@@ -87,8 +84,7 @@ class graph_node {
   void read_kernel() {
     const auto& driver = graph_driver::get();
     check_driver(driver.kernel_params(handle_, &kernel_), "cuGraphKernelNodeGetParams");
-    if (kernel_.kernelParams == nullptr && kernel_.extra != nullptr)
-      throw cannot_rebind("a kernel of a library passes its parameters as one buffer");
+    if (kernel_.kernelParams == nullptr && kernel_.extra != nullptr) return read_buffer();
     std::vector<std::size_t> offsets;
     for (std::size_t i = 0; kernel_.kernelParams != nullptr; ++i) {
       std::size_t offset = 0, size = 0;
@@ -104,13 +100,39 @@ class graph_node {
       parameters_.push_back(bytes_.data() + offset);
   }
 
+  // A kernel whose parameters are one buffer, as cuBLAS passes those of its products of half types on Hopper.
+  void read_buffer() {
+    const void* buffer = nullptr;
+    std::size_t size = 0;
+    for (void** option = kernel_.extra; *option != CU_LAUNCH_PARAM_END; option += 2) {
+      if (*option == CU_LAUNCH_PARAM_BUFFER_POINTER)
+        buffer = option[1];
+      else if (*option == CU_LAUNCH_PARAM_BUFFER_SIZE)
+        size = *static_cast<const std::size_t*>(option[1]);
+      else
+        throw cannot_rebind("a kernel of a library passes its parameters in an unknown way");
+    }
+    append(buffer, size);
+  }
+
+  void set_kernel(cudaGraphExec_t executable) {
+    std::size_t size = bytes_.size();
+    void* buffer[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, bytes_.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                      CU_LAUNCH_PARAM_END};
+    const bool as_buffer = parameters_.empty() && size > 0;
+    kernel_.kernelParams = as_buffer ? nullptr : parameters_.data();
+    kernel_.extra = as_buffer ? buffer : nullptr;
+    check_driver(graph_driver::get().set_kernel(executable, handle_, &kernel_), "cuGraphExecKernelNodeSetParams");
+    kernel_.extra = nullptr;
+  }
+
   cudaGraphNode_t handle_ = nullptr;
   cudaGraphNodeType type_{};
   CUDA_KERNEL_NODE_PARAMS kernel_{};
   cudaMemcpy3DParms copy_{};
   cudaMemsetParams fill_{};
   std::vector<char> bytes_;        // all parameters of a kernel; source and target of a copy; target of a fill
-  std::vector<void*> parameters_;  // of a kernel, in `bytes_`
+  std::vector<void*> parameters_;  // of a kernel, in `bytes_`; none of one that takes all of them as one buffer
 };
 
 }  // namespace cudal1

@@ -1,3 +1,5 @@
+#include <ATen/EmptyTensor.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
 namespace {
@@ -259,10 +261,13 @@ class graph_runner {
       else
         now_[i] = address_of(inputs[i]);
     }
-    const at::Device device(at::kCUDA, c10::cuda::current_device());
     fresh_.clear();  // of a call that failed
+    // As at::detail::empty_cuda does, without looking for the device, which is the current one.
+    c10::Allocator* const allocator = c10::cuda::CUDACachingAllocator::get();
     for (const auto i : c10::irange(memories_.size())) {
-      fresh_.emplace_back(at::detail::empty_cuda(memories_[i].sizes, memories_[i].dtype, device, std::nullopt));
+      fresh_.emplace_back(at::detail::empty_generic(memories_[i].sizes, allocator,
+                                                    c10::DispatchKeySet(c10::DispatchKey::CUDA), memories_[i].dtype,
+                                                    std::nullopt));
       if (const auto& m = bindings_.memories()[i]; m.range != graph_bindings::none)
         now_[m.range] = m.bound ? address_of(fresh_.back()) : m.at;
     }

@@ -27,6 +27,32 @@ TEST_F(gpu_test, a_rebound_graph_computes_what_the_steps_compute_on_every_draw) 
   }
 }
 
+// cuBLAS passes the parameters of such kernels as one buffer, with descriptions of the tensors that contain pointers.
+TEST_F(gpu_test, a_graph_of_a_product_of_half_types_is_bound_to_its_tensors) {
+  for (const char* type : {"float16", "bfloat16", "float32"})
+    for (const int size : {64, 512, 1000, 2048}) {
+      SCOPED_TRACE(fmt::format("{} {}", type, size));
+      const auto checked = check_program_text(fmt::format(
+          R"({{"format": 1, "name": "product",
+    "inputs": [{{"name": "a", "dtype": "{0}", "shape": [{1}, {1}]}}, {{"name": "b", "dtype": "{0}", "shape": [{1}, {1}]}}],
+    "steps": [{{"aten": "aten::matmul", "args": {{"self": "a", "other": "b"}}, "out": ["c"]}},
+              {{"aten": "aten::relu", "args": {{"self": "c"}}, "out": ["y"]}}],
+    "outputs": ["y"]}})",
+          type, size));
+      ASSERT_TRUE(checked) << checked.error().message;
+      const auto plain = load(checked->text, {});
+      const auto graph = load(with_graph(checked->text), {});
+      for (uint64_t seed = 1; seed <= 3; ++seed) {
+        const given_memory inputs = draw(checked->text.inputs, std::vector<input_spec>(2), seed);
+        const auto wanted = outputs_of(*plain, inputs, seed);
+        const auto got = outputs_of(*graph, inputs, seed + 100);
+        ASSERT_EQ(got.size(), 1u);
+        EXPECT_EQ(difference(wanted[0], got[0]), 0);
+      }
+      EXPECT_TRUE(graph->notes().empty()) << graph->notes()[0];
+    }
+}
+
 // The kernel writes all of the tensor, of which the output is the first half.
 TEST_F(gpu_test, an_output_of_a_graph_may_be_a_part_of_a_tensor) {
   const auto checked = check_program_text(R"({"format": 1, "name": "half",

@@ -208,6 +208,26 @@ TEST_F(verifier, lower_precision_fails_gate_three_although_it_is_close) {
   EXPECT_EQ(failed_gate(), "3 error");
 }
 
+// Were a constant right, the task could not be searched: null models pass.
+TEST_F(verifier, no_multiple_of_a_large_error_lets_a_constant_pass) {
+  // Eager in a half type, which is loose itself: gate 2 leaves the decision to gate 3.
+  first().loose = true;
+  first().reference_outside_loose = 7;
+  first().reference_error = first().strict_error = 0.04;
+  first().error = 0.05;
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().error = 1;
+  EXPECT_EQ(failed_gate(), "3 error");
+  first().error = 0.05;
+  first().reference_signal_error = first().strict_signal_error = 0.04;
+  first().signal_error = 1;
+  EXPECT_EQ(failed_gate(), "4 signal");
+  first().signal_error = 0.05;
+  first().reference_error = first().strict_error = 0.2;
+  first().error = 0.39;
+  EXPECT_EQ(judged().result, outcome::correct) << "no further off than twice eager's error";
+}
+
 TEST_F(verifier, tensor_float_32_passes_only_where_eager_uses_it) {
   // A convolution: eager as shipped has TF32's error, strict float32 does not.
   first().reference_error = 2.9e-4;
@@ -244,7 +264,9 @@ TEST_F(verifier, a_constant_does_not_pass_for_a_nearly_constant_output) {
   first().reference_signal_error = first().strict_signal_error = 0.02;
   EXPECT_EQ(failed_gate(), "4 signal");
   first().reference_signal_error = first().strict_signal_error = 0.05;
-  EXPECT_EQ(judged().result, outcome::correct) << "eager's own error hides the signal";
+  EXPECT_EQ(failed_gate(), "4 signal");
+  first().signal_error = 0.6;
+  EXPECT_EQ(judged().result, outcome::correct) << "eager's own error hides much of the signal";
   first().signal_error = 5;
   first().error = 1e-7;
   EXPECT_EQ(judged().result, outcome::correct) << "the output does not vary at all";

@@ -4,6 +4,7 @@
 
 #include "policy/codegen/interleave.hpp"
 #include "policy/codegen/internal_operators.hpp"
+#include "policy/codegen/memory_order.hpp"
 #include "policy/codegen/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -358,8 +359,9 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       const tensor_type& type = s.result_types[r];
       if (known->second.form == value_form::repeated)
         return fail(errc::unsupported, "{} is smaller than what the kernel computes, and read elsewhere", value);
-      if (!type.is_contiguous())
-        return fail(errc::unsupported, "{} is {}, but kernels write contiguous tensors only", value, type.text());
+      if (!type.is_contiguous() && (body_.product || !is_dense_by_rows(type)))
+        return fail(errc::unsupported, "{} is {}, but kernels write tensors without gaps along their last dimension",
+                    value, type.text());
       const std::vector<int64_t> strides = strides_in_result(type, type);
       const auto& nodes = known->second.nodes;
       for (std::size_t part = 0; part < nodes.size(); ++part) {

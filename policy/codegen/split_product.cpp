@@ -7,6 +7,7 @@
 #include <set>
 
 #include "policy/codegen/body_edits.hpp"
+#include "policy/codegen/memory_order.hpp"
 #include "policy/codegen/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 
@@ -38,25 +39,6 @@ int64_t pieces_of(const tensor_type& left, const tensor_type& right, const tenso
   for (int64_t p = least; p > 1 && p <= 4 * least; ++p)
     if (terms % p == 0 && 3 * p * product_of(result.shape) * size_of(dtype::float32) <= k_largest_pieces) return p;
   return 1;
-}
-
-// The dimensions from the largest stride to the smallest.
-std::vector<int64_t> memory_order(const tensor_type& t) {
-  std::vector<int64_t> order(t.shape.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return t.strides[static_cast<std::size_t>(a)] > t.strides[static_cast<std::size_t>(b)];
-  });
-  return order;
-}
-
-tensor_type permuted(const tensor_type& t, const std::vector<int64_t>& order) {
-  tensor_type out{t.type, {}, {}};
-  for (const auto d : order) {
-    out.shape.push_back(t.shape[static_cast<std::size_t>(d)]);
-    out.strides.push_back(t.strides[static_cast<std::size_t>(d)]);
-  }
-  return out;
 }
 
 const json* argument(const aten_step& call, std::string_view name) {
@@ -115,12 +97,6 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   const int high = add_pointwise(body, k_rounded, {x});
   const int left = add_pointwise(body, "$0 - $1", {x, high});
   const int low = add_pointwise(body, k_rounded, {left});
-  const auto order_back = [&] {
-    json::array back(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i)
-      back[static_cast<std::size_t>(order[i])] = json(static_cast<int64_t>(i));
-    return json(std::move(back));
-  };
   const std::string names[2] = {fresh(name + "_high"), fresh(name + "_low")};
   const tensor_type dense = contiguous(dtype::float32, walked.shape);
   std::vector<step> views;
@@ -128,11 +104,7 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
     const std::string memory = straight ? names[i] : fresh(names[i] + "_memory");
     body.results.push_back({i == 0 ? high : low, {memory, dense, dense.strides}});
     if (straight) continue;
-    aten_step view;
-    view.op = "aten::permute";
-    view.args = {{"self", json(memory)}, {"dims", order_back()}};
-    view.results = {names[i]};
-    views.emplace_back(std::move(view));
+    views.emplace_back(ordered_back(memory, order, names[i]));
   }
   collapse_dimensions(body);
   std::vector<step>& where = graph_->is_constant(value) ? out_->setup : out_->steps;

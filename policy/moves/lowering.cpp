@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "policy/codegen/internal_operators.hpp"
+#include "policy/codegen/memory_order.hpp"
 #include "policy/graph/renamed_step.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/moves/move_registry.hpp"
@@ -64,12 +66,37 @@ void rename_step(step& s, const renaming& name) {
       if (a.is_tensor()) a.tensor = name(a.tensor);
     }
   }
+  if (auto* view = std::get_if<aten_step>(&s))
+    for (auto& result : view->results)
+      result = name(result);
+}
+
+// A kernel allocates contiguous tensors. Where the dimensions of a result lie in another order in memory, it writes one
+// with the dimensions in that order, of which the result is a view.
+void write_in_memory_order(const graph& g, const kernel_body& body, std::vector<step>& steps) {
+  for (const auto& result : body.results) {
+    const auto& [value, type] = std::tie(result.target.value, result.target.type);
+    const auto made = std::ranges::find_if(steps, [&](const step& s) {
+      const auto* alloc = std::get_if<alloc_step>(&s);
+      return alloc != nullptr && alloc->name == value;
+    });
+    if (type.is_contiguous() || made == steps.end()) continue;
+    const auto order = memory_order(type);
+    const std::string memory = g.fresh_name(value + "_memory");
+    *made = alloc_step{memory, contiguous(type.type, permuted(type, order).shape)};
+    for (step& s : steps)
+      if (auto* launch = std::get_if<launch_step>(&s))
+        for (auto& a : launch->args)
+          if (a.is_tensor() && a.tensor == value) a.tensor = memory;
+    steps.emplace_back(ordered_back(memory, order, value));
+  }
 }
 
 expected<void> add_group(const graph& g, int number, const renaming& name, program_kernels& kernels) {
   const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   CUDAL1_TRY(const kernel_body body, build_body(g, group.steps));
   CUDAL1_TRY(auto steps, kernels.add({&body, group.options, kernel_name(g, number), operator_names(g, group.steps)}));
+  write_in_memory_order(g, body, steps);
   for (auto& s : steps) {
     rename_step(s, name);
     kernels.into().steps.push_back(std::move(s));

@@ -21,6 +21,8 @@ expected<std::string> operand_to_overwrite(const graph& g, int number, const ker
   const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   if (body.results.size() != 1) return fail(errc::invalid_argument, "group {} has several results", number);
   const body_operand& target = body.results[0].target;
+  if (!target.type.is_contiguous())  // an operand of this type may be a view of what a kernel wrote
+    return fail(errc::invalid_argument, "the result of group {} is not contiguous", number);
   for (const auto& o : body.operands) {
     const auto& views = g.origin().reference.view_of;
     const bool viewed = views.contains(o.value) ||

@@ -1,5 +1,6 @@
 #include "tests/policy/pattern_tasks.hpp"
 
+#include <iterator>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -177,10 +178,17 @@ std::vector<std::string> turned_pairs(const std::string& x, const std::string& o
       sum(name("cos"), name("sin"), out)};
 }
 
+std::vector<std::string> with(std::vector<std::string> steps, std::vector<std::string> more) {
+  steps.insert(steps.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  return steps;
+}
+
+std::string transposed(const std::string& x, const std::string& out) {
+  return step("transpose.int", fmt::format(R"("self": "{}", "dim0": 1, "dim1": 2)", x), out);
+}
+
 std::vector<pattern> rotary(const std::string& t) {
-  std::vector<std::string> both = turned("q", "y");
-  for (auto& s : turned("k", "z"))
-    both.push_back(std::move(s));
+  const std::vector<std::string> both = with(turned("q", "y"), turned("k", "z"));
   return {
       {"rotary",
        {input("q", t, "[2, 6, 10, 64]"), input("k", t, "[2, 3, 10, 64]")},
@@ -188,6 +196,18 @@ std::vector<pattern> rotary(const std::string& t) {
        both,
        {"y", "z"},
        2},
+      // Results whose heads and tokens lie in the other order in memory, as those of the operators do.
+      {"rotary_of_transposed_heads",
+       {input("q", t, "[2, 10, 6, 64]")},
+       {input("c", t, "[10, 64]"), input("s", t, "[10, 64]")},
+       with({transposed("q", "x")}, turned("x", "y")),
+       {"y"}},
+      {"gates_of_transposed_heads",
+       {input("a", t, "[3, 5, 7, 24]"), input("b", t, "[3, 5, 7, 24]")},
+       {},
+       {transposed("a", "x"), transposed("b", "z"), step("silu", R"("self": "x")", "g"), product("g", "z", "y"),
+        step("softmax.int", R"("self": "y", "dim": -1)", "w")},
+       {"y", "w"}},
       {"rotary_of_pairs",
        {input("q", t, "[2, 6, 10, 64]")},
        {input("c", t, "[10, 64]"), input("s", t, "[10, 64]")},

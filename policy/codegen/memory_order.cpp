@@ -1,0 +1,44 @@
+#include "policy/codegen/memory_order.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cudal1 {
+
+std::vector<int64_t> memory_order(const tensor_type& t) {
+  std::vector<int64_t> order(t.shape.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return t.strides[static_cast<std::size_t>(a)] > t.strides[static_cast<std::size_t>(b)];
+  });
+  return order;
+}
+
+tensor_type permuted(const tensor_type& t, const std::vector<int64_t>& order) {
+  tensor_type out{t.type, {}, {}};
+  for (const auto d : order) {
+    out.shape.push_back(t.shape[static_cast<std::size_t>(d)]);
+    out.strides.push_back(t.strides[static_cast<std::size_t>(d)]);
+  }
+  return out;
+}
+
+bool is_dense_by_rows(const tensor_type& t) {
+  const auto order = memory_order(t);
+  const tensor_type dense = permuted(t, order);
+  return !order.empty() && order.back() + 1 == std::ssize(order) && t.strides.back() == 1 &&
+         dense.strides == contiguous_strides(dense.shape);
+}
+
+aten_step ordered_back(const std::string& memory, const std::vector<int64_t>& order, std::string name) {
+  json::array back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    back[static_cast<std::size_t>(order[i])] = json(static_cast<int64_t>(i));
+  aten_step view;
+  view.op = "aten::permute";
+  view.args = {{"self", json(memory)}, {"dims", json(std::move(back))}};
+  view.results = {std::move(name)};
+  return view;
+}
+
+}  // namespace cudal1

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/codegen/memory_order.hpp"
@@ -75,7 +74,8 @@ void rename_step(step& s, const renaming& name) {
 // with the dimensions in that order, of which the result is a view.
 void write_in_memory_order(const graph& g, const kernel_body& body, std::vector<step>& steps) {
   for (const auto& result : body.results) {
-    const auto& [value, type] = std::tie(result.target.value, result.target.type);
+    const std::string& value = result.target.value;
+    const tensor_type& type = result.target.type;
     const auto made = std::ranges::find_if(steps, [&](const step& s) {
       const auto* alloc = std::get_if<alloc_step>(&s);
       return alloc != nullptr && alloc->name == value;

@@ -360,7 +360,9 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       if (known->second.form == value_form::repeated)
         return fail(errc::unsupported, "{} is smaller than what the kernel computes, and read elsewhere", value);
       if (!type.is_contiguous() && (body_.product || !is_dense_by_rows(type)))
-        return fail(errc::unsupported, "{} is {}, but kernels write tensors without gaps along their last dimension",
+        return fail(errc::unsupported,
+                    "{} is {}, but kernels write contiguous tensors, or these with all but the last dimension in "
+                    "another order where they make no product",
                     value, type.text());
       const std::vector<int64_t> strides = strides_in_result(type, type);
       const auto& nodes = known->second.nodes;

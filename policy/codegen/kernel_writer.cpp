@@ -200,6 +200,16 @@ emitted_kernel kernel_writer::finished(int64_t blocks, int64_t threads) const {
   return out;
 }
 
+kernel_writer::loads kernel_writer::direct_loads() const {
+  loads out;
+  for (const int n : needed_) {
+    const body_node& from = node(n);
+    if (from.kind != node_kind::load || !from.operands.empty()) continue;
+    (from.per_row ? out.by_row : out.by_element).push_back(n);
+  }
+  return out;
+}
+
 std::string kernel_writer::spelled(int n) const {
   return node(n).kind == node_kind::constant ? node(n).expression : variable(n);
 }

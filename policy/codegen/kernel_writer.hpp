@@ -31,6 +31,11 @@ class kernel_writer {
   bool operand_used(int operand) const { return used_operands_.contains(operand); }
   // Whether a result depends on the node.
   bool is_needed(int n) const { return needed_.contains(n); }
+  // The needed loads at places that the kernel need not compute: they can be read before anything else.
+  struct loads {
+    std::vector<int> by_element, by_row;
+  };
+  loads direct_loads() const;
 
   // "__global__ void name(parameters) {" after the comment; `launch_bounds`: threads per block, 0 for none.
   void open_kernel(int64_t launch_bounds = 0);

@@ -29,12 +29,11 @@ struct judgement {
 //             alone decides. The absolute tolerance of other draws than `declared` grows with the output's size, and
 //             outputs on `small_integers` must be equal (expected_statistics.hpp). Integers and flags must
 //             be equal; if eager's differ from the exact output's (ties), at most as many may differ.
-//   3 error   RMS against the float64 output: within max(factor x strict float32 eager's error but at most 0.25, 2 x
-//   that
-//             of eager as shipped, a floor of the type); if the reference is 0 everywhere, absolutely within the floor
+//   3 error   RMS against the float64 output: within max(factor x strict float32 eager's error but at most 0.25,
+//             2 x that of eager as shipped, a floor of the type); if the reference is 0 everywhere, absolutely within
+//             the floor
 //   4 signal  the same over the output's standard deviation, with 0.7 for 0.25, so that a near-constant output cannot
-//   be
-//             replaced by a constant; skipped if the exact output does not vary
+//             be replaced by a constant; skipped if the exact output does not vary
 //   5 draws   1 to 4 on the draws other than `declared`
 //   A/B/A     repeating the first draw gives the same bits (else `inconsistent`)
 // A report that lacks a draw of the plan or an output of the task is never `correct`.

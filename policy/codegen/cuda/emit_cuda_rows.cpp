@@ -61,15 +61,17 @@ class cuda_rows_writer {
   // for its own.
   void write_loads_ahead() {
     constexpr int64_t k_most_registers = 16;
-    int64_t registers = 0;
-    for (int n = 0; n < std::ssize(w_.body().nodes); ++n) {
-      if (!is_load(n) || !w_.node(n).operands.empty() || !w_.is_needed(n)) continue;
+    const auto loads = w_.direct_loads();
+    for (const int n : loads.by_row)
       need_row_value(n);
-      if (w_.node(n).per_row || is_stream(n)) continue;
+    if (plan_.passes() == 1 || l_.rounds() > 1) return;
+    int64_t registers = 0;
+    for (const int n : loads.by_element) {
+      if (is_stream(n)) continue;
       ahead_.insert(n);
       registers += l_.unrolled * array_width(n);
     }
-    if (plan_.passes() == 1 || l_.rounds() > 1 || registers > k_most_registers) ahead_.clear();
+    if (registers > k_most_registers) ahead_.clear();
     if (ahead_.empty()) return;
     for (const int n : ahead_)
       w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), l_.unrolled * array_width(n)));
@@ -80,6 +82,7 @@ class cuda_rows_writer {
     kept_ = ahead_;
   }
 
+  // What is read ahead is read with the first pass.
   void count_work(pass_work work, int pass) {
     if (pass > 0) return row_work_.add_pass(work, kept_, keeping_);
     std::set<int> elements(work.elements.begin(), work.elements.end());

@@ -163,10 +163,10 @@ class depth_of_warps_writer final : product_writer {
   int64_t elements_of_thread() const { return (t_.rows * t_.columns + threads_ - 1) / threads_; }
 
   void write_elements_ahead() {
-    const auto loads = direct_loads();
-    if (!declare_ahead(loads.by_element, elements_of_thread())) return;
+    const auto loads = w_.direct_loads().by_element;
+    if (!declare_ahead(loads, elements_of_thread())) return;
     open_elements();
-    write_ahead(loads.by_element);
+    write_ahead(loads);
     close_elements();
   }
 

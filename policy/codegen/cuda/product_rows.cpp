@@ -72,7 +72,7 @@ void product_writer::write_place_in_rows(const row_shares& shares) {
 
 // Reads what the row needs from memory at once: each pass would wait for its own.
 void product_writer::write_loads_of_row(const row_shares& shares) {
-  const auto loads = direct_loads();
+  const auto loads = w_.direct_loads();
   write_row_values(loads.by_row);
   if (!declare_ahead(loads.by_element, shares.elements)) return;
   open_elements(shares);

@@ -163,16 +163,6 @@ std::vector<int> product_writer::all_nodes() const {
   return out;
 }
 
-product_writer::loads product_writer::direct_loads() const {
-  loads out;
-  for (const int n : all_nodes()) {
-    const body_node& from = w_.node(n);
-    if (from.kind != node_kind::load || !from.operands.empty() || !w_.is_needed(n)) continue;
-    (from.per_row ? out.by_row : out.by_element).push_back(n);
-  }
-  return out;
-}
-
 bool product_writer::declare_ahead(const std::vector<int>& loads, int64_t elements) {
   constexpr int64_t k_most_registers = 32;
   if (loads.empty() || std::ssize(loads) * elements > k_most_registers) return false;

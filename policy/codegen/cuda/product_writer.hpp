@@ -52,13 +52,9 @@ class product_writer {
   // what it reads from memory, so that nothing waits for that.
   void write_rows_ahead();
   void write_rows(const char* memory);
-  // What the body reads from memory at places that it need not compute.
-  struct loads {
-    std::vector<int> by_element, by_row;
-  };
-  loads direct_loads() const;
-  // Reads such loads before the product is made, so that nothing waits for them after it: declares registers for the
-  // elements of a thread, or returns false if there are none or too many, and reads element `k` at (`row`, `column`).
+  // Makes loads (kernel_writer::direct_loads) before the product, so that nothing waits for them after it: declares
+  // registers for the elements of a thread, or returns false if there are none or too many, and reads element `k` at
+  // (`row`, `column`).
   bool declare_ahead(const std::vector<int>& loads, int64_t elements);
   void write_ahead(const std::vector<int>& loads);
   // "row < 100 && column < 50", where the block's tile may have rows or columns that do not exist; "" where all do.

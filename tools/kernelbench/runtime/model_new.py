@@ -478,7 +478,7 @@ class ModelNew(Model):
 
     def __call__(self, *args, **kwargs):
         """As nn.Module's, which takes longer than a small kernel's launch."""
-        if not kwargs and not _kb_is_dynamo_compiling():
+        if _KB_PLAIN and not kwargs and not _kb_is_dynamo_compiling():
             outputs = _kb_call_module(self, self.__dict__, args)
             if outputs is not None:
                 return outputs
@@ -507,8 +507,6 @@ class ModelNew(Model):
             if any([self.get_submodule(name).training != training for name, training in self._kb_modes.items()]):
                 raise RuntimeError(_kb_wrong_mode(self))
             state = self.__dict__["_kb_state"] = _KbState(self)
-            if _KB_PLAIN:
-                self.__dict__["_kb_quick"] = state.quick
         return state.any_call(given, values)
 
     def kernel_notes(self):
@@ -517,12 +515,11 @@ class ModelNew(Model):
 
     def __getstate__(self):
         # A copy of the module makes its own program.
-        return {k: v for k, v in self.__dict__.items() if k not in ("_kb_state", "_kb_quick")}
+        return {k: v for k, v in self.__dict__.items() if k != "_kb_state"}
 
     def _replicate_for_data_parallel(self):
         replica = super()._replicate_for_data_parallel()
-        for name in ("_kb_state", "_kb_quick"):
-            replica.__dict__.pop(name, None)
+        replica.__dict__.pop("_kb_state", None)
         return replica
 
 

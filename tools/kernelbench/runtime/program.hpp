@@ -326,16 +326,20 @@ PyObject* quick(PyObject* self, PyObject* arguments) {
   END_HANDLE_TH_ERRORS
 }
 
-// A plain C function for Python: a call through pybind11 takes several times as long.
+// A plain C function for Python: a call through pybind11 takes several times as long. `self`: its first argument.
+pybind11::object c_function(PyMethodDef& definition, const pybind11::object& self) {
+  auto function = pybind11::reinterpret_steal<pybind11::object>(PyCFunction_New(&definition, self.ptr()));
+  if (!function) throw pybind11::error_already_set();
+  return function;
+}
+
 pybind11::object quick_function(const program_pointer& p) {
   static PyMethodDef definition{"quick", quick, METH_O, nullptr};
   const auto capsule =
       pybind11::reinterpret_steal<pybind11::object>(PyCapsule_New(new program_pointer(p), nullptr, [](PyObject* self) {
         delete static_cast<program_pointer*>(PyCapsule_GetPointer(self, nullptr));
       }));
-  auto function = pybind11::reinterpret_steal<pybind11::object>(PyCFunction_New(&definition, capsule.ptr()));
-  if (!function) throw pybind11::error_already_set();
-  return function;
+  return c_function(definition, capsule);
 }
 
 // Whether nn.Module.__call__ would call forward and nothing else: no compiled code, no hooks of the module, of which
@@ -357,28 +361,28 @@ bool calls_forward_alone(PyObject* held, PyObject* hooks_of_all) {
 // and the tuple of the call's arguments. `self`: ModelNew's forward, and the hooks of all modules.
 PyObject* call_module(PyObject* self, PyObject* const* given, Py_ssize_t) {
   HANDLE_TH_ERRORS
-  static PyObject* const quick_name = PyUnicode_InternFromString("_kb_quick");
+  static PyObject* const state_name = PyUnicode_InternFromString("_kb_state");
+  static PyObject* const quick_name = PyUnicode_InternFromString("quick");
   static PyObject* const forward_name = PyUnicode_InternFromString("forward");
   PyObject* const held = given[1];
-  PyObject* const function = PyDict_GetItemWithError(held, quick_name);
-  if (function == nullptr || PyDict_GetItemWithError(held, forward_name) != nullptr ||
+  PyObject* const state = PyDict_GetItemWithError(held, state_name);
+  if (state == nullptr || PyDict_GetItemWithError(held, forward_name) != nullptr ||
       !calls_forward_alone(held, PyTuple_GET_ITEM(self, 1)))
     Py_RETURN_NONE;
   const auto forward = pybind11::reinterpret_steal<pybind11::object>(
       PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(given[0])), forward_name));
   if (!forward) throw pybind11::error_already_set();
   if (!forward.is(pybind11::handle(PyTuple_GET_ITEM(self, 0)))) Py_RETURN_NONE;
-  return quick(PyCFunction_GET_SELF(function), given[2]);
+  const auto function = pybind11::reinterpret_steal<pybind11::object>(PyObject_GetAttr(state, quick_name));
+  if (!function) throw pybind11::error_already_set();
+  return quick(PyCFunction_GET_SELF(function.ptr()), given[2]);
   END_HANDLE_TH_ERRORS
 }
 
 pybind11::object module_caller(const pybind11::object& forward, const pybind11::tuple& hooks_of_all) {
   static PyMethodDef definition{"call_module", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_module)),
                                 METH_FASTCALL, nullptr};
-  const auto known = pybind11::make_tuple(forward, hooks_of_all);
-  auto function = pybind11::reinterpret_steal<pybind11::object>(PyCFunction_New(&definition, known.ptr()));
-  if (!function) throw pybind11::error_already_set();
-  return function;
+  return c_function(definition, pybind11::make_tuple(forward, hooks_of_all));
 }
 
 // Element type, shape and strides of each, for Python.

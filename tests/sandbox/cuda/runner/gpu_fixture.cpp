@@ -164,6 +164,20 @@ double gpu_test::difference(const std::string& a, const std::string& b) {
   return largest / size;
 }
 
+std::unique_ptr<resident> gpu_test::expect_the_same_as_a_graph(const program& p, double largest) {
+  const auto plain = load(p, {});
+  auto graph = load(with_graph(p), {});
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const given_memory inputs = draw(p.inputs, std::vector<input_spec>(p.inputs.size()), seed);
+    const auto wanted = outputs_of(*plain, inputs, seed);
+    const auto got = outputs_of(*graph, inputs, seed + 100);
+    EXPECT_EQ(got.size(), 1u);
+    if (got.size() != 1) break;
+    EXPECT_LE(difference(wanted[0], got[0]), largest) << "of draw " << seed;
+  }
+  return graph;
+}
+
 double gpu_test::median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
   return values[values.size() / 2];

@@ -38,6 +38,9 @@ class gpu_test : public testing::Test {
   // One call: its outputs' bytes. `difference`: the largest, as float32, relative to the largest element.
   static std::vector<std::string> outputs_of(resident& r, const given_memory& inputs, uint64_t seed);
   static double difference(const std::string& a, const std::string& b);
+  // Compares the output of a program without weights on three draws, its steps one by one with one graph, which is
+  // returned. `largest`: the difference that is allowed.
+  static std::unique_ptr<resident> expect_the_same_as_a_graph(const program& p, double largest);
   // Microseconds of a call without poison and flush, on rotating inputs: median of 1,000.
   static double cost(resident& r, const std::vector<given_memory>& draws);
   static double median(std::vector<double> values);

@@ -40,15 +40,7 @@ TEST_F(gpu_test, a_graph_of_a_product_of_half_types_is_bound_to_its_tensors) {
     "outputs": ["y"]}})",
           type, size));
       ASSERT_TRUE(checked) << checked.error().message;
-      const auto plain = load(checked->text, {});
-      const auto graph = load(with_graph(checked->text), {});
-      for (uint64_t seed = 1; seed <= 3; ++seed) {
-        const given_memory inputs = draw(checked->text.inputs, std::vector<input_spec>(2), seed);
-        const auto wanted = outputs_of(*plain, inputs, seed);
-        const auto got = outputs_of(*graph, inputs, seed + 100);
-        ASSERT_EQ(got.size(), 1u);
-        EXPECT_EQ(difference(wanted[0], got[0]), 0);
-      }
+      const auto graph = expect_the_same_as_a_graph(checked->text, 0);
       EXPECT_TRUE(graph->notes().empty()) << graph->notes()[0];
     }
 }
@@ -61,15 +53,7 @@ TEST_F(gpu_test, an_output_of_a_graph_may_be_a_part_of_a_tensor) {
               {"aten": "aten::slice.Tensor", "args": {"self": "a", "dim": 0, "start": 0, "end": 256}, "out": ["y"]}],
     "outputs": ["y"]})");
   ASSERT_TRUE(checked) << checked.error().message;
-  const auto plain = load(checked->text, {});
-  const auto graph = load(with_graph(checked->text), {});
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
-    const given_memory inputs = draw(checked->text.inputs, std::vector<input_spec>(1), seed);
-    const auto wanted = outputs_of(*plain, inputs, seed);
-    const auto got = outputs_of(*graph, inputs, seed + 100);
-    ASSERT_EQ(got.size(), 1u);
-    EXPECT_EQ(difference(wanted[0], got[0]), 0);
-  }
+  expect_the_same_as_a_graph(checked->text, 0);
 }
 
 // In a capture, and only there, attention makes its random state on the GPU: two blocks more than in any other call.
@@ -85,15 +69,7 @@ TEST_F(gpu_test, a_graph_with_attention_writes_nothing_beside_its_tensors) {
       {"aten": "aten::sum.dim_IntList", "args": {"self": "d", "dim": [3]}, "out": ["y"]}],
     "outputs": ["y"]})");
   ASSERT_TRUE(checked) << checked.error().message;
-  const auto plain = load(checked->text, {});
-  const auto graph = load(with_graph(checked->text), {});
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
-    const given_memory inputs = draw(checked->text.inputs, std::vector<input_spec>(1), seed);
-    const auto wanted = outputs_of(*plain, inputs, seed);
-    const auto got = outputs_of(*graph, inputs, seed + 100);
-    ASSERT_EQ(got.size(), 1u);
-    EXPECT_LE(difference(wanted[0], got[0]), 1e-5);
-  }
+  expect_the_same_as_a_graph(checked->text, 1e-5);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ void compile_pool::remove(const std::string& name) {
   if (found == machines_.end()) return;
   const auto running = std::move(found->second.running);
   machines_.erase(found);
-  waiting_.insert(waiting_.begin(), running.begin(), running.end());
+  for (const auto& j : running)
+    waiting_[j->what.target].push_front(j);
   hand_out();
 }
 
@@ -46,8 +47,8 @@ int64_t compile_pool::workers() const {
 
 caf::result<shared_code> compile_pool::compile(const message::compile& m) {
   auto promise = self_->make_response_promise<shared_code>();
-  waiting_.push_back(std::make_shared<job>(job{m, promise}));
-  hand_out();
+  waiting_[m.target].push_back(std::make_shared<job>(job{m, promise}));
+  hand_out(m.target);
   return promise;
 }
 
@@ -59,19 +60,20 @@ compile_pool::machine* compile_pool::best_for(const std::string& target) {
   return best;
 }
 
-void compile_pool::hand_out() {
-  std::set<std::string> full;  // targets without a machine that has room
-  for (auto next = waiting_.begin(); next != waiting_.end();) {
-    const auto& target = (*next)->what.target;
-    machine* const on = full.contains(target) ? nullptr : best_for(target);
-    if (on == nullptr) {
-      full.insert(target);
-      ++next;
-      continue;
-    }
-    start(*on, *next);
-    next = waiting_.erase(next);
+void compile_pool::hand_out(const std::string& target) {
+  auto& jobs = waiting_[target];
+  while (!jobs.empty()) {
+    machine* const on = best_for(target);
+    if (on == nullptr) return;
+    const auto next = std::move(jobs.front());
+    jobs.pop_front();
+    start(*on, next);
   }
+}
+
+void compile_pool::hand_out() {
+  for (const auto& [target, jobs] : waiting_)
+    hand_out(target);
 }
 
 void compile_pool::start(machine& on, const job_pointer& j) {
@@ -88,14 +90,14 @@ void compile_pool::start(machine& on, const job_pointer& j) {
       [this, j, ended](shared_code& code) {
         if (!ended()) return;
         j->promise.deliver(std::move(code));
-        hand_out();
+        hand_out(j->what.target);
       },
       [this, j, ended, took](error e) {
         if (!ended()) return;
         // The machine's silence is not the program's slowness.
         if (took.ms() >= static_cast<double>(timeout_.count())) e.code = errc::infrastructure;
         failed(j, std::move(e));
-        hand_out();
+        hand_out(j->what.target);
       });
 }
 
@@ -105,7 +107,7 @@ bool compile_pool::end(const std::string& machine, const job_pointer& j) {
 
 void compile_pool::failed(const job_pointer& j, error e) {
   if (is_of_machine(e.code) && ++j->failures < failures_allowed)
-    waiting_.push_back(j);
+    waiting_[j->what.target].push_back(j);
   else
     j->promise.deliver(to_caf(std::move(e)));
 }

@@ -42,6 +42,8 @@ class compile_pool {
     std::set<job_pointer> running;
   };
 
+  // Gives out what waits for a target; for any of them.
+  void hand_out(const std::string& target);
   void hand_out();
   machine* best_for(const std::string& target);
   void start(machine& on, const job_pointer& j);
@@ -52,7 +54,7 @@ class compile_pool {
   coordinator_actor::pointer self_ = nullptr;
   duration timeout_{0};
   std::map<std::string, machine> machines_;
-  std::deque<job_pointer> waiting_;
+  std::map<std::string, std::deque<job_pointer>> waiting_;  // by target
 };
 
 }  // namespace cudal1

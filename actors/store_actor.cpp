@@ -11,19 +11,54 @@
 
 namespace cudal1 {
 
+namespace {
+
+tl::unexpected<error> not_made() {
+  return fail(errc::cancelled, "the change was not made");
+}
+
+}  // namespace
+
+// A promise, and what keeps it once `made` is written.
+template <class Made>
+auto store_state::answer_with(std::shared_ptr<Made> made)
+    -> std::pair<caf::typed_response_promise<typename Made::value_type>, std::function<void(const expected<void>&)>> {
+  auto promise = self->make_response_promise<typename Made::value_type>();
+  return {promise, [made, promise](const expected<void>& written) mutable {
+            if (written && *made) {
+              promise.deliver(std::move(**made));
+            } else {
+              promise.deliver(to_caf(written ? made->error() : written.error()));
+            }
+          }};
+}
+
 template <class Make>
 auto store_state::change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type> {
   using made_type = std::invoke_result_t<Make>;
-  auto promise = self->make_response_promise<typename made_type::value_type>();
-  auto made = std::make_shared<made_type>(fail(errc::cancelled, "the change was not made"));
-  add({[made, make = std::move(make)] { *made = exceptions_as_errors(name, make); },
-       [made, promise](const expected<void>& written) mutable {
-         if (written && *made) {
-           promise.deliver(std::move(**made));
-         } else {
-           promise.deliver(to_caf(written ? made->error() : written.error()));
-         }
-       }});
+  auto made = std::make_shared<made_type>(not_made());
+  auto [promise, answer] = answer_with(made);
+  add({.make_rest = [made, make = std::move(make)] { *made = exceptions_as_errors(name, make); },
+       .answer = std::move(answer)});
+  return promise;
+}
+
+template <class Make, class Rest>
+auto store_state::change_attempts(const std::string& task, Make make, Rest rest)
+    -> caf::result<typename std::invoke_result_t<Make, attempt_store&>::value_type> {
+  using made_type = std::invoke_result_t<Make, attempt_store&>;
+  auto made = std::make_shared<made_type>(not_made());
+  auto [promise, answer] = answer_with(made);
+  waiting_change c{.answer = std::move(answer)};
+  c.of_task = {task, [made, make = std::move(make)](attempt_store& attempts) {
+                 *made = exceptions_as_errors(name, [&] { return make(attempts); });
+               }};
+  if constexpr (!std::is_null_pointer_v<Rest>)
+    c.make_rest = [made, rest = std::move(rest)] {
+      if (!*made) return;
+      if (auto done = exceptions_as_errors(name, rest); !done) *made = tl::unexpected(std::move(done).error());
+    };
+  add(std::move(c));
   return promise;
 }
 
@@ -47,17 +82,31 @@ void store_state::answer(std::vector<waiting_change>& changes, const expected<vo
 void store_state::make_waiting() {
   if (waiting.empty()) return;
   if (made.size() + waiting.size() > most_in_a_batch) end_write();  // of what is before `made`
-  const auto ready = db->make_together([&] {
-    for (const auto& c : waiting)
-      c.make();
-  });
-  if (!ready) {
+  if (const auto ready = make_all(); !ready) {
     if (!std::exchange(failed, true)) recover();
     return answer(waiting, ready);
   }
   std::ranges::move(waiting, std::back_inserter(made));
   waiting.clear();
   if (under_way.empty()) start_write();
+}
+
+expected<void> store_state::make_all() {
+  const auto changes_attempts = [](const waiting_change& c) { return static_cast<bool>(c.of_task.make); };
+  for (auto at = waiting.begin(); at != waiting.end();) {
+    const auto end =
+        std::find_if(at, waiting.end(), [&](const auto& c) { return changes_attempts(c) != changes_attempts(*at); });
+    if (changes_attempts(*at)) {
+      std::vector<store::task_change> of_tasks;
+      std::transform(at, end, std::back_inserter(of_tasks), [](auto& c) { return std::move(c.of_task); });
+      CUDAL1_CHECK(db->make_of_tasks(of_tasks));
+    }
+    CUDAL1_CHECK(db->make_together([&] {
+      for (; at != end; ++at)
+        if (at->make_rest) at->make_rest();
+    }));
+  }
+  return {};
 }
 
 void store_state::start_write() {
@@ -154,19 +203,42 @@ expected<message::running_experiments> store_state::list_running() {
   return running;
 }
 
-expected<message::done> store_state::lose(const message::lose_attempt& m) {
-  CUDAL1_CHECK(db->lose(m.attempt, m.note, m.how));
-  ++counted.ended[std::string(enum_name(m.how))];
-  return message::done{};
+caf::result<message::done> store_state::lose_attempt(const message::lose_attempt& m) {
+  return change_attempts(
+      m.attempt.task,
+      [m](attempt_store& attempts) -> expected<message::done> {
+        CUDAL1_CHECK(attempts.lose(m.attempt, m.note, m.how));
+        return message::done{};
+      },
+      [this, how = m.how]() -> expected<void> {
+        ++counted.ended[std::string(enum_name(how))];
+        return {};
+      });
 }
 
-expected<message::done> store_state::commit(const message::commit_verdict& m) {
-  CUDAL1_CHECK(db->commit(m.attempt, m.result, m.where));
+caf::result<message::done> store_state::commit_verdict(message::commit_verdict&& m) {
+  const auto kept = std::make_shared<const message::commit_verdict>(std::move(m));
+  return change_attempts(
+      kept->attempt.task,
+      [kept](attempt_store& attempts) -> expected<message::done> {
+        CUDAL1_CHECK(attempts.commit(kept->attempt, kept->result, kept->where));
+        return message::done{};
+      },
+      [this, kept] { return committed(*kept); });
+}
+
+caf::result<message::reserved> store_state::reserve_attempt(message::reserve_attempt&& m) {
+  const std::string task = m.variant.task;
+  return change_attempts(
+      task, [this, m = std::move(m)](attempt_store& attempts) { return reserve(attempts, m); }, nullptr);
+}
+
+expected<void> store_state::committed(const message::commit_verdict& m) {
   CUDAL1_CHECK(keep_hack_case(m));
   ++counted.verdicts[std::string(enum_name(m.result.result))];
   for (const auto& [stage, ms] : m.result.stage_ms)
     counted.stage_ms[stage] += ms;
-  return message::done{};
+  return {};
 }
 
 // Most verdicts are no evidence, which their gates tell: only for the others is the variant read.
@@ -188,10 +260,10 @@ expected<message::done> store_state::put_baseline(const message::put_baseline& m
   return message::done{};
 }
 
-expected<message::reserved> store_state::reserve(const message::reserve_attempt& m) {
+expected<message::reserved> store_state::reserve(attempt_store& attempts, const message::reserve_attempt& m) const {
   CUDAL1_CHECK(check_room());
   message::reserved r;
-  CUDAL1_TRY(r.attempt, db->reserve(m.variant, m.experiment));
+  CUDAL1_TRY(r.attempt, attempts.reserve(m.variant, m.experiment));
   if (m.reuse_class.empty()) return r;
   CUDAL1_TRY(auto known, db->verdict_in_class(m.variant.task, m.variant.id, m.reuse_class));
   if (known) r.known.push_back(std::move(*known));
@@ -280,12 +352,13 @@ expected<message::policy_version> store_state::load_policy(const message::load_p
 
 void store_state::note_event(const message::note_event& m) {
   auto kept = std::make_shared<expected<event_record>>();
-  add({[this, kept, m] { *kept = exceptions_as_errors(name, [&] { return db->add_event(m.event); }); },
-       [kept](const expected<void>& written) {
-         if (!written || !*kept)
-           spdlog::error("store: an event was not stored: {}",
-                         written ? kept->error().message : written.error().message);
-       }});
+  add({.make_rest = [this, kept, m] { *kept = exceptions_as_errors(name, [&] { return db->add_event(m.event); }); },
+       .answer =
+           [kept](const expected<void>& written) {
+             if (!written || !*kept)
+               spdlog::error("store: an event was not stored: {}",
+                             written ? kept->error().message : written.error().message);
+           }});
 }
 
 message::store_metrics store_state::metrics() const {
@@ -317,9 +390,9 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       [&s](const message::store_metrics_query&) -> caf::result<message::store_metrics> { return s.metrics(); },
       [&s](const message::load_experiment& m) { return s.read([&] { return s.load_experiment(m); }); },
       [&s](const message::list_running&) { return s.read([&] { return s.list_running(); }); },
-      [&s](message::reserve_attempt& m) { return s.change([&s, m = std::move(m)] { return s.reserve(m); }); },
-      [&s](const message::lose_attempt& m) { return s.change([&s, m] { return s.lose(m); }); },
-      [&s](message::commit_verdict& m) { return s.change([&s, m = std::move(m)] { return s.commit(m); }); },
+      [&s](message::reserve_attempt& m) { return s.reserve_attempt(std::move(m)); },
+      [&s](const message::lose_attempt& m) { return s.lose_attempt(m); },
+      [&s](message::commit_verdict& m) { return s.commit_verdict(std::move(m)); },
       [&s](const message::put_baseline& m) { return s.change([&s, m] { return s.put_baseline(m); }); },
       [&s](const message::put_group& m) { return s.change([&s, m] { return s.db->put_group(m.group); }); },
       [&s](const message::close_group& m) { return s.change([&s, m] { return s.close_group(m); }); },

@@ -17,13 +17,15 @@ namespace cudal1 {
 
 struct store_state {
   static constexpr const char* name = "store";
-  static constexpr std::size_t most_in_a_batch = 256;  // changes
+  static constexpr std::size_t most_in_a_batch = 1024;  // changes
   static constexpr std::chrono::milliseconds recovery_interval{1000};
   static constexpr int64_t recovery = -1;  // the number of the timer's tick
 
   // A change that waits to be written with others.
   struct waiting_change {
-    std::function<void()> make;
+    // Changes of the attempts at one task's variants (store::task_change), then the rest. Either may be missing.
+    store::task_change of_task = {};
+    std::function<void()> make_rest = {};
     std::function<void(const expected<void>& written)> answer;
   };
   store_actor::pointer self = nullptr;
@@ -39,7 +41,17 @@ struct store_state {
   // else after that.
   template <class Make>
   auto change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type>;
+  // The same for a change of a task's attempts: `make` gets these. `rest`, which may be null, follows if that was no
+  // error, and can make it one.
+  template <class Make, class Rest>
+  auto change_attempts(const std::string& task, Make make, Rest rest)
+      -> caf::result<typename std::invoke_result_t<Make, attempt_store&>::value_type>;
+  template <class Made>
+  auto answer_with(std::shared_ptr<Made> made)
+      -> std::pair<caf::typed_response_promise<typename Made::value_type>, std::function<void(const expected<void>&)>>;
   void add(waiting_change c);
+  // Makes all that wait, in their order but for those of different tasks.
+  expected<void> make_all();
   void make_waiting();
   void start_write();
   void end_write();
@@ -56,13 +68,16 @@ struct store_state {
   expected<message::done> save_experiment(const message::save_experiment& m);
   expected<message::loaded_experiment> load_experiment(const message::load_experiment& m);
   expected<message::running_experiments> list_running();
-  expected<message::done> lose(const message::lose_attempt& m);
-  expected<message::done> commit(const message::commit_verdict& m);
+  caf::result<message::reserved> reserve_attempt(message::reserve_attempt&& m);
+  caf::result<message::done> lose_attempt(const message::lose_attempt& m);
+  caf::result<message::done> commit_verdict(message::commit_verdict&& m);
+  // After the commit: counts, and keeps what it is evidence of.
+  expected<void> committed(const message::commit_verdict& m);
   // Of the verdict, if it is evidence of one.
   expected<void> keep_hack_case(const message::commit_verdict& m);
   expected<message::hack_cases> load_hack_cases(const message::load_hack_cases& m);
   expected<message::done> put_baseline(const message::put_baseline& m);
-  expected<message::reserved> reserve(const message::reserve_attempt& m);
+  expected<message::reserved> reserve(attempt_store& attempts, const message::reserve_attempt& m) const;
   expected<message::done> close_group(const message::close_group& m);
   expected<message::done> reset_islands(const message::reset_islands& m);
   expected<message::done> put_rewards(const message::put_rewards& m);

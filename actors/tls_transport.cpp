@@ -9,6 +9,7 @@
 #include <caf/io/all.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
@@ -48,13 +49,15 @@ tls_transport::tls_transport(caf::actor_system& system, std::shared_ptr<transpor
 expected<std::unique_ptr<tls_transport>> tls_transport::start(caf::actor_system& system, options o) {
   CUDAL1_CHECK(check(system, o));
   auto& middleman = system.middleman();
-  if (dynamic_cast<caf::io::network::default_multiplexer*>(&middleman.backend()) == nullptr)
+  auto* const backend = dynamic_cast<caf::io::network::default_multiplexer*>(&middleman.backend());
+  if (backend == nullptr)
     return fail(errc::invalid_argument, "the actor system's middleman has another backend than CAF's default");
   CUDAL1_TRY(tls_context context, make_tls_context(o.own));
   unique_fd stopping(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stopping) return fail(errc::infrastructure, "eventfd: {}", std::strerror(errno));
   return exceptions_as_errors("tls_transport", [&]() -> expected<std::unique_ptr<tls_transport>> {
     auto state = std::make_shared<transport_state>(std::move(o), std::move(context), std::move(stopping));
+    backend->post([] { ::pthread_setname_np(::pthread_self(), "connections"); });
     auto broker = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
     auto own = spawn_middleman(system, broker, state);
     return std::unique_ptr<tls_transport>(

@@ -30,13 +30,7 @@ expected<std::optional<T>> store_queries::load(const record_source& from, family
 
 template <class T>
 expected<std::vector<T>> store_queries::load_all(const record_source& from, family f, const std::string& prefix) {
-  std::vector<T> out;
-  CUDAL1_CHECK(from.scan(f, prefix, [&](std::string_view, std::string_view value) -> expected<bool> {
-    CUDAL1_TRY(T record, decode<T>(f, value, fmt::format("number {}", out.size() + 1)));
-    out.push_back(std::move(record));
-    return true;
-  }));
-  return out;
+  return read_records<T>(from, *database_, f, prefix);
 }
 
 template expected<std::optional<attempt_record>> store_queries::load(const record_source&, family, const std::string&,
@@ -160,18 +154,19 @@ expected<std::vector<variant_record>> store_queries::uses_of_variant(const std::
   return all;
 }
 
-expected<variant_record> store_queries::load_use(const record_source& from, const keys::verdict_key& k) {
-  CUDAL1_TRY(auto use, load<variant_record>(from, family::variants, keys::variant_use(k.variant, k.task, k.experiment),
-                                            short_id(k.variant)));
+expected<variant_record> load_use(const record_source& from, const stored_records& on_disk,
+                                  const keys::verdict_key& k) {
+  const auto key = keys::variant_use(k.variant, k.task, k.experiment);
+  CUDAL1_TRY(auto use, read_record<variant_record>(from, on_disk, family::variants, key, short_id(k.variant)));
   if (!use)
     return tl::unexpected(
-        database_->damaged(family::variants, short_id(k.variant), "it has a verdict, but its record is missing"));
+        on_disk.damaged(family::variants, short_id(k.variant), "it has a verdict, but its record is missing"));
   return std::move(*use);
 }
 
 expected<variant_record> store_queries::load_with_schedule(const keys::verdict_key& k) {
   return variants_.get(keys::variant_use(k.variant, k.task, k.experiment), [&]() -> expected<variant_record> {
-    CUDAL1_TRY(auto use, load_use(*database_, k));
+    CUDAL1_TRY(auto use, load_use(*database_, *database_, k));
     CUDAL1_TRY(auto first, get_variant(use.id));
     if (use.schedule.empty() && first.task == use.task && !first.schedule.empty()) return first;
     use.program = std::move(first.program);

@@ -66,8 +66,6 @@ class store_queries : public store {
   // All verdicts whose key begins with `prefix`.
   expected<std::vector<verdict>> load_verdicts(const std::string& prefix, verdict_parts parts);
   expected<verdict> load_summary(const keys::verdict_key& k);
-  // The variant as it was reserved for that task and experiment, without its program, which its first record has.
-  expected<variant_record> load_use(const record_source& from, const keys::verdict_key& k);
 
   std::unique_ptr<stored_records> database_;
 
@@ -83,6 +81,9 @@ class store_queries : public store {
 
   variant_cache variants_{512};  // with their schedules
 };
+
+// The variant as it was reserved for that task and experiment, without its program, which its first record has.
+expected<variant_record> load_use(const record_source& from, const stored_records& on_disk, const keys::verdict_key& k);
 
 // "abcdef012345": an id as people are shown it.
 std::string short_id(const std::string& id);

@@ -37,6 +37,7 @@ class store_reader final : public store_queries {
   expected<void> put_policy(const std::string&, const policy_state&) override { return refused(); }
   expected<void> write_together(const std::function<void()>&) override { return refused(); }
   expected<void> make_together(const std::function<void()>&) override { return refused(); }
+  expected<void> make_of_tasks(const std::vector<task_change>&) override { return refused(); }
   void start_write(std::function<void()> done) override { done(); }
   expected<void> end_write() override { return refused(); }
   expected<void> recover() override { return refused(); }

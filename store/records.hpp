@@ -3,6 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "config/base/describe.hpp"
 #include "store/database.hpp"
@@ -18,6 +21,21 @@ expected<std::optional<T>> read_record(const record_source& from, const stored_r
   auto record = from_text<T>(*value);
   if (!record) return tl::unexpected(on_disk.damaged(f, what, record.error().message));
   return std::optional<T>(std::move(*record));
+}
+
+// All records whose keys begin with `prefix`, in their order.
+template <class T>
+expected<std::vector<T>> read_records(const record_source& from, const stored_records& on_disk, family f,
+                                      const std::string& prefix) {
+  std::vector<T> out;
+  CUDAL1_CHECK(from.scan(f, prefix, [&](std::string_view, std::string_view value) -> expected<bool> {
+    auto record = from_text<T>(value);
+    if (!record)
+      return tl::unexpected(on_disk.damaged(f, fmt::format("number {}", out.size() + 1), record.error().message));
+    out.push_back(std::move(*record));
+    return true;
+  }));
+  return out;
 }
 
 // Whether there is a record whose key begins with `prefix`.

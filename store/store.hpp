@@ -160,26 +160,10 @@ struct store_statistics {
   int64_t changes = 0, synced_batches = 0;  // of this writer
 };
 
-class store {
+// The attempts at variants.
+class attempt_store {
  public:
-  // The only writer. errc::already_exists if another process has it open; errc::corrupt if the schema is newer than
-  // ours. Creates the folder, and converts a store of an older schema. Attempts that were leased when the last writer
-  // died are marked lost.
-  static expected<std::unique_ptr<store>> open(const std::string& folder);
-  // A reader (a RocksDB secondary), with or without a running writer. refresh() catches up with the writer.
-  static expected<std::unique_ptr<store>> open_reader(const std::string& folder);
-  virtual ~store() = default;
-  virtual expected<void> refresh() = 0;
-
-  virtual expected<void> put_task(const task_record& t) = 0;
-  virtual expected<task_record> get_task(const std::string& id) = 0;
-  virtual expected<std::vector<task_record>> tasks() = 0;
-
-  // Assigns the id.
-  virtual expected<experiment_record> create_experiment(experiment_record e) = 0;
-  virtual expected<void> update_experiment(const experiment_record& e) = 0;
-  virtual expected<experiment_record> get_experiment(const std::string& id) = 0;
-  virtual expected<std::vector<experiment_record>> experiments() = 0;
+  virtual ~attempt_store() = default;
 
   // Reserves the next attempt at a variant for an experiment, and keeps the variant, also in its group if that is of
   // this experiment (errc::not_found if there is no such group). errc::already_exists if the
@@ -193,6 +177,27 @@ class store {
   // The verdict, its raw samples, its place in the score index, the attempt's end and the event: one synced batch, and
   // on disk when this returns. A second commit of the same attempt changes nothing.
   virtual expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) = 0;
+};
+
+class store : public attempt_store {
+ public:
+  // The only writer. errc::already_exists if another process has it open; errc::corrupt if the schema is newer than
+  // ours. Creates the folder, and converts a store of an older schema. Attempts that were leased when the last writer
+  // died are marked lost.
+  static expected<std::unique_ptr<store>> open(const std::string& folder);
+  // A reader (a RocksDB secondary), with or without a running writer. refresh() catches up with the writer.
+  static expected<std::unique_ptr<store>> open_reader(const std::string& folder);
+  virtual expected<void> refresh() = 0;
+
+  virtual expected<void> put_task(const task_record& t) = 0;
+  virtual expected<task_record> get_task(const std::string& id) = 0;
+  virtual expected<std::vector<task_record>> tasks() = 0;
+
+  // Assigns the id.
+  virtual expected<experiment_record> create_experiment(experiment_record e) = 0;
+  virtual expected<void> update_experiment(const experiment_record& e) = 0;
+  virtual expected<experiment_record> get_experiment(const std::string& id) = 0;
+  virtual expected<std::vector<experiment_record>> experiments() = 0;
 
   virtual expected<variant_record> get_variant(const std::string& id) = 0;
   // By unique prefix of an id, at least 4 characters.
@@ -310,14 +315,22 @@ class store {
   // The same in steps, so that changes are made while others are written. Makes changes: later ones see them, reads
   // only once they are on disk. An error if the store cannot be written; then `changes` is not called.
   virtual expected<void> make_together(const std::function<void()>& changes) = 0;
+  // The same for changes that are of the attempts at one task's variants alone: those of one task are made in their
+  // order, those of different tasks at the same time, on several threads. They see what was made before this call.
+  // What `make` calls must be of that task; it must not throw.
+  struct task_change {
+    std::string task;
+    std::function<void(attempt_store&)> make;
+  };
+  virtual expected<void> make_of_tasks(const std::vector<task_change>& changes) = 0;
   // Writes what was made, as one synced batch, on a thread of the store's own, which calls `done` at its end. Nothing
-  // but make_together() may change the store before end_write().
+  // but make_together() and make_of_tasks() may change the store before end_write().
   virtual void start_write(std::function<void()> done) = 0;
   // Waits for the write that was started. On an error its changes are dropped, and those that were made since.
   virtual expected<void> end_write() = 0;
 
   // After a failed write (a full disk): makes the store writable again; an error while that is not possible. Without a
-  // failed write it does nothing. write_together() and make_together() call it.
+  // failed write it does nothing. write_together(), make_together() and make_of_tasks() call it.
   virtual expected<void> recover() = 0;
 
   // A consistent copy of the store in a new folder, while it is written; errc::already_exists. On disk when it returns.

@@ -1,14 +1,16 @@
 // The write operations: one process, and in it one thread at a time.
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <map>
-#include <unordered_map>
+#include <thread>
 
 #include <fmt/ranges.h>
 
-#include "config/base/utf8.hpp"
 #include "config/base/wall_clock.hpp"
+#include "store/attempt_changes.hpp"
 #include "store/encoding.hpp"
 #include "store/exemplar_index.hpp"
 #include "store/group_records.hpp"
@@ -23,15 +25,35 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int device_losses_allowed = 2;
-// A variant that never gets to a verdict, for whatever reason, must not be tried for ever.
-constexpr int losses_allowed = 20;
+// Of one task, to be made in this order.
+struct task_changes {
+  task_changes(write_batch& before, attempt_leases& leases, stored_environments& environments)
+      : made(before, leases, environments) {}
+  std::vector<const std::function<void(attempt_store&)>*> make;
+  attempt_changes made;
+};
 
-// The text of a verdict's event.
-std::string summary(const verdict& v) {
-  if (v.result != outcome::correct) return fmt::format("{}: {}", enum_name(v.result), v.reason);
-  return fmt::format("{:.3f}x ({:.3f} to {:.3f}){}", v.score, v.score_interval.low, v.score_interval.high,
-                     v.confirmed ? ", confirmed" : "");
+// A thread more is not worth its start for fewer changes: each takes about 0.1 ms.
+constexpr std::size_t changes_a_thread = 16, most_threads = 6;
+
+// Each task's on one thread; the longest first, so that none ends alone.
+void make_at_once(std::map<std::string, task_changes>& of_tasks, std::size_t changes) {
+  std::vector<task_changes*> order;
+  for (auto& [task, of_task] : of_tasks)
+    order.push_back(&of_task);
+  std::ranges::sort(order, std::greater<>(), [](const auto* t) { return t->make.size(); });
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < order.size(); i = next++)
+      for (const auto* make : order[i]->make)
+        (*make)(order[i]->made);
+  };
+  const auto threads = std::min(
+      {most_threads, order.size(), changes / changes_a_thread, std::size_t{std::thread::hardware_concurrency()}});
+  std::vector<std::future<void>> others;
+  for (std::size_t i = 1; i < threads; ++i)
+    others.push_back(std::async(std::launch::async, work));
+  work();
 }
 
 class store_writer final : public store_queries {
@@ -74,9 +96,15 @@ class store_writer final : public store_queries {
     return write({{family::experiments, key, encode(e)}});
   }
 
-  expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override;
-  expected<void> lose(const attempt_record& a, const std::string& note, loss where) override;
-  expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) override;
+  expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override {
+    return change_attempts(v.task, [&](attempt_changes& c) { return c.reserve(v, experiment); });
+  }
+  expected<void> lose(const attempt_record& a, const std::string& note, loss where) override {
+    return change_attempts(a.task, [&](attempt_changes& c) { return c.lose(a, note, where); });
+  }
+  expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) override {
+    return change_attempts(a.task, [&](attempt_changes& c) { return c.commit(a, v, where); });
+  }
 
   expected<void> reset_islands(const std::string& task, const std::string& environment_class, uint64_t seed) override;
 
@@ -113,6 +141,7 @@ class store_writer final : public store_queries {
 
   expected<void> write_together(const std::function<void()>& changes) override;
   expected<void> make_together(const std::function<void()>& changes) override;
+  expected<void> make_of_tasks(const std::vector<task_change>& changes) override;
   void start_write(std::function<void()> done) override;
   expected<void> end_write() override;
   expected<void> recover() override { return disk().recover(); }
@@ -155,6 +184,7 @@ class store_writer final : public store_queries {
   // One change: on disk when this returns, or with the others of write_together().
   expected<void> write(std::vector<put> puts, std::vector<event_record> events = {});
   expected<void> write_batched();
+  void add_numbered(event_record e);
   // Moves what was made to what is being written.
   void take_batch();
   // After the write of that.
@@ -162,45 +192,20 @@ class store_writer final : public store_queries {
   // What is remembered may not be on disk.
   void forget() {
     leases_.clear();
-    classes_.clear();
-  }
-
-  static std::string key_of(const attempt_record& a) {
-    return keys::attempt(a.experiment, a.task, a.variant, a.number);
-  }
-  // An attempt at a variant that has no verdict.
-  static std::vector<put> unfinished(const attempt_record& a) {
-    std::string record = encode(a);
-    return {{family::attempts, key_of(a), record},
-            {family::unfinished, keys::attempts_of(a.experiment, a.task, a.variant), std::move(record)}};
-  }
-  static event_record event_of(const attempt_record& a, const char* kind, std::string text) {
-    return {0, unix_ms(), kind, a.experiment, a.task, a.variant, std::move(text)};
+    environments_.forget();
   }
 
   expected<void> lose_leased();
-  expected<void> end_unrecorded(attempt_record a, const std::string& note);
-  expected<int> number_for_quarantine(const attempt_record& a);
-  // All attempts of an experiment at a variant, in order.
-  expected<std::vector<attempt_record>> attempts_at(const std::string& experiment, const std::string& task,
-                                                    const std::string& variant);
+  // Changes of attempts at a task's variants, one or more that `make` makes.
+  template <class Make>
+  auto change_attempts(const std::string& task, Make make) -> std::invoke_result_t<Make, attempt_changes&>;
+  // What attempt_changes have made becomes part of the batch.
+  void take(attempt_changes& made);
 
-  // An attempt that this writer reserved and that is still under way, and the island of its variant.
-  struct lease {
-    attempt_record attempt;
-    int64_t island = no_island;
-  };
-  // An attempt as it is stored; none if it never was.
-  expected<std::optional<attempt_record>> find_attempt(const attempt_record& a);
-  expected<int64_t> island_of(const attempt_record& a);
-
-  // The class of an environment. Its record is among `puts` unless it is stored.
-  expected<std::string> class_of(const environment& where, std::vector<put>& puts);
-
-  write_batch under_way_;                          // what is being written: only read until settle()
-  write_batch batch_;                              // each change reads from it and writes into it; above under_way_
-  std::unordered_map<std::string, lease> leases_;  // by key_of()
-  std::map<std::string, std::string> classes_;     // by the ids of stored environments
+  write_batch under_way_;                         // what is being written: only read until settle()
+  write_batch batch_;                             // each change reads from it and writes into it; above under_way_
+  std::map<std::string, attempt_leases> leases_;  // by task
+  stored_environments environments_;
   bool together_ = false;
   int64_t next_event_;
   struct change_count {
@@ -215,18 +220,39 @@ class store_writer final : public store_queries {
 expected<void> store_writer::write(std::vector<put> puts, std::vector<event_record> events) {
   for (auto& p : puts)
     batch_.add(std::move(p));
-  for (auto& e : events) {
-    e.sequence = next_event_++;
-    ++batched_.events;
-    batch_.add({family::events, keys::event(e.sequence), encode(e)});
-  }
+  for (auto& e : events)
+    add_numbered(std::move(e));
   ++batched_.changes;
   return together_ ? expected<void>() : write_batched();
+}
+
+void store_writer::add_numbered(event_record e) {
+  e.sequence = next_event_++;
+  ++batched_.events;
+  batch_.add({family::events, keys::event(e.sequence), encode(e)});
 }
 
 void store_writer::take_batch() {
   under_way_.take_from(batch_);
   written_ = std::exchange(batched_, {});
+}
+
+void store_writer::take(attempt_changes& made) {
+  for (auto& p : made.take_records())
+    batch_.add(std::move(p));
+  for (auto& e : made.take_events())
+    add_numbered(std::move(e));
+  batched_.changes += made.count();
+}
+
+template <class Make>
+auto store_writer::change_attempts(const std::string& task, Make make) -> std::invoke_result_t<Make, attempt_changes&> {
+  attempt_changes changes(batch_, leases_[task], environments_);
+  auto made = make(changes);
+  if (changes.count() == 0) return made;
+  take(changes);
+  if (!together_) CUDAL1_CHECK(write_batched());
+  return made;
 }
 
 // Numbers of events that were not written are reused, so that a reader who follows them finds no gap.
@@ -262,6 +288,19 @@ expected<void> store_writer::make_together(const std::function<void()>& changes)
   return {};
 }
 
+expected<void> store_writer::make_of_tasks(const std::vector<task_change>& changes) {
+  if (!writing_.valid()) CUDAL1_CHECK(recover());
+  std::map<std::string, task_changes> of_tasks;
+  for (const auto& c : changes) {
+    auto& of_task = of_tasks.try_emplace(c.task, batch_, leases_[c.task], environments_).first->second;
+    of_task.make.push_back(&c.make);
+  }
+  make_at_once(of_tasks, changes.size());
+  for (auto& [task, of_task] : of_tasks)
+    take(of_task.made);
+  return {};
+}
+
 void store_writer::start_write(std::function<void()> done) {
   take_batch();
   writing_ = std::async(std::launch::async, [this, done = std::move(done)] {
@@ -287,163 +326,6 @@ expected<void> store_writer::lose_leased() {
   return lost;
 }
 
-expected<attempt_record> store_writer::reserve(const variant_record& v, const std::string& experiment) {
-  if (v.id.empty() || v.id.find('\0') != std::string::npos || v.task.empty())
-    return fail(errc::invalid_argument, "a variant needs its id and its task's (id \"{}\", task \"{}\")", v.id, v.task);
-  if (!is_valid_utf8(v.program))
-    return fail(errc::invalid_argument, "the program of variant {} is not UTF-8 text", short_id(v.id));
-  const auto known = [&](const std::string& what) {
-    return fail(errc::already_exists, "variant {} has {} in experiment {}", short_id(v.id), what, experiment);
-  };
-  CUDAL1_TRY(const auto earlier, attempts_at(experiment, v.task, v.id));
-  if (!earlier.empty()) {
-    CUDAL1_TRY(const bool judged, any_record(batch_, family::results, keys::verdicts_of(v.task, experiment, v.id)));
-    if (judged) return known("a verdict");
-  }
-  int lost = 0, lost_on_device = 0;
-  std::string notes;
-  for (const auto& a : earlier) {
-    if (a.state == attempt_state::leased) return known(fmt::format("attempt {} under way", a.number));
-    if (a.state == attempt_state::lost) {
-      ++lost;
-      if (a.on_device) ++lost_on_device;
-      notes += (notes.empty() ? "" : "; ") + a.note;
-    }
-  }
-  if (lost_on_device >= device_losses_allowed || lost >= losses_allowed)
-    return fail(errc::variant_fault, "variant {} lost {} attempts in experiment {} ({}): quarantine it", short_id(v.id),
-                lost, experiment, notes);
-
-  attempt_record a{experiment, v.task,   v.id, earlier.empty() ? 1 : earlier.back().number + 1, attempt_state::leased,
-                   "",         unix_ms()};
-  variant_record kept = v;
-  kept.experiment = experiment;
-  if (kept.time_unix_ms == 0) kept.time_unix_ms = a.time_unix_ms;
-  std::vector<put> puts = unfinished(a);
-  // The program, most of the record, is kept once, with the variant's first use.
-  CUDAL1_TRY(const auto first, batch_.get(family::variants, keys::variant(v.id)));
-  if (!first) puts.push_back({family::variants, keys::variant(v.id), encode(kept)});
-  kept.program.clear();
-  puts.push_back({family::variants, keys::variant_use(v.id, v.task, experiment), encode(kept)});
-  write_batch grouped(batch_);
-  CUDAL1_CHECK(add_to_group(grouped, kept, experiment));
-  std::ranges::move(grouped.take(), std::back_inserter(puts));
-  CUDAL1_CHECK(write(std::move(puts)));
-  leases_.insert_or_assign(key_of(a), lease{a, v.island});
-  return a;
-}
-
-expected<std::optional<attempt_record>> store_writer::find_attempt(const attempt_record& a) {
-  if (const auto known = leases_.find(key_of(a)); known != leases_.end()) return known->second.attempt;
-  return load<attempt_record>(batch_, family::attempts, key_of(a), short_id(a.variant));
-}
-
-expected<int64_t> store_writer::island_of(const attempt_record& a) {
-  if (const auto known = leases_.find(key_of(a)); known != leases_.end()) return known->second.island;
-  CUDAL1_TRY(const auto use, load_use(batch_, {a.variant, a.experiment, a.task, a.number}));
-  return use.island;
-}
-
-expected<void> store_writer::lose(const attempt_record& a, const std::string& note, loss where) {
-  CUDAL1_TRY(auto stored, find_attempt(a));
-  if (!stored)
-    return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
-                short_id(a.variant), a.experiment);
-  leases_.erase(key_of(a));
-  if (stored->state != attempt_state::leased)
-    return {};  // it has ended already: the verdict, or the first loss, is kept
-  if (where == loss::unrecorded) return end_unrecorded(std::move(*stored), note);
-  stored->state = where == loss::withdrawn ? attempt_state::withdrawn : attempt_state::lost;
-  stored->note = note;
-  stored->on_device = where == loss::on_device;
-  std::vector<put> puts = unfinished(*stored);
-  if (where == loss::withdrawn) return write(std::move(puts), {event_of(a, "withdrawn", note)});
-  CUDAL1_TRY(put tally, record_of_loss(batch_, a.experiment, a.task));
-  puts.push_back(std::move(tally));
-  return write(std::move(puts), {event_of(a, "fault", fmt::format("attempt {} lost: {}", a.number, note))});
-}
-
-// It is over: it is not repeated when the experiment is resumed.
-expected<void> store_writer::end_unrecorded(attempt_record a, const std::string& note) {
-  a.state = attempt_state::unrecorded;
-  a.note = note;
-  a.on_device = false;
-  CUDAL1_TRY(put tally, record_of_unrecorded(batch_, a.experiment, a.task));
-  return write({{family::attempts, key_of(a), encode(a)},
-                {family::unfinished, keys::attempts_of(a.experiment, a.task, a.variant), std::nullopt},
-                std::move(tally)},
-               {event_of(a, "unrecorded", note)});
-}
-
-// Most variants have none: a query for the first, which RocksDB's filters answer, costs less than a scan, which reads a
-// block of each table.
-expected<std::vector<attempt_record>> store_writer::attempts_at(const std::string& experiment, const std::string& task,
-                                                                const std::string& variant) {
-  CUDAL1_TRY(const auto first, batch_.get(family::attempts, keys::attempt(experiment, task, variant, 1)));
-  if (!first) return std::vector<attempt_record>();
-  return load_all<attempt_record>(batch_, family::attempts, keys::attempts_of(experiment, task, variant));
-}
-
-// A quarantined verdict has no attempt of its own: it takes the number after the lost ones.
-expected<int> store_writer::number_for_quarantine(const attempt_record& a) {
-  CUDAL1_TRY(const auto earlier, attempts_at(a.experiment, a.task, a.variant));
-  for (const auto& e : earlier)
-    if (e.state == attempt_state::leased) return e.number;
-  return earlier.empty() ? 1 : earlier.back().number + 1;
-}
-
-expected<void> store_writer::commit(const attempt_record& a, const verdict& v, const environment& where) {
-  if (v.variant != a.variant || v.task != a.task)
-    return fail(errc::invalid_argument, "the verdict of variant {} was committed to an attempt at {}",
-                short_id(v.variant), short_id(a.variant));
-  CUDAL1_TRY(const auto stored, find_attempt(a));
-  // While an attempt is leased there is no verdict.
-  if (!stored || stored->state != attempt_state::leased) {
-    CUDAL1_TRY(const bool judged,
-               any_record(batch_, family::results, keys::verdicts_of(a.task, a.experiment, a.variant)));
-    if (judged) return {};
-  }
-  attempt_record ended = a;
-  if (v.result == outcome::quarantined) {
-    CUDAL1_TRY(ended.number, number_for_quarantine(a));
-  } else {
-    if (!stored)
-      return fail(errc::not_found, "attempt {} at variant {} was never reserved in experiment {}", a.number,
-                  short_id(a.variant), a.experiment);
-    if (stored->state != attempt_state::leased && stored->state != attempt_state::finished)
-      return fail(errc::cancelled, "attempt {} at variant {} was lost ({}): its verdict comes too late", a.number,
-                  short_id(a.variant), stored->note);
-    ended = *stored;
-  }
-  ended.state = attempt_state::finished;
-
-  verdict kept = v;
-  kept.attempt = ended.number;
-  if (kept.time_unix_ms == 0) kept.time_unix_ms = unix_ms();
-  if (kept.environment_id.empty()) kept.environment_id = where.id;
-  std::vector<put> puts{{family::attempts, key_of(ended), encode(ended)},
-                        {family::unfinished, keys::attempts_of(a.experiment, a.task, a.variant), std::nullopt}};
-  CUDAL1_TRY(const std::string known_as, class_of(where, puts));
-  event_record event = event_of(a, "verdict", summary(kept));
-  const keys::verdict_key key{a.variant, a.experiment, a.task, ended.number};
-  CUDAL1_TRY(const int64_t island, island_of(ended));
-  write_batch records(batch_);
-  CUDAL1_CHECK(add_verdict(records, key, std::move(kept), known_as, island,
-                           is_replayed(where) ? verdict_source::replayed : verdict_source::measured));
-  std::ranges::move(records.take(), std::back_inserter(puts));
-  leases_.erase(key_of(ended));
-  return write(std::move(puts), {std::move(event)});
-}
-
-expected<std::string> store_writer::class_of(const environment& where, std::vector<put>& puts) {
-  if (where.id.empty()) return environment_class(where);
-  if (const auto known = classes_.find(where.id); known != classes_.end()) return known->second;
-  CUDAL1_TRY(const auto stored_value, batch_.get(family::environments, where.id));
-  if (stored_value) return classes_[where.id] = environment_class(where);
-  puts.push_back({family::environments, where.id, encode(where)});
-  return environment_class(where);
-}
-
 expected<void> store_writer::reset_islands(const std::string& task, const std::string& environment_class,
                                            uint64_t seed) {
   return change([&](write_batch& b) { return cudal1::reset_islands(b, {task, environment_class}, seed); });
@@ -460,7 +342,7 @@ expected<void> store_writer::put_baseline(const baseline_record& b, const enviro
   if (kept.time_unix_ms == 0) kept.time_unix_ms = unix_ms();
   std::vector<put> puts{
       {family::baselines, keys::baseline(kept.task, where.id, kept.kind, kept.time_unix_ms), encode(kept)}};
-  CUDAL1_CHECK(class_of(where, puts));
+  CUDAL1_CHECK(environments_.class_of(batch_, where, puts));
   return write(std::move(puts));
 }
 

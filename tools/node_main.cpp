@@ -1,5 +1,6 @@
 // cudal1-node: the process that owns the store, the devices and the compilers of a data folder.
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
@@ -9,11 +10,14 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <thread>
 
 #include <CLI/CLI.hpp>
+#include <caf/thread_hook.hpp>
 #include <fmt/ranges.h>
 #include <poll.h>
+#include <pthread.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <sys/eventfd.h>
@@ -325,11 +329,27 @@ expected<int> serve(const flags& f, caf::actor_system& system, const coordinator
   return exit_ok;
 }
 
+// CAF names the threads that run actors like the one that serves its connections, which tls_transport renames.
+class actor_thread_names : public caf::thread_hook {
+  void init(caf::actor_system&) override {}
+  void thread_started() override {
+    std::array<char, 16> name{};
+    ::pthread_getname_np(::pthread_self(), name.data(), name.size());
+    if (name.data() == std::string_view("caf.multiplexer")) ::pthread_setname_np(::pthread_self(), "actors");
+  }
+  void thread_terminates() override {}
+};
+
 void configure(caf::actor_system_config& config, bool with_network) {
   register_messages(config);
   // The default scheduler polls, which would disturb the cores that are timing.
   config.set("scheduler.policy", caf::atom("sharing"));
-  config.set("scheduler.max-threads", std::size_t{2});
+  // Two are enough for the devices of one machine. A coordinator of hundreds serves their searches with more.
+  const auto threads = std::clamp<std::size_t>(std::thread::hardware_concurrency() / 8, 2, 8);
+  config.set("scheduler.max-threads", threads);
+  // What reads messages: so many that the thread of the connections, which does it itself if all have one, need not.
+  config.set("middleman.workers", std::size_t{64});
+  config.add_thread_hook<actor_thread_names>();
   if (with_network) use_network(config);
 }
 

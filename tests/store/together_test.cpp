@@ -1,4 +1,5 @@
 // Changes that are made together: one synced batch, in which each sees those before it.
+#include <array>
 #include <future>
 #include <optional>
 
@@ -131,6 +132,85 @@ TEST(store_together, changes_are_made_while_others_are_written) {
   EXPECT_EQ(s->statistics().synced_batches - before.synced_batches, 2);
   EXPECT_EQ(s->statistics().changes - before.changes, 4) << "with the refused one";
 }
+
+// Reservations and verdicts of several tasks, made one after the other or at the same time.
+class changes_of_tasks : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr int tasks = 6, variants = 12;
+
+  void make(const std::vector<store::task_change>& changes) {
+    if (GetParam()) {
+      ASSERT_TRUE(holds(s_->make_of_tasks(changes)));
+    } else {
+      ASSERT_TRUE(holds(s_->make_together([&] {
+        for (const auto& c : changes)
+          c.make(*s_);
+      })));
+    }
+    s_->start_write([] {});
+    ASSERT_TRUE(holds(s_->end_write()));
+  }
+  static variant_record variant_of(int task, int number) {
+    auto v = make_variant(fmt::format("v{}-{}", task, number));
+    v.task = fmt::format("task {}", task);
+    return v;
+  }
+  template <class Make>
+  static std::vector<store::task_change> of_each_variant(Make make) {
+    std::vector<store::task_change> all;
+    for (int number = 0; number < variants; ++number)
+      for (int task = 0; task < tasks; ++task)
+        all.push_back({fmt::format("task {}", task), [=](attempt_store& a) { make(a, task, number); }});
+    return all;
+  }
+
+  store_folder folder_;
+  std::unique_ptr<store> s_ = store::open(folder_.store()).value();
+};
+
+TEST_P(changes_of_tasks, are_what_they_are_alone) {
+  std::array<std::array<expected<attempt_record>, variants>, tasks> reserved, again;
+  make(of_each_variant([&](attempt_store& a, int task, int number) {
+    reserved[task][number] = a.reserve(variant_of(task, number), "e1");
+    again[task][number] = a.reserve(variant_of(task, number), "e1");
+  }));
+  make(of_each_variant([&](attempt_store& a, int task, int number) {
+    const auto& attempt = *reserved[task][number];
+    const double score = 1 + 0.1 * number + task;
+    if (number % 4 == 3) {
+      EXPECT_TRUE(holds(a.lose(attempt, "the machine left", store::loss::elsewhere)));
+    } else {
+      EXPECT_TRUE(holds(a.commit(attempt, make_verdict(attempt, score), make_environment())));
+    }
+  }));
+  for (int task = 0; task < tasks; ++task) {
+    const auto id = fmt::format("task {}", task);
+    for (int number = 0; number < variants; ++number) {
+      EXPECT_EQ(again[task][number].error().code, errc::already_exists) << "it sees the change before it";
+      const auto found = s_->verdicts_in_experiment("e1", id, variant_of(task, number).id).value();
+      EXPECT_EQ(found.size(), number % 4 == 3 ? 0u : 1u);
+    }
+    const auto best = s_->best(id, 100, store::ranking::all, "e1").value();
+    ASSERT_EQ(best.size(), 9u);
+    EXPECT_DOUBLE_EQ(best.front().result.score, 1 + 0.1 * 10 + task);
+  }
+  const auto tallies = s_->tallies("e1").value();
+  ASSERT_EQ(tallies.size(), static_cast<std::size_t>(tasks));
+  for (const auto& t : tallies) {
+    EXPECT_EQ(t.evaluations, 9);
+    EXPECT_EQ(t.lost, 3);
+  }
+  EXPECT_EQ(s_->unfinished_attempts("e1")->size(), static_cast<std::size_t>(3 * tasks));
+  const auto events = s_->events_after(0, 1000).value();
+  ASSERT_EQ(events.size(), static_cast<std::size_t>(variants * tasks)) << "a verdict or a loss each";
+  for (std::size_t i = 0; i < events.size(); ++i)
+    EXPECT_EQ(events[i].sequence, static_cast<int64_t>(i) + 1);
+  EXPECT_EQ(s_->statistics().changes, 2 * variants * tasks);
+  EXPECT_EQ(s_->statistics().synced_batches, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(store_together, changes_of_tasks, testing::Bool(),
+                         [](const auto& at_once) { return at_once.param ? "at_once" : "one_after_the_other"; });
 
 TEST(store_together, what_was_made_of_a_batch_that_failed_fails_with_it) {
   store_folder folder;

@@ -7,8 +7,10 @@
 namespace cudal1 {
 
 struct class_loss_operands {
-  std::string values, target;      // resolved
-  std::vector<int> left_out = {};  // steps that only the loss needs: a log-softmax, a conversion from a half type
+  std::string values, target;  // resolved
+  int64_t classes = 0;         // the dimension of the values that the classes are; the others are the rows
+  // Steps that only the loss needs: a log-softmax, a conversion from a half type, views and copies.
+  std::vector<int> left_out = {};
 };
 // errc::invalid_argument with the reason where the step is not a cross-entropy of rows with class indices that is
 // summed or averaged, without weights of the classes and without smoothing; or a negative log-likelihood of what a

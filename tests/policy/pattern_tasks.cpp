@@ -287,7 +287,22 @@ std::vector<pattern> tables(const std::string& t) {
        {step("relu", R"("self": "x")", "r"), step("log_softmax.int", R"("self": "r", "dim": -1)", "l"),
         step("nll_loss_nd", R"("self": "l", "target": "i")", "y")},
        {"y"},
-       4}};
+       4},
+      {"likelihood_of_all_but_the_last",
+       {input("x", t, "[3, 18, 500]"), ids("[51]", 500)},
+       {},
+       {step("slice.Tensor", R"("self": "x", "dim": 1, "end": -1)", "s"),
+        step("log_softmax.int", R"("self": "s", "dim": -1)", "l"),
+        step("view", R"("self": "l", "size": [51, 500])", "v"),
+        step("nll_loss_nd", R"("self": "v", "target": "i")", "y")},
+       {"y"},
+       2},
+      {"cross_entropy_of_rows_in_a_batch",
+       {input("x", t, "[3, 17, 400]"), ids("[3, 17]", 400)},
+       {},
+       {step("transpose.int", R"("self": "x", "dim0": 1, "dim1": 2)", "s"), loss("s", R"(, "ignore_index": 3)")},
+       {"y"},
+       2}};
 }
 
 std::vector<pattern> dequantized(const std::string& t) {

@@ -1,5 +1,6 @@
 // Operators that move elements, some with constants between them.
 #include <algorithm>
+#include <cmath>
 
 #include "sandbox/program/arithmetic.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -78,6 +79,14 @@ rule padded_in(std::string_view mode) {
   return [=](const arguments& a) { return padded_with_own(a.tensor("self"), mode, a.integers("padding")); };
 }
 
+// aten::pad's value is a real number by its schema, for tensors of integers too: -100.0 for labels that a loss ignores.
+scalar_value as_whole_number(const scalar_value& v) {
+  constexpr double exact = 1ll << 53;
+  const double* real = std::get_if<double>(&v);
+  if (real == nullptr || std::trunc(*real) != *real || std::abs(*real) > exact) return v;
+  return static_cast<int64_t>(*real);
+}
+
 rule pad() {
   return [](const arguments& a) -> outcome {
     const auto mode = a.text("mode");
@@ -85,7 +94,8 @@ rule pad() {
       return refuse("mode is \"{}\", but should be \"constant\", \"reflect\", \"replicate\" or \"circular\"", mode);
     if (mode != "constant" && !a.is_null("value")) return refuse("value should be null with mode \"{}\"", mode);
     if (mode != "constant") return padded_with_own(a.tensor("self"), mode, a.integers("pad"));
-    if (!a.is_null("value")) CUDAL1_CHECK(check_scalar_fits(a.scalar("value"), a.tensor("self").type, "value"));
+    if (!a.is_null("value"))
+      CUDAL1_CHECK(check_scalar_fits(as_whole_number(a.scalar("value")), a.tensor("self").type, "value"));
     return padded(a);
   };
 }

@@ -474,6 +474,7 @@ const char* const cases[] = {
     R"(aten::roll | a=f[4,5] | {"self":"a","shifts":[1,-2],"dims":[0,1]})",
     R"(aten::pad | a=f[4,5] | {"self":"a","pad":[1,2]})",
     R"(aten::pad | a=f[2,4,5] | {"self":"a","pad":[1,2,0,3],"value":-1.5})",
+    R"(aten::pad | a=i[4,5] | {"self":"a","pad":[0,1],"value":-100.0})",
     R"(aten::constant_pad_nd | a=i[4,5]:1,4 | {"self":"a","pad":[0,1,2,0],"value":7})",
     R"(aten::tril | a=f[4,5]:1,4 | {"self":"a","diagonal":1})",
     R"(aten::tril | a=f[2,4,5] | {"self":"a","diagonal":-1})",

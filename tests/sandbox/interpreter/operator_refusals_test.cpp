@@ -57,6 +57,7 @@ const std::pair<const char*, const char*> refusals[] = {
     {R"(aten::cross_entropy_loss | a=f[4,5] t=l[5] | {"self":"a","target":"t"})", "should have shape [4]"},
     {R"(aten::cat | a=f[2,3] c=f[2,4] | {"tensors":["a","c"]})", "differ in more than dimension 0"},
     {R"(aten::cat | a=f[2,3] | {"tensors":[]})", "should not be empty"},
+    {R"(aten::pad | a=i[2,3] | {"self":"a","pad":[1,0],"value":0.5})", "value is the real number"},
     {R"(aten::constant_pad_nd | a=f[2,3] | {"self":"a","pad":[1]})", "two for each"},
     {R"(aten::constant_pad_nd | a=f[2,3] | {"self":"a","pad":[9223372036854775807,1]})", "out of any useful range"},
     {R"(aten::repeat | a=f[2,3] | {"self":"a","repeats":[2]})", "more dimensions"},

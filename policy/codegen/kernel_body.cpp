@@ -31,7 +31,8 @@ bool has_adjacent_rows(const kernel_body& body) {
     // A per-row operand is read once per row, whatever its layout.
     if (is_one_per_row(o.strides, body.row_dims)) continue;
     if (o.strides[row] == 1) ++beside;
-    if (o.strides[column] == 1) ++along;
+    // What is the same for adjacent rows is read once for them, from a cache.
+    if (o.strides[column] == 1 && o.strides[row] != 0) ++along;
   }
   return beside > along && body.domain[row] >= 8;
 }

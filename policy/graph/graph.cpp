@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "policy/graph/early_slices.hpp"
 #include "policy/graph/loss_steps.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -59,8 +60,19 @@ std::vector<std::string> graph_step::operands() const {
   return out;
 }
 
+namespace {
+
+// The task with the steps that graphs have; null where they are its own.
+std::shared_ptr<const task> rewritten(const task& t) {
+  auto sliced = with_early_slices(t);
+  auto both = with_loss_steps(sliced ? *sliced : t);
+  return both ? both : sliced;
+}
+
+}  // namespace
+
 graph::graph(const task& t)
-    : own_task_(with_loss_steps(t)),
+    : own_task_(rewritten(t)),
       task_(own_task_ != nullptr ? own_task_.get() : &t),
       replayed_(t.reference.text.how.graph) {
   const checked_program& p = task_->reference;

@@ -85,7 +85,8 @@ struct kernel_group {
 // The state of lowering. Cheap to copy, since legality is tested on copies: what no move changes is shared. Points into
 // the task, which must outlive it.
 //
-// Its steps are those of the task's program, where with_loss_steps makes two of some losses.
+// Its steps are those of the task's program, where with_early_slices changes the order of some and with_loss_steps
+// makes two of some losses.
 class graph {
  public:
   explicit graph(const task& t);

@@ -9,11 +9,12 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_enough_blocks = large_gpu_processors;  // row blocks that keep a large GPU busy
-constexpr int64_t k_min_split_elements = 1 << 15;          // minimum elements for which a second kernel pays off
-constexpr int64_t k_blocks = 4 * large_gpu_processors;     // after the split, approximately
-constexpr int64_t k_part_along = 4096;                     // minimum elements of a part where columns are contiguous
-constexpr int64_t k_part_across = 32;                      // and where rows are contiguous
+// Row blocks that keep a large GPU busy: for some more a second kernel does not pay off.
+constexpr int64_t k_enough_blocks = 3 * large_gpu_processors / 4;
+constexpr int64_t k_min_split_elements = 1 << 15;       // minimum elements for which a second kernel pays off
+constexpr int64_t k_blocks = 4 * large_gpu_processors;  // after the split, approximately
+constexpr int64_t k_part_along = 4096;                  // minimum elements of a part where columns are contiguous
+constexpr int64_t k_part_across = 32;                   // and where rows are contiguous
 
 // The number of parts: a divisor of the outermost column dimension close to what fills the device; 1 for no split.
 int64_t parts_of(const kernel_body& body, const row_layout& l) {

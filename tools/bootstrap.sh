@@ -25,7 +25,7 @@ header_wheels=(nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cutlass
 packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
   libcaf-dev librocksdb-dev libboost1.81-dev libboost-context1.81-dev libboost-json1.81-dev
   libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev libexpected-dev libseccomp-dev libcapstone-dev
-  libxxhash-dev libssl-dev openssl ca-certificates zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy)
+  libxxhash-dev libmimalloc-dev libssl-dev openssl ca-certificates zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy)
 
 say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
 die() {

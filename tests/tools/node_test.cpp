@@ -343,6 +343,7 @@ TEST_F(with_a_node, a_search_beside_one_that_was_resumed_says_so_and_how_to_stop
   ASSERT_EQ(at(status, "node.experiments.0"), json("e1"));
   const auto node = static_cast<pid_t>(at(status, "node.pid").as_int());
   ASSERT_GT(node, 1);
+  EXPECT_THAT(read_file(fmt::format("/proc/{}/maps", node)), HasSubstr("/libmimalloc.so")) << "its allocator";
   ASSERT_EQ(::kill(node, SIGKILL), 0);
   EXPECT_EQ(search.finish().code, 3) << "the node was lost";
 

@@ -139,7 +139,7 @@ TEST_F(store_actor_test, if_a_batch_cannot_be_written_all_its_requests_get_an_er
 
 // Each of many batches is made while the one before is written.
 TEST_F(store_actor_test, changes_that_build_on_each_other_are_stored_in_their_order) {
-  constexpr int variants = 300;
+  constexpr int variants = 600;  // more changes than a batch may have
   const auto before = db_->statistics();
   release();
   using handle = decltype(ask_store<message::reserved>(message::reserve_attempt{}));

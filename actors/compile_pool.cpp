@@ -47,8 +47,8 @@ int64_t compile_pool::workers() const {
 
 caf::result<shared_code> compile_pool::compile(const message::compile& m) {
   auto promise = self_->make_response_promise<shared_code>();
-  waiting_[m.target].push_back(std::make_shared<job>(job{m, promise}));
-  hand_out(m.target);
+  waiting_[m.target].push_back(std::make_shared<job>(job{m, promise, ++last_number_}));
+  hand_out();
   return promise;
 }
 
@@ -60,20 +60,23 @@ compile_pool::machine* compile_pool::best_for(const std::string& target) {
   return best;
 }
 
-void compile_pool::hand_out(const std::string& target) {
-  auto& jobs = waiting_[target];
-  while (!jobs.empty()) {
-    machine* const on = best_for(target);
-    if (on == nullptr) return;
-    const auto next = std::move(jobs.front());
-    jobs.pop_front();
+// The oldest program first that a machine has room for.
+void compile_pool::hand_out() {
+  for (;;) {
+    std::deque<job_pointer>* oldest = nullptr;
+    machine* on = nullptr;
+    for (auto& [target, jobs] : waiting_) {
+      if (jobs.empty() || (oldest != nullptr && oldest->front()->number < jobs.front()->number)) continue;
+      machine* const has_room = best_for(target);
+      if (has_room == nullptr) continue;
+      oldest = &jobs;
+      on = has_room;
+    }
+    if (oldest == nullptr) return;
+    const auto next = std::move(oldest->front());
+    oldest->pop_front();
     start(*on, next);
   }
-}
-
-void compile_pool::hand_out() {
-  for (const auto& [target, jobs] : waiting_)
-    hand_out(target);
 }
 
 void compile_pool::start(machine& on, const job_pointer& j) {
@@ -90,14 +93,14 @@ void compile_pool::start(machine& on, const job_pointer& j) {
       [this, j, ended](shared_code& code) {
         if (!ended()) return;
         j->promise.deliver(std::move(code));
-        hand_out(j->what.target);
+        hand_out();
       },
       [this, j, ended, took](error e) {
         if (!ended()) return;
         // The machine's silence is not the program's slowness.
         if (took.ms() >= static_cast<double>(timeout_.count())) e.code = errc::infrastructure;
         failed(j, std::move(e));
-        hand_out(j->what.target);
+        hand_out();
       });
 }
 

@@ -32,6 +32,7 @@ class compile_pool {
   struct job {
     message::compile what;
     caf::typed_response_promise<shared_code> promise;
+    uint64_t number = 0;  // in the order of the requests
     int failures = 0;
   };
   using job_pointer = std::shared_ptr<job>;
@@ -42,8 +43,6 @@ class compile_pool {
     std::set<job_pointer> running;
   };
 
-  // Gives out what waits for a target; for any of them.
-  void hand_out(const std::string& target);
   void hand_out();
   machine* best_for(const std::string& target);
   void start(machine& on, const job_pointer& j);
@@ -55,6 +54,7 @@ class compile_pool {
   duration timeout_{0};
   std::map<std::string, machine> machines_;
   std::map<std::string, std::deque<job_pointer>> waiting_;  // by target
+  uint64_t last_number_ = 0;
 };
 
 }  // namespace cudal1

@@ -6,6 +6,7 @@
 #include "store/conclusions.hpp"
 #include "store/encoding.hpp"
 #include "store/exemplar_index.hpp"
+#include "store/records.hpp"
 #include "store/store.hpp"
 #include "store/verdict_records.hpp"
 
@@ -65,21 +66,16 @@ expected<void> index_verdicts(const database& d, write_batch& batch, missing_ind
 
 expected<void> convert_attempts(const database& d, write_batch& batch) {
   return d.scan_alone("attempts", [&](std::string_view, std::string_view value) -> expected<bool> {
-    const auto a = from_text<attempt_record>(value);
-    if (!a) return tl::unexpected(d.damaged(family::attempts, "of an attempt", a.error().message));
-    if (a->state == attempt_state::finished) return true;
-    if (a->state == attempt_state::lost) {
-      CUDAL1_TRY(put tally, record_of_loss(batch, a->experiment, a->task));
+    CUDAL1_TRY(const auto a, decode_record<attempt_record>(d, family::attempts, value, "of an attempt"));
+    if (a.state == attempt_state::finished) return true;
+    if (a.state == attempt_state::lost) {
+      CUDAL1_TRY(put tally, record_of_loss(batch, a.experiment, a.task));
       batch.add(std::move(tally));
     }
-    bool is_judged = false;
-    CUDAL1_CHECK(batch.scan(family::results, keys::verdicts_of(a->task, a->experiment, a->variant),
-                            [&](std::string_view, std::string_view) -> expected<bool> {
-                              is_judged = true;
-                              return false;
-                            }));
+    CUDAL1_TRY(const bool is_judged,
+               any_record(batch, family::results, keys::verdicts_of(a.task, a.experiment, a.variant)));
     if (!is_judged)
-      batch.add({family::unfinished, keys::attempts_of(a->experiment, a->task, a->variant), std::string(value)});
+      batch.add({family::unfinished, keys::attempts_of(a.experiment, a.task, a.variant), std::string(value)});
     CUDAL1_CHECK(write_if_full(batch));
     return true;
   });

@@ -17,9 +17,7 @@ std::string short_id(const std::string& id) {
 
 template <class T>
 expected<T> store_queries::decode(family f, std::string_view value, const std::string& what) const {
-  auto record = from_text<T>(value);
-  if (!record) return tl::unexpected(database_->damaged(f, what, record.error().message));
-  return record;
+  return decode_record<T>(*database_, f, value, what);
 }
 
 template <class T>

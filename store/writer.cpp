@@ -3,7 +3,6 @@
 #include <atomic>
 #include <functional>
 #include <future>
-#include <iterator>
 #include <map>
 #include <thread>
 
@@ -17,8 +16,6 @@
 #include "store/hack_records.hpp"
 #include "store/pruner.hpp"
 #include "store/queries.hpp"
-#include "store/records.hpp"
-#include "store/verdict_records.hpp"
 #include "store/write_batch.hpp"
 
 namespace cudal1 {

@@ -7,6 +7,7 @@
 
 #include "policy/codegen/body_edits.hpp"
 #include "policy/graph/alignment.hpp"
+#include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -25,12 +26,6 @@ int reduce(kernel_body& body, reduction_kind how, int of) {
   return add_node(body, std::move(n));
 }
 
-// The names that the values have in the lowered program.
-std::string argument_name(const aten_step& call, std::string_view name) {
-  const auto found = std::ranges::find(call.args, name, [](const auto& a) -> std::string_view { return a.first; });
-  return found->second.as_string();
-}
-
 // The step that makes the value for this step alone; null for none.
 const graph_step* made_for(const graph& g, int step, const std::string& value) {
   const graph_step* made = g.producer(value);
@@ -38,7 +33,7 @@ const graph_step* made_for(const graph& g, int step, const std::string& value) {
   return g.readers(value) == std::vector<int>{step} && !g.is_output(value) ? made : nullptr;
 }
 
-// What makes float32 of an input of a half type for this step alone; null for none.
+// What makes float32 of a half type for this step alone; null for none.
 const graph_step* conversion_of(const graph& g, int step, const std::string& value) {
   const graph_step* made = made_for(g, step, value);
   if (made == nullptr || !made->record().traits.kernel || made->record().traits.kernel->form != kernel_form::conversion)
@@ -80,8 +75,9 @@ class loss_writer final : public step_lowering {
     const class_loss_operands operands{graph_->resolve(*tensor_argument_name(s, "self")),
                                        graph_->resolve(*tensor_argument_name(s, "target")),
                                        *integer_argument(s, "classes")};
-    const std::string target = argument_name(call, "target"), result = call.results.at(0);
-    const std::string values = argument_name(call, "self");
+    // The names that the values have in the lowered program.
+    const std::string target = argument_of(call, "target")->as_string(), result = call.results.at(0);
+    const std::string values = argument_of(call, "self")->as_string();
     const std::string rows = graph_->fresh_name(result + "_rows");
     const kernel_body each = rows_of(s, operands, values, target, rows);
     const kernel_body all = sum_of(s, operands, target, rows, result);

@@ -10,6 +10,7 @@
 #include "policy/codegen/memory_order.hpp"
 #include "policy/codegen/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
+#include "policy/graph/step_arguments.hpp"
 
 namespace cudal1 {
 
@@ -39,11 +40,6 @@ int64_t pieces_of(const tensor_type& left, const tensor_type& right, const tenso
   for (int64_t p = least; p > 1 && p <= 4 * least; ++p)
     if (terms % p == 0 && 3 * p * product_of(result.shape) * size_of(dtype::float32) <= k_largest_pieces) return p;
   return 1;
-}
-
-const json* argument(const aten_step& call, std::string_view name) {
-  const auto found = std::find_if(call.args.begin(), call.args.end(), [&](const auto& a) { return a.first == name; });
-  return found == call.args.end() ? nullptr : &found->second;
 }
 
 // Writes products and the operands' parts into a program.
@@ -168,13 +164,14 @@ void product_splitter::multiply_in_pieces(const product_signature& line, int64_t
 expected<void> product_splitter::add(const graph_step& s, const aten_step& call) {
   CUDAL1_TRY(const factor_values operands, operands_of_product(*graph_, s));
   const product_signature* line = find_product_signature(s.task_op());
-  const std::string left = argument(call, line->left)->as_string(), right = argument(call, line->right)->as_string();
+  const std::string left = argument_of(call, line->left)->as_string(),
+                    right = argument_of(call, line->right)->as_string();
   CUDAL1_TRY(const parts a, split(operands.left, left));
   CUDAL1_TRY(const parts b, split(operands.right, right));
   const std::string& result = call.results[0];
   const std::string sums[3] = {fresh(result + "_high"), fresh(result + "_low"), fresh(result + "_low2")};
   const tensor_type& type = s.result_types[0];
-  const json* bias = argument(call, "bias");
+  const json* bias = argument_of(call, "bias");
   const bool adds = line->op != line->plain && line->op != "aten::linear";  // addmm, baddbmm
   const bool is_plain = !adds && (bias == nullptr || !bias->is_string());
   const int64_t pieces =

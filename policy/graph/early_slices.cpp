@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
+
+#include "policy/graph/step_arguments.hpp"
 
 namespace cudal1 {
 
@@ -14,11 +17,6 @@ namespace {
 bool is_slice(const aten_step& s) {
   constexpr std::array<std::string_view, 3> slices = {"aten::slice.Tensor", "aten::narrow", "aten::select.int"};
   return std::ranges::find(slices, s.op) != slices.end();
-}
-
-json* self_of(aten_step& s) {
-  const auto found = std::ranges::find(s.args, "self", [](const auto& a) { return a.first; });
-  return found == s.args.end() ? nullptr : &found->second;
 }
 
 bool names(const json& argument, const std::string& value) {
@@ -35,48 +33,58 @@ std::size_t count_of_readers(const program& p, const std::string& value) {
   return count;
 }
 
-// The step that only converts one of `halves` to the value; -1 if there is none.
-std::ptrdiff_t conversion_to(const std::set<std::string>& halves, program& p, const std::string& value) {
-  const auto makes = [&](const step& s) { return std::ranges::count(std::get<aten_step>(s).results, value) > 0; };
-  const auto made = std::ranges::find_if(p.steps, makes);
-  if (made == p.steps.end()) return -1;
-  auto& call = std::get<aten_step>(*made);
-  const json* from = self_of(call);
-  if (call.op != "aten::to.dtype" || call.args.size() != 2 || from == nullptr) return -1;
-  return halves.contains(from->as_string()) ? made - p.steps.begin() : -1;
+struct place {
+  std::size_t conversion, slice;
+};
+
+// The conversion of a half type that this slice alone reads. `halves`: values that were converted ones in `known`.
+std::optional<place> conversion_before(const checked_program& known, const std::set<std::string>& halves,
+                                       const program& now, std::size_t at) {
+  const auto& slice = std::get<aten_step>(now.steps[at]);
+  const json* sliced = is_slice(slice) ? argument_of(slice, "self") : nullptr;
+  if (sliced == nullptr || !sliced->is_string()) return std::nullopt;
+  const std::string& converted = sliced->as_string();
+  const auto makes = [&](const step& s) { return std::ranges::count(std::get<aten_step>(s).results, converted) > 0; };
+  const auto made = std::ranges::find_if(now.steps, makes);
+  if (made == now.steps.end()) return std::nullopt;
+  const auto& call = std::get<aten_step>(*made);
+  if (call.op != "aten::to.dtype" || call.args.size() != 2) return std::nullopt;
+  const std::string& from = argument_of(call, "self")->as_string();
+  if (!halves.contains(from) && !is_half(known.types.at(from).type)) return std::nullopt;
+  if (count_of_readers(now, converted) != 1) return std::nullopt;
+  return place{static_cast<std::size_t>(made - now.steps.begin()), at};
 }
 
-// Whether it did.
-bool swap_with_conversion(std::set<std::string>& halves, program& p, std::size_t at) {
-  auto& slice = std::get<aten_step>(p.steps[at]);
-  json* sliced = is_slice(slice) ? self_of(slice) : nullptr;
-  if (sliced == nullptr || !sliced->is_string()) return false;
-  const std::string converted = sliced->as_string();
-  const std::ptrdiff_t before = conversion_to(halves, p, converted);
-  if (before < 0 || count_of_readers(p, converted) != 1) return false;
-  auto& conversion = std::get<aten_step>(p.steps[static_cast<std::size_t>(before)]);
-  std::swap(*self_of(slice), *self_of(conversion));  // the slice reads the half type, the conversion ...
-  std::swap(slice.results, conversion.results);      // ... the name that was its own, which is the slice's now
+void set_self(aten_step& s, json value) {
+  std::ranges::find(s.args, "self", [](const auto& a) { return a.first; })->second = std::move(value);
+}
+
+// The slice reads the half type and makes what was the converted value; the conversion makes what the slice did.
+void swap_steps(program& p, const place& at) {
+  auto& conversion = std::get<aten_step>(p.steps[at.conversion]);
+  auto& slice = std::get<aten_step>(p.steps[at.slice]);
+  const json half = *argument_of(conversion, "self"), converted = *argument_of(slice, "self");
+  set_self(slice, half);
+  set_self(conversion, converted);
+  std::swap(slice.results, conversion.results);
   std::swap(slice, conversion);
-  halves.insert(converted);
-  return true;
 }
 
 }  // namespace
 
 std::shared_ptr<const task> with_early_slices(const task& t) {
-  const auto is_sliced = [](const step& s) { return is_slice(std::get<aten_step>(s)); };
-  // Of most graphs: nothing is copied.
-  if (std::ranges::none_of(t.reference.text.steps, is_sliced)) return nullptr;
+  const program& own = t.reference.text;
+  std::optional<program> changed;  // of most graphs: nothing is copied
   std::set<std::string> halves;
-  for (const auto& [name, type] : t.reference.types)
-    if (is_half(type.type)) halves.insert(name);
-  program text = t.reference.text;
-  bool changed = false;
-  for (std::size_t i = 0; i < text.steps.size(); ++i)
-    changed |= swap_with_conversion(halves, text, i);
+  for (std::size_t i = 0; i < own.steps.size(); ++i) {
+    const auto found = conversion_before(t.reference, halves, changed ? *changed : own, i);
+    if (!found) continue;
+    if (!changed) changed = own;
+    swap_steps(*changed, *found);
+    halves.insert(std::get<aten_step>(changed->steps[found->conversion]).results[0]);
+  }
   if (!changed) return nullptr;
-  auto checked = check_program(std::move(text));
+  auto checked = check_program(std::move(*changed));
   if (!checked) return nullptr;  // a view that follows may need the order in memory that the conversion made
   auto out = std::make_shared<task>(t);
   out->reference = std::move(*checked);

@@ -56,31 +56,32 @@ prompt prompt_of(recorded_trial& t, const lowering_target& target, const std::se
 
 class evolution {
  public:
-  evolution(const lowering_target& target, uint64_t seed, int64_t& fallbacks, const search_options& how)
-      : target_(&target), policy_({.seed = seed, .search = how}), fallbacks_(&fallbacks) {}
+  evolution(uint64_t seed, int64_t& fallbacks, const search_options& how)
+      : policy_({.seed = seed, .search = how}), fallbacks_(&fallbacks) {}
 
-  void measure_one(recorded_trial& t) {
+  expected<void> measure_one(recorded_trial& t) {
+    CUDAL1_TRY(const lowering_target* target, find_lowering_target(t.of().kind));
     // What it proposed in vain counts as tried, as a measured variant would.
     std::set<std::string>& unrecorded = unrecorded_[&t];
     if (t.evaluations() == 0) unrecorded.clear();
-    prompt p = prompt_of(t, *target_, unrecorded);
+    prompt p = prompt_of(t, *target, unrecorded);
     for (int i = 0; i < most_tries; ++i) {
       p.seed = t.random() = split_mix(t.random() + split_mix_step);
       const auto made = policy_.propose_one(p);
       if (!made) break;
-      const auto program = lower(t.of().what, made->plan, *target_);
+      const auto program = lower(t.of().what, made->plan, *target);
       const std::size_t c = program ? t.of().candidates.find(program->checked.id) : t.of().candidates.size();
       if (c == t.of().candidates.size() && program) unrecorded.insert(program->checked.id);
       if (c == t.of().candidates.size() || !t.open().test(c)) continue;
       t.measure(c);
-      return;
+      return {};
     }
     ++*fallbacks_;
     measure_any(t);
+    return {};
   }
 
  private:
-  const lowering_target* target_;
   evolutionary_policy policy_;
   int64_t* fallbacks_;
   std::map<const recorded_trial*, std::set<std::string>> unrecorded_;  // programs
@@ -164,13 +165,12 @@ trial_step random_step() {
   };
 }
 
-expected<trial_step> evolutionary_step(uint64_t seed, int64_t& fallbacks, const search_options& how) {
-  CUDAL1_TRY(const lowering_target* target, find_lowering_target("cuda"));
-  auto all = std::make_shared<evolution>(*target, seed, fallbacks, how);
+trial_step evolutionary_step(uint64_t seed, int64_t& fallbacks, const search_options& how) {
+  auto all = std::make_shared<evolution>(seed, fallbacks, how);
   return [all](std::span<recorded_trial*> trials, std::size_t most) -> expected<void> {
     for (auto* t : trials)
       for (std::size_t i = 0; i < most && t->open().any(); ++i)
-        all->measure_one(*t);
+        CUDAL1_CHECK(all->measure_one(*t));
     return {};
   };
 }

@@ -20,7 +20,7 @@ using trial_step = std::function<expected<void>(std::span<recorded_trial*> trial
 trial_step random_step();
 // The policy evolutionary as it is. Its proposals that are not recorded are asked for again, and after some tries one
 // of the open candidates is drawn; `fallbacks` counts these.
-expected<trial_step> evolutionary_step(uint64_t seed, int64_t& fallbacks, const search_options& how = {});
+trial_step evolutionary_step(uint64_t seed, int64_t& fallbacks, const search_options& how = {});
 // The model's answers, `most` to a prompt. Of equal ones one is measured. The writer must outlive it.
 trial_step contrastive_step(const candidate_writer& writer, uint64_t seed, double temperature = 1);
 

@@ -82,7 +82,7 @@ TEST(recorded_spaces, a_model_is_trained_resumed_and_compared) {
   EXPECT_THAT(compared.out, HasSubstr("model (trained on these)"));
   const auto unknown = run_cudal1({"compare", sample(), "--policy", "random", "--model", model, "--folds", "2"});
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("was not trained on this space with --folds 2: what it has seen"));
+  EXPECT_THAT(unknown.err, HasSubstr("was not trained with --folds 2: what it has seen"));
   const auto p = run_cudal1({"compare", sample(), "--policy", "random", "--seeds", "3", "--evaluations", "24",
                              "--folds", "2", "--fold", "1", "--json"});
   ASSERT_EQ(p.code, 0) << p.err;
@@ -129,6 +129,14 @@ TEST(recorded_spaces, each_task_is_searched_by_the_models_that_have_not_seen_it)
   EXPECT_EQ(mine.find("tasks")->as_int(), 4) << "those of both folds";
   EXPECT_EQ(mine.find("seeds")->as_int(), 4);
   EXPECT_EQ(mine.find("trainings")->as_int(), 2);
+  // The same tasks of another file: what a fold holds out follows from operators, so the models have not seen them.
+  std::string text = read_file(sample());
+  text.replace(text.find("cudal1 spaces record"), 6, "others");
+  write_file(folder / "other.jsonl", text);
+  const auto elsewhere = run_cudal1({"compare", folder / "other.jsonl", "--model", models, "--policy", "random",
+                                     "--folds", "2", "--seeds", "4", "--evaluations", "8"});
+  EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
+  EXPECT_THAT(elsewhere.out, ContainsRegex("mine +[0-9.]+% \\["));
   const auto uneven = run_cudal1({"compare", sample(), "--model", models, "--folds", "2", "--seeds", "3"});
   EXPECT_EQ(uneven.code, 2);
   EXPECT_THAT(uneven.err, HasSubstr("--seeds is 3, and should be a multiple of the 2 trainings of mine"));

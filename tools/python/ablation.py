@@ -3,12 +3,14 @@
 
     python3 tools/python/ablation.py SPACE.jsonl OUT [--folds 3] [--only full:3,reinforce,...] [--seeds 21]
                                      [--steps 150,20,600] [--jobs 2] [--device cpu] [--baselines random,evolutionary]
+                                     [--compare-on OTHER.jsonl]
 
 Each fold is held out in turn, and each variant is trained once for each of them, or as often as is said after a colon.
 Every variant has the same tasks and seeds, and the steps of the stages that it has. OUT gets a model and a log for
 each training, `ablation.json` (numbers with their intervals over operators, trainings and searches, ratios to all
 variants before it, curves and tasks) and `ablation.svg` (best-so-far curves). A model that is there is kept if it was
-trained in the same way. The program is `cudal1`, or what the environment variable CUDAL1 says.
+trained in the same way. With --compare-on the models are compared on another space, such as one of another device:
+on its tasks whose operators they have not seen. The program is `cudal1`, or what the environment variable CUDAL1 says.
 """
 
 import argparse
@@ -67,7 +69,7 @@ def train(run, options):
 
 
 def compare(options):
-    command = [cudal1(), "compare", options.space, "--json", "--folds", str(options.folds), "--seeds",
+    command = [cudal1(), "compare", options.compare_on or options.space, "--json", "--folds", str(options.folds), "--seeds",
                str(options.seeds), "--evaluations", str(options.evaluations), "--threads", str(options.jobs),
                "--device", options.device]
     for other in options.baselines.split(","):
@@ -135,6 +137,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="trainings, and policies that are compared, at the same time")
     parser.add_argument("--device", default="cpu", help="of the models, or several: cuda:0,cuda:1")
     parser.add_argument("--baselines", default="random,evolutionary", help="the first is random")
+    parser.add_argument("--compare-on", metavar="OTHER.jsonl", help="a space to compare on, if not SPACE")
     parser.add_argument("--only", default=",".join(VARIANTS), metavar="VARIANT[:TRAININGS],...")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

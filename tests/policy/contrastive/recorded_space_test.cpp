@@ -196,7 +196,7 @@ TEST(TrialSearch, TheEvolutionaryPolicyFindsTheWholeScheduleFirst) {
   plan.seeds = 3;
   plan.evaluations = 20;
   int64_t fallbacks = 0;
-  const auto curves = value_of(run_trials(tasks, plan, value_of(evolutionary_step(1, fallbacks))));
+  const auto curves = value_of(run_trials(tasks, plan, evolutionary_step(1, fallbacks)));
   EXPECT_GE(mean_of(curves, share_after(4, tasks)).value, 1.2 / 1.8 - 1e-9) << "the graph is in the first schedule";
 }
 

@@ -113,8 +113,9 @@ trained_policy read_model_option(const std::string& text) {
   return out;
 }
 
-// Its models as [trainings][folds]. An error if there are not as many for each fold, or if it is not known what a model
-// has seen of the tasks that are held out.
+// Its models as [trainings][folds]. Folds are told by operators, so a model may be of another space: of other tasks, or
+// of another device. An error if there are not as many for each fold, or if it is not known what a model has seen of the
+// tasks that are held out.
 expected<std::vector<std::vector<shared_writer>>> models_of(const trained_policy& p, const recorded_space& space,
                                                             const compare_options& o, bool& trained_on_them) {
   const auto folds = folds_of(o);
@@ -128,11 +129,11 @@ expected<std::vector<std::vector<shared_writer>>> models_of(const trained_policy
     const auto of = fold_of(*writer, space);
     trained_on_them = trained_on_them || (o.folds == 1 && of.same_space);
     const auto place = std::ranges::find_if(folds, [&](const auto& f) {
-      return o.folds == 1 || (of.same_space && of.held_out.fold == f.fold && of.held_out.folds == f.folds);
+      return o.folds == 1 || (of.held_out.fold == f.fold && of.held_out.folds == f.folds);
     });
     if (place == folds.end())
       return fail(errc::invalid_argument,
-                  "{} was not trained on this space with --folds {}{}: what it has seen of these tasks is not known",
+                  "{} was not trained with --folds {}{}: what it has seen of these tasks is not known",
                   file, o.folds, o.fold ? fmt::format(" --fold {}", *o.fold) : std::string());
     by_fold[static_cast<std::size_t>(place - folds.begin())].push_back(std::move(writer));
   }
@@ -188,7 +189,7 @@ expected<void> search(fold_search& s, const std::string& name, const recorded_sp
   } else {
     search_options how;
     how.estimates = name != without_estimates;
-    CUDAL1_TRY(step, evolutionary_step(s.plan.first_seed, s.fallbacks, how));
+    step = evolutionary_step(s.plan.first_seed, s.fallbacks, how);
   }
   const fold_side which = s.held_out.folds > 1 ? fold_side::held_out : fold_side::all;
   CUDAL1_TRY(s.tasks, tasks_in(space, s.held_out, which, s.writer ? s.writer->words() : vocabulary::standard()));

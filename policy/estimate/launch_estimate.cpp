@@ -72,6 +72,19 @@ double waves_cycles(const launch_step& l, const kernel_work& work, double proces
   return full * block_cycles(resident) + (rest > 0 ? block_cycles(rest) : 0);
 }
 
+// What is read again from memory, since what all blocks at work read is more than the cache has.
+double missed_bytes(const launch_step& l, const kernel_work& work, const device_data& gpu) {
+  double of_block = 0, again = 0;
+  for (const auto& each : work.loops) {
+    if (!each.again) continue;
+    const double read = each.rounds * each.read_sectors * k_sector * threads_of(l) / k_lanes;
+    of_block = std::max(of_block, read);
+    again += read * blocks_of(l);
+  }
+  const double at_work = std::min(blocks_of(l), gpu.multiprocessors * resident_blocks(l, work)) * of_block;
+  return at_work > 0 ? again * std::max(0.0, 1 - static_cast<double>(gpu.cache_bytes) / at_work) : 0;
+}
+
 }  // namespace
 
 double all_threads(const launch_step& l) {
@@ -102,7 +115,7 @@ kernel_work evenly_shared(const launch_step& l, double read_bytes, double writte
 
 double launch_us(const launch_step& l, const kernel_work& work, const step_traffic& t, const device_data& gpu) {
   const auto processors = static_cast<double>(gpu.multiprocessors);
-  const double least = memory_us(t, gpu);
+  const double least = memory_us({t.memory + missed_bytes(l, work, gpu), t.cache}, gpu);
   if (work.product.stages > 0)
     return std::max(least, work.product.cycles(std::ceil(blocks_of(l) / processors)) / k_cycles);
   double sectors = 0;

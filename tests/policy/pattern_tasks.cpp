@@ -313,6 +313,51 @@ std::vector<pattern> tables(const std::string& t) {
        2}};
 }
 
+// Long rows that begin anywhere in memory: GPUs take them in vectors that are shifted from row to row. Those that do
+// not fit in registers are read once for a maximum and a sum of exponentials.
+std::vector<pattern> odd_rows(const std::string& t) {
+  const std::string softmax = step("softmax.int", R"("self": "h", "dim": -1)", "y");
+  const auto ids = [](int classes) {
+    return input("i", "int64", "[5]", fmt::format(R"({{"distribution": "integer", "low": 0, "high": {}}})", classes));
+  };
+  const std::string loss = step("cross_entropy_loss", R"("self": "x", "target": "i")", "y");
+  return {
+      {"softmax_of_odd_rows", {input("x", t, "[9, 4099]")}, {}, {step("relu", R"("self": "x")", "h"), softmax}, {"y"}},
+      {"masked_softmax_of_odd_rows",
+       {input("x", t, "[2, 3, 4101]"), mask("m", "[2, 3, 4101]")},
+       {},
+       {step("masked_fill.Scalar", R"("self": "x", "mask": "m", "value": "-inf")", "h"), softmax},
+       {"y"}},
+      {"masked_softmax_of_long_odd_rows",
+       {input("x", t, "[2, 33013]"), mask("m", "[2, 33013]")},
+       {},
+       {step("masked_fill.Scalar", R"("self": "x", "mask": "m", "value": "-inf")", "h"), softmax},
+       {"y"}},
+      {"norm_of_odd_rows",
+       {input("x", t, "[2, 5, 4097]"), input("r", t, "[2, 5, 4097]")},
+       {},
+       {sum("x", "r", "h"), step("layer_norm", R"("input": "h", "normalized_shape": [4097])", "y")},
+       {"h", "y"}},
+      {"weighted_norm_of_unequal_rows",
+       {input("x", t, "[5, 4097]")},
+       {input("w", t, "[4097]")},
+       {step("layer_norm", R"("input": "x", "normalized_shape": [4097], "weight": "w")", "y")},
+       {"y"}},
+      {"sums_of_even_rows",
+       {input("x", t, "[17, 4102]")},
+       {},
+       {product("x", "x", "h"), step("logsumexp", R"("self": "h", "dim": [-1])", "y")},
+       {"y"}},
+      {"scaled_maxima_of_odd_rows",
+       {input("x", t, "[5, 4111]"), input("s", t, "[5, 1]")},
+       {},
+       {product("x", "s", "h"), step("amax", R"("self": "h", "dim": [-1], "keepdim": true)", "m"),
+        step("sub.Tensor", R"("self": "h", "other": "m")", "y")},
+       {"y"}},
+      {"cross_entropy_of_odd_rows", {input("x", t, "[5, 4099]"), ids(4099)}, {}, {loss}, {"y"}, 4},
+      {"cross_entropy_of_long_odd_rows", {input("x", t, "[5, 40009]"), ids(40009)}, {}, {loss}, {"y"}, 4}};
+}
+
 std::vector<pattern> dequantized(const std::string& t) {
   const auto codes = [](const std::string& type, int low, int high) {
     return input("q", type, "[40, 64]",
@@ -472,7 +517,7 @@ std::vector<pattern_task> pattern_tasks(const std::string& type) {
   std::vector<pattern_task> out;
   for (const auto& family :
        {gated(type), norms(type), softmaxes(type), rotary(type), tables(type), repeated(type), dequantized(type),
-        losses_of_elements(type), losses_of_rows(type), indices(type), shortened(type)}) {
+        losses_of_elements(type), losses_of_rows(type), indices(type), shortened(type), odd_rows(type)}) {
     for (const auto& p : family)
       out.push_back(made(p, type));
   }

@@ -107,5 +107,22 @@ TEST(Patterns, HalfTypesAreMovedInWordsOfEightElements) {
   }
 }
 
+TEST(Patterns, OddRowsAreMovedInShiftedVectors) {
+  using testing::HasSubstr;
+  int shifted = 0;
+  for (const auto& [type, word] : {std::pair("bfloat16", "uint4"), std::pair("float32", "float4")})
+    for (const auto& p : pattern_tasks(type)) {
+      const std::string& name = p.what.name;
+      if (name.find("odd_rows") == std::string::npos) continue;
+      const program made = lowered(p.what, fullest(p.what, for_cuda()), for_cuda());
+      EXPECT_THAT(made.source, HasSubstr("const bool whole = c0 >= 0")) << name;
+      EXPECT_THAT(made.source, HasSubstr(fmt::format("*(const {}*)", word))) << name;
+      EXPECT_EQ(made.source.find("float online[") != std::string::npos, name.find("long_odd_rows") != std::string::npos)
+          << name;
+      ++shifted;
+    }
+  EXPECT_EQ(shifted, 14);
+}
+
 }  // namespace
 }  // namespace cudal1::test

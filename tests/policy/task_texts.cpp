@@ -202,6 +202,19 @@ const std::vector<task>& row_tasks() {
     one("[3000, 12]", "log_softmax.int", R"(, "dim": 0)");
     one("[2, 5, 3000]", "amax", R"(, "dim": [0, 2])");
     one("[3, 8, 100]", "mean.dim", R"(, "dim": [0])");
+    // Too long for registers: the maximum and the sum of exponentials are found in one pass. Then with rows in which
+    // most values, or all, are infinite.
+    one("[2, 40009]", "softmax.int", R"(, "dim": 1)");
+    one("[99, 24580]", "logsumexp", R"(, "dim": [1])");
+    for (const char* op : {"log", "reciprocal"})
+      for (const char* least : {"3", "9"})
+        for (const auto& [last, args] :
+             {std::pair("softmax.int", R"("dim": 1)"), std::pair("logsumexp", R"("dim": [1])")})
+          out.push_back(made("infinite" + std::to_string(out.size()), tensor("x", "[2, 40009]"),
+                             step("sub.Scalar", fmt::format(R"("self": "x", "other": {})", least), "\"d\"") + ", " +
+                                 step("relu", R"("self": "d")", "\"r\"") + ", " + step(op, R"("self": "r")", "\"l\"") +
+                                 ", " + step(last, R"("self": "l", )" + std::string(args), "\"y\""),
+                             "\"y\""));
     out.push_back(made("batch_norm_over_its_input", tensor("x", "[4, 3, 64, 65]"),
                        step("flip", R"("self": "x", "dims": [0])", "\"f\"") + ", " +
                            batch_norm("f", no_parameters, "n") + ", " + step("relu", R"("self": "n")", "\"y\""),

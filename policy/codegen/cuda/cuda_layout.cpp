@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 
 #include "policy/codegen/c_text.hpp"
 
@@ -16,6 +17,7 @@ constexpr int64_t k_vectors_per_thread = 4;     // independent 128-bit reads tha
 constexpr int64_t k_cached_elements = 1 << 16;  // a tensor with fewer elements stays in the L1 cache
 constexpr int64_t k_warp_row = 256;             // maximum vectors of a row that one warp processes alone
 constexpr int64_t k_values_in_flight = 16;      // words read before a thread computes, where rows are not resident
+constexpr int64_t k_shifted_row = 4096;         // columns from which on rows are shifted: shorter ones lose by it
 
 int64_t power_below(int64_t v) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
@@ -62,6 +64,38 @@ int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
   // A row that is read once is streamed; one that is read again should fit into the block's registers.
   if (!reads_again(body)) return std::clamp<int64_t>(power_below(wanted), 32, rows < large_gpu_processors ? 1024 : 256);
   return std::clamp<int64_t>(power_below(wanted), 32, l.vectors >= 4096 ? 1024 : 512);
+}
+
+// The distance of consecutive rows in memory, where it is the same for all of them; 0 where there is none.
+int64_t row_distance(const kernel_body& body, const body_operand& o) {
+  const auto rows = static_cast<std::size_t>(body.row_dims);
+  for (std::size_t d = 1; d < rows; ++d)
+    if (o.strides[d - 1] != o.strides[d] * body.domain[d]) return 0;
+  return rows == 0 ? 0 : o.strides[rows - 1];
+}
+
+// How far rows begin from multiples of a vector, modulo its elements, if that is the same in all
+// tensors of which it reads elements. Nothing where vectors need not be shifted, or some tensor has other rows.
+std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
+  const int64_t widest = widest_vector(body);
+  if (width * 4 > widest || body.columns() < k_shifted_row || body.has_scan() || body.product ||
+      static_cast<int>(body.domain.size()) - body.row_dims != 1)
+    return std::nullopt;
+  std::optional<int64_t> shift;
+  const auto fits = [&](const body_operand& o) {
+    if (o.strides.back() == 0) return true;
+    const int64_t distance = row_distance(body, o), own = distance % widest;
+    if (!o.aligned || o.strides.back() != 1 || distance == 0 || shift.value_or(own) != own) return false;
+    shift = own;
+    return true;
+  };
+  for (const auto& n : body.nodes) {
+    if (n.kind != node_kind::load || n.per_row) continue;
+    if (!n.operands.empty() || !fits(body.operands[static_cast<std::size_t>(n.operand)])) return std::nullopt;
+  }
+  for (const auto& r : body.results)
+    if (!fits(r.target)) return std::nullopt;
+  return shift;
 }
 
 }  // namespace
@@ -123,6 +157,12 @@ row_layout row_layout_of(const kernel_body& body, const group_options& options) 
   l.width = l.across ? 1 : vector_width(body, widest_vector(body));
   if (body.domain.back() % l.width != 0) l.width = 1;
   l.vectors = body.columns() / l.width;
+  if (const auto shift = l.across ? std::nullopt : shift_of_rows(body, l.width)) {
+    l.shifted = true;
+    l.shift = *shift;
+    l.width = widest_vector(body);
+    l.vectors = (body.columns() + 2 * (l.width - 1)) / l.width;
+  }
   l.row_threads = options.row_threads > 0 ? options.row_threads : default_row_threads(body, l);
   l.row_threads = std::min(l.row_threads, power_above(l.vectors));
   if (l.across && body.has_scan()) l.row_threads = 1;
@@ -140,6 +180,11 @@ row_layout row_layout_of(const kernel_body& body, const group_options& options) 
                                 : std::max<int64_t>(k_values_in_flight / (std::min<int64_t>(l.width, 4) * arrays), 1);
   l.unrolled = l.resident ? share : std::min(share, in_flight);
   return l;
+}
+
+body_operand of_one_row(body_operand o) {
+  std::fill(o.strides.begin(), o.strides.end() - 1, 0);
+  return o;
 }
 
 }  // namespace cudal1

@@ -32,6 +32,10 @@ struct row_layout {
   int64_t rows = 1;         // per block
   int64_t unrolled = 1;     // vectors that a thread reads before it computes
   bool resident = false;    // a thread's vectors stay in registers between passes
+  // Rows begin anywhere in memory: vectors begin at multiples of their own size, the row's first one `row * shift %
+  // width` elements before the row. Elements before and behind the row are neither read nor written.
+  bool shifted = false;
+  int64_t shift = 0;
 
   int64_t threads() const { return row_threads * rows; }
   bool whole() const { return vectors % (row_threads * unrolled) == 0; }  // no thread is beyond the row's end
@@ -40,5 +44,7 @@ struct row_layout {
 // Whether the tensor differs from row to row and is read from memory rather than from the caches.
 bool streams(const kernel_body& body, const body_operand& o);
 row_layout row_layout_of(const kernel_body& body, const group_options& options);
+// The operand as if it had one row: its vectors are aligned, as those of shifted rows are.
+body_operand of_one_row(body_operand o);
 
 }  // namespace cudal1

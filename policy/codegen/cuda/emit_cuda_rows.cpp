@@ -1,6 +1,8 @@
 // Row kernels for GPUs: a few threads, a warp or a block share a row, read it in vectors and keep it in registers
 // between passes where it fits. Where rows are adjacent in memory, neighbouring threads take neighbouring rows.
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <set>
 
 #include "policy/codegen/c_text.hpp"
@@ -15,6 +17,31 @@ namespace {
 
 constexpr int64_t k_float_additions = 256;  // maximum sequential additions into a float; longer sums use a double
 
+// A maximum and the sum of the exponentials of what is below it, which one pass computes: whenever the maximum of a
+// thread's elements grows, what it has summed is scaled (Milakov and Gimelshein 2018).
+struct online_sum {
+  int top = -1, sum = -1;      // nodes
+  bool is_finite_top = false;  // what is subtracted is 0 where the maximum is infinite, of either sign
+};
+
+std::optional<online_sum> find_online_sum(const kernel_body& body, const pass_plan& plan) {
+  const auto node = [&](int n) -> const body_node& { return body.nodes[static_cast<std::size_t>(n)]; };
+  for (int pass = 0; pass + 1 < plan.passes(); ++pass) {
+    const pass_work first = plan.work_of(pass, {}), second = plan.work_of(pass + 1, {});
+    if (first.reduced.size() != 1 || second.reduced.size() != 1 || !first.results.empty() || !second.results.empty())
+      continue;
+    const online_sum found{first.reduced[0], second.reduced[0]};
+    const body_node &top = node(found.top), &sum = node(found.sum), &power = node(sum.operands[0]);
+    if (top.reduction != reduction_kind::max || sum.reduction != reduction_kind::sum ||
+        power.expression != "__expf($0 - $1)" || power.operands[0] != top.operands[0])
+      continue;
+    const body_node& below = node(power.operands[1]);
+    const bool finite = below.expression == "fabsf($0) == $1 ? 0.0f : $0" && below.operands[0] == found.top;
+    if (power.operands[1] == found.top || finite) return online_sum{found.top, found.sum, finite};
+  }
+  return std::nullopt;
+}
+
 class cuda_rows_writer {
  public:
   explicit cuda_rows_writer(const emit_request& request)
@@ -23,6 +50,8 @@ class cuda_rows_writer {
         l_(row_layout_of(w_.body(), request.options)),
         group_(w_, l_),
         row_work_(w_.body(), l_) {
+    const bool long_row = !l_.resident && !l_.across && l_.rounds() > 1;
+    if (long_row && l_.rounds() * l_.unrolled <= k_float_additions) online_ = find_online_sum(w_.body(), plan_);
     columns_.assign(w_.body().domain.begin() + w_.body().row_dims, w_.body().domain.end());
   }
 
@@ -33,6 +62,7 @@ class cuda_rows_writer {
         return fail(errc::unsupported, "the rows of {} would be chosen for each element", n.value);
     w_.open_kernel(l_.threads());
     group_.write_row();
+    if (l_.shifted) w_.line(fmt::format("const int shift = row % {0}{1};", l_.width, shift_factor()));
     write_loads_ahead();
     for (int pass = 0; pass < plan_.passes(); ++pass)
       write_pass(pass);
@@ -75,10 +105,7 @@ class cuda_rows_writer {
     if (ahead_.empty()) return;
     for (const int n : ahead_)
       w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), l_.unrolled * array_width(n)));
-    open_vectors(true, true);
-    for (const int n : ahead_)
-      write_load(n, vector_index(array_width(n), ""));
-    close_vectors(true);
+    write_loads({ahead_.begin(), ahead_.end()});
     kept_ = ahead_;
   }
 
@@ -93,9 +120,11 @@ class cuda_rows_writer {
 
   void write_pass(int pass) {
     const pass_work work = plan_.work_of(pass, kept_);
-    if (work.empty()) return;
+    const auto reduces = [&](int n) { return std::ranges::count(work.reduced, n) > 0; };
+    if (work.empty() || (online_ && reduces(online_->sum))) return;
     for (const int n : plan_.operands_of(work))
       need_row_value(n);
+    if (online_ && reduces(online_->top)) return write_online_pass(work, pass);
     choose_kept(work, pass);
     count_work(work, pass);
     for (const int n : keeping_)
@@ -119,6 +148,58 @@ class cuda_rows_writer {
     ready_.insert(work.reduced.begin(), work.reduced.end());
     kept_.insert(keeping_.begin(), keeping_.end());
     keeping_.clear();
+  }
+
+  // ---- a maximum and a sum of exponentials in one pass ----
+
+  std::string subtracted(const std::string& top) const {
+    const std::string infinite = online_->is_finite_top
+                                     ? fmt::format("fabsf({}) == {}", top, neutral(reduction_kind::min))
+                                     : fmt::format("{} == {}", top, neutral(reduction_kind::max));
+    return fmt::format("{} ? 0.0f : {}", infinite, top);
+  }
+
+  void write_online_pass(const pass_work& work, int pass) {
+    const std::string &top = w_.variable(online_->top), &sum = w_.variable(online_->sum);
+    count_work(work, pass);
+    row_work_.make_online();
+    w_.line(fmt::format("float run_{} = {};", top, neutral(reduction_kind::max)));
+    w_.line(fmt::format("float run_{} = 0.0f;", sum));
+    in_online_ = true;
+    w_.open("");
+    write_columns(work);
+    w_.close();
+    in_online_ = false;
+    write_total(online_->top, "run_" + top);
+    w_.line(fmt::format("const float below_{} = {};", top, subtracted(top)));
+    write_total(online_->sum, fmt::format("run_{} * __expf(run_{} - below_{})", sum, top, top));
+  }
+
+  // Of one value of each thread.
+  void write_total(int n, const std::string& own) {
+    const std::string& name = w_.variable(n);
+    w_.line(fmt::format("float part_{}[{}];", name, l_.width));
+    for (int64_t l = 0; l < l_.width; ++l)
+      w_.line(fmt::format("part_{}[{}] = {};", name, l, l == 0 ? own : neutral(w_.node(n).reduction)));
+    group_.write_reductions({{name, "float", "float", w_.node(n).reduction}});
+    ready_.insert(n);
+  }
+
+  // With the elements of one vector, which `online` has: -inf counts for nothing.
+  void add_online() {
+    const std::string &top = w_.variable(online_->top), &sum = w_.variable(online_->sum);
+    const auto lanes = fmt::format("for (int l = 0; l < {}; ++l)", l_.width);
+    w_.line(fmt::format("float top = run_{};", top));
+    w_.open_unrolled(lanes);
+    w_.line(accumulate(reduction_kind::max, "top", "online[l]"));
+    w_.close();
+    w_.line(fmt::format("const float below = {};", subtracted("top")));
+    w_.line("float more = 0.0f;");
+    w_.open_unrolled(lanes);
+    w_.line("more += __expf(online[l] - below);");
+    w_.close();
+    w_.line(fmt::format("run_{0} = run_{0} * __expf(run_{1} - below) + more;", sum, top));
+    w_.line(fmt::format("run_{} = top;", top));
   }
 
   std::string accumulator_type(int n) const {
@@ -151,24 +232,29 @@ class cuda_rows_writer {
       if (is_ahead(n) && std::find(keeping_.begin(), keeping_.end(), n) == keeping_.end())
         w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), l_.unrolled * array_width(n)));
     }
-    if (std::any_of(work.elements.begin(), work.elements.end(), [&](int n) { return is_ahead(n); })) {
-      open_vectors(true, true);
-      for (const int n : work.elements) {
-        if (is_ahead(n)) write_load(n, vector_index(array_width(n), ""));
-      }
-      close_vectors(true);
-    }
-    open_vectors(work.scanned.empty(), !work.results.empty() || reads_cached(work));
-    if (work.scanned.empty()) {
-      write_elements(work);
-    } else {
+    std::vector<int> loads;
+    std::ranges::copy_if(work.elements, std::back_inserter(loads), [&](int n) { return is_ahead(n); });
+    if (!loads.empty()) write_loads(loads);
+    open_vectors(work.scanned.empty(), l_.shifted || !work.results.empty() || reads_cached(work));
+    if (!work.scanned.empty()) {
       write_scans(work);
+    } else if (l_.shifted) {
+      w_.open("if (whole)");
+      write_elements(work);
+      w_.close();
+      w_.open("else");
+      write_elements(work, true);
+      w_.close();
+    } else {
+      write_elements(work);
     }
     close_vectors(work.scanned.empty());
     if (rounds) w_.close();
   }
 
   bool is_ahead(int n) const { return is_load(n) && is_stream(n) && !kept_.contains(n); }
+
+  std::string shift_factor() const { return l_.shift == 1 ? "" : fmt::format(" * {} % {}", l_.shift, l_.width); }
 
   // The index of this vector in an array with `width` elements per vector.
   std::string vector_index(int64_t width, const std::string& l) const {
@@ -204,6 +290,11 @@ class cuda_rows_writer {
 
   // The index of the vector's first element along each column dimension.
   void write_indices() {
+    if (l_.shifted) {
+      w_.line(fmt::format("const int c0 = j * {} - shift;", l_.width));
+      w_.line(fmt::format("const bool whole = c0 >= 0 && c0 <= {};", w_.body().columns() - l_.width));
+      return;
+    }
     int64_t below = 1;
     for (std::size_t d = columns_.size(); d-- > 0;) {
       const bool last = d + 1 == columns_.size();
@@ -229,10 +320,28 @@ class cuda_rows_writer {
     return out.find('+') == std::string::npos ? out : "(" + out + ")";
   }
 
-  void write_load(int n, const std::string& at) {
+  // `edge`: of a shifted row's vector that does not lie in the row as a whole.
+  void write_load(int n, const std::string& at, bool edge = false) {
     const body_operand& o = operand_of(n);
-    write_vector_load(w_, o, array_width(n), w_.pointer(w_.node(n).operand) + "_r",
-                      w_.looked_up(n, column_offset(o.strides)), array(n), at == "0" ? "" : at);
+    const std::string pointer = w_.pointer(w_.node(n).operand) + "_r", place = at == "0" ? "" : at;
+    if (edge)
+      write_edge_load(w_, o, array_width(n), pointer, array(n), place);
+    else
+      write_vector_load(w_, l_.shifted ? of_one_row(o) : o, array_width(n), pointer,
+                        w_.looked_up(n, column_offset(o.strides)), array(n), place);
+  }
+
+  // Those of all vectors before those at the row's ends, so that none waits for another.
+  void write_loads(const std::vector<int>& loads) {
+    for (const bool edge : {false, true}) {
+      if (edge && !l_.shifted) return;
+      open_vectors(true, true);
+      if (l_.shifted) w_.open(edge ? "if (!whole)" : "if (whole)");
+      for (const int n : loads)
+        write_load(n, vector_index(array_width(n), ""), edge && array_width(n) > 1);
+      if (l_.shifted) w_.close();
+      close_vectors(true);
+    }
   }
 
   // ---- elements ----
@@ -243,11 +352,11 @@ class cuda_rows_writer {
   }
 
   // Loads what this vector reads from the caches, before its elements are computed.
-  void write_cached_loads(const pass_work& work) {
+  void write_cached_loads(const pass_work& work, bool edge = false) {
     for (const int n : work.elements) {
       if (!is_cached_load(n)) continue;
       w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), array_width(n)));
-      write_load(n, "0");
+      write_load(n, "0", edge && array_width(n) > 1);
     }
   }
 
@@ -277,15 +386,18 @@ class cuda_rows_writer {
     w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
   }
 
-  void write_elements(const pass_work& work) {
-    write_cached_loads(work);
+  // `edge`: of a shifted row's vector that does not lie in the row as a whole.
+  void write_elements(const pass_work& work, bool edge = false) {
+    write_cached_loads(work, edge);
     declare_results(work);
+    if (in_online_) w_.line(fmt::format("float online[{}];", l_.width));
     open_lanes();
     for (const int n : work.elements)
       write_element(n);
-    finish_elements(work);
+    finish_elements(work, edge);
     close_lanes();
-    store_results(work);
+    if (in_online_) add_online();
+    store_results(work, edge);
   }
 
   void declare_results(const pass_work& work) {
@@ -294,10 +406,20 @@ class cuda_rows_writer {
                           w_.target(r), l_.width));
   }
 
-  void finish_elements(const pass_work& work) {
+  void finish_elements(const pass_work& work, bool edge = false) {
+    if (in_online_) {
+      const std::string value = w_.spelled(w_.node(online_->top).operands[0]);
+      const std::string inside = in_shifted_row(w_.body(), lane_index());
+      w_.line(fmt::format("online[{}] = {};", lane_index(),
+                          edge ? fmt::format("{} ? {} : {}", inside, value, neutral(reduction_kind::max)) : value));
+      return;
+    }
+    const bool guarded = edge && !work.reduced.empty();
+    if (guarded) w_.open(fmt::format("if ({})", in_shifted_row(w_.body(), lane_index())));
     for (const int n : work.reduced)
       w_.line(accumulate(w_.node(n).reduction, fmt::format("part_{}[{}]", w_.variable(n), lane_index()),
                          w_.spelled(w_.node(n).operands[0])));
+    if (guarded) w_.close();
     for (const int n : keeping_) {
       if (!is_load(n)) w_.line(fmt::format("{}[{}] = {};", array(n), vector_index(l_.width, "l"), w_.variable(n)));
     }
@@ -306,12 +428,16 @@ class cuda_rows_writer {
                           w_.spelled(w_.body().results[static_cast<std::size_t>(r)].node)));
   }
 
-  void store_results(const pass_work& work) {
+  void store_results(const pass_work& work, bool edge = false) {
     if (work.results.empty()) return;
     group_.open_live();
     for (const int r : work.results) {
       const body_operand& o = w_.body().results[static_cast<std::size_t>(r)].target;
-      write_vector_store(w_, o, l_.width, w_.target(r) + "_r", column_offset(o.strides), w_.target(r) + "_q");
+      if (edge)
+        write_edge_store(w_, o, l_.width, w_.target(r) + "_r", w_.target(r) + "_q");
+      else
+        write_vector_store(w_, l_.shifted ? of_one_row(o) : o, l_.width, w_.target(r) + "_r", column_offset(o.strides),
+                           w_.target(r) + "_q");
     }
     group_.close_live();
   }
@@ -405,6 +531,8 @@ class cuda_rows_writer {
   cuda_row_group group_;
   row_work row_work_;
   std::vector<int64_t> columns_;
+  std::optional<online_sum> online_;
+  bool in_online_ = false;
   std::set<int> ahead_;  // loads before the first pass
   std::set<int> kept_;   // nodes whose elements are in registers, of these or of earlier passes
   std::vector<int> keeping_;

@@ -13,8 +13,12 @@ constexpr double k_shared = 30;            // from a store in shared memory to i
 constexpr double k_barrier = 30;           // of a block's threads that arrive together
 constexpr double k_add = 4, k_double = 2;  // of a dependent addition; how much slower float64 is here
 
-constexpr double k_index = 10;      // instructions of a division by a constant
-constexpr double k_registers = 20;  // beside those for elements, roughly
+constexpr double k_compare = 8;       // of a dependent comparison and choice
+constexpr double k_exponential = 30;  // of a dependent exponential
+
+constexpr double k_online_element = 6, k_online_vector = 8;  // instructions: comparison, exponential, sum; scaling
+constexpr double k_index = 10;                               // instructions of a division by a constant
+constexpr double k_registers = 20;                           // beside those for elements, roughly
 
 double steps_of(int64_t lanes) {
   return static_cast<double>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))) - 1);
@@ -49,20 +53,21 @@ double row_work::reduction_cycles(const pass_work& pass) const {
 
 void row_work::add_pass(const pass_work& pass, const std::set<int>& kept, const std::vector<int>& keeping) {
   const lane_place place = place_in_rows(*body_, *l_);
+  const auto in_memory = [&](const body_operand& o) { return l_->shifted ? of_one_row(o) : o; };
   warp_access read, written;
   bool again = true;
   double ahead = 0;  // registers of what is read
   for (const int n : pass.elements) {
     if (body_->nodes[static_cast<std::size_t>(n)].kind != node_kind::load || kept.contains(n)) continue;
     const body_operand& o = operand_of(n);
-    read += access_of_warp(o, access_of(o, l_->width) == vector_access::uniform ? 1 : l_->width, place);
+    read += access_of_warp(in_memory(o), access_of(o, l_->width) == vector_access::uniform ? 1 : l_->width, place);
     const bool is_stream = streams(*body_, o);
     again = again && (read_.contains(n) || !is_stream);
     if (is_stream && std::ranges::count(keeping, n) == 0) ahead += static_cast<double>(l_->width);
     read_.insert(n);
   }
   for (const int r : pass.results)
-    written += access_of_warp(body_->results[static_cast<std::size_t>(r)].target, l_->width, place);
+    written += access_of_warp(in_memory(body_->results[static_cast<std::size_t>(r)].target), l_->width, place);
   const auto unrolled = static_cast<double>(l_->unrolled);
   const auto columns = static_cast<double>(std::ssize(body_->domain) - body_->row_dims);
   const double elements = operations_of(*body_, pass.elements) + static_cast<double>(pass.reduced.size());
@@ -79,6 +84,14 @@ void row_work::add_pass(const pass_work& pass, const std::set<int>& kept, const 
   work_.loops.push_back(loop);
   kept_registers_ += unrolled * static_cast<double>(l_->width) * static_cast<double>(keeping.size());
   work_.registers = std::max(work_.registers, k_registers + kept_registers_ + unrolled * ahead);
+}
+
+void row_work::make_online() {
+  loop_work& loop = work_.loops.back();
+  const auto unrolled = static_cast<double>(l_->unrolled), width = static_cast<double>(l_->width);
+  loop.operations += unrolled * (width * k_online_element + k_online_vector);
+  loop.serial_cycles += unrolled * (width * k_compare + 2 * k_exponential);
+  loop.end_cycles *= 2;
 }
 
 }  // namespace cudal1

@@ -15,6 +15,8 @@ class row_work {
 
   // `kept`: nodes whose elements earlier passes keep in registers; `keeping`: those that this one does.
   void add_pass(const pass_work& pass, const std::set<int>& kept, const std::vector<int>& keeping);
+  // The last one finds a maximum and a sum of exponentials at the same time.
+  void make_online();
   const kernel_work& all() const { return work_; }
 
  private:

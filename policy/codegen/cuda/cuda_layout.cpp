@@ -17,7 +17,9 @@ constexpr int64_t k_vectors_per_thread = 4;     // independent 128-bit reads tha
 constexpr int64_t k_cached_elements = 1 << 16;  // a tensor with fewer elements stays in the L1 cache
 constexpr int64_t k_warp_row = 256;             // maximum vectors of a row that one warp processes alone
 constexpr int64_t k_values_in_flight = 16;      // words read before a thread computes, where rows are not resident
-constexpr int64_t k_shifted_row = 4096;         // columns from which on rows are shifted: shorter ones lose by it
+// Columns from which on rows are shifted: of half types where they are read again, and of others, which take more words
+// at a time anyhow, where they do not fit in registers. Others lose by it.
+constexpr int64_t k_shifted_half_row = 4096, k_shifted_row = 24 << 10;
 
 int64_t power_below(int64_t v) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
@@ -78,7 +80,10 @@ int64_t row_distance(const kernel_body& body, const body_operand& o) {
 // tensors of which it reads elements. Nothing where vectors need not be shifted, or some tensor has other rows.
 std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
   const int64_t widest = widest_vector(body);
-  if (width * 4 > widest || body.columns() < k_shifted_row || body.has_scan() || body.product ||
+  const bool half = widest == 8;
+  if (half ? !reads_again(body) || body.columns() < k_shifted_half_row : body.columns() < k_shifted_row)
+    return std::nullopt;
+  if (width * 4 > widest || body.has_scan() || body.product ||
       static_cast<int>(body.domain.size()) - body.row_dims != 1)
     return std::nullopt;
   std::optional<int64_t> shift;

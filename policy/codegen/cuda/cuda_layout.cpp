@@ -17,8 +17,8 @@ constexpr int64_t k_vectors_per_thread = 4;     // independent 128-bit reads tha
 constexpr int64_t k_cached_elements = 1 << 16;  // a tensor with fewer elements stays in the L1 cache
 constexpr int64_t k_warp_row = 256;             // maximum vectors of a row that one warp processes alone
 constexpr int64_t k_values_in_flight = 16;      // words read before a thread computes, where rows are not resident
-// Columns from which on rows are shifted: of half types where they are read again, and of others, which take more words
-// at a time anyhow, where they do not fit in registers. Others lose by it.
+// Columns from which on rows are shifted. Half types gain where rows are read again; float32, of which a warp reads 128
+// bytes at a time anyhow, where they do not fit in registers.
 constexpr int64_t k_shifted_half_row = 4096, k_shifted_row = 24 << 10;
 
 int64_t power_below(int64_t v) {
@@ -76,8 +76,8 @@ int64_t row_distance(const kernel_body& body, const body_operand& o) {
   return rows == 0 ? 0 : o.strides[rows - 1];
 }
 
-// How far rows begin from multiples of a vector, modulo its elements, if that is the same in all
-// tensors of which it reads elements. Nothing where vectors need not be shifted, or some tensor has other rows.
+// How many elements consecutive rows are further from the beginning of a vector, modulo its elements, where that is the
+// same in all tensors whose elements the kernel reads or writes. Nothing where vectors need not be shifted, or cannot.
 std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
   const int64_t widest = widest_vector(body);
   const bool half = widest == 8;

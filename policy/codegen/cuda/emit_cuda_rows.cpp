@@ -50,7 +50,8 @@ class cuda_rows_writer {
         l_(row_layout_of(w_.body(), request.options)),
         group_(w_, l_),
         row_work_(w_.body(), l_) {
-    const bool long_row = !l_.resident && !l_.across && l_.rounds() > 1;
+    // A vector is worth an exponential more.
+    const bool long_row = !l_.resident && l_.width >= 4 && l_.rounds() > 1;
     if (long_row && l_.rounds() * l_.unrolled <= k_float_additions) online_ = find_online_sum(w_.body(), plan_);
     columns_.assign(w_.body().domain.begin() + w_.body().row_dims, w_.body().domain.end());
   }

@@ -114,8 +114,8 @@ trained_policy read_model_option(const std::string& text) {
 }
 
 // Its models as [trainings][folds]. Folds are told by operators, so a model may be of another space: of other tasks, or
-// of another device. An error if there are not as many for each fold, or if it is not known what a model has seen of the
-// tasks that are held out.
+// of another device. An error if there are not as many for each fold, or if it is not known what a model has seen of
+// the tasks that are held out.
 expected<std::vector<std::vector<shared_writer>>> models_of(const trained_policy& p, const recorded_space& space,
                                                             const compare_options& o, bool& trained_on_them) {
   const auto folds = folds_of(o);
@@ -133,8 +133,8 @@ expected<std::vector<std::vector<shared_writer>>> models_of(const trained_policy
     });
     if (place == folds.end())
       return fail(errc::invalid_argument,
-                  "{} was not trained with --folds {}{}: what it has seen of these tasks is not known",
-                  file, o.folds, o.fold ? fmt::format(" --fold {}", *o.fold) : std::string());
+                  "{} was not trained with --folds {}{}: what it has seen of these tasks is not known", file, o.folds,
+                  o.fold ? fmt::format(" --fold {}", *o.fold) : std::string());
     by_fold[static_cast<std::size_t>(place - folds.begin())].push_back(std::move(writer));
   }
   const std::size_t trainings = by_fold.front().size();
@@ -396,7 +396,9 @@ void add_compare(CLI::App& app, context& c) {
   sub->add_option("space", o->space, "a file of `cudal1 spaces record`")->type_name("SPACE")->required();
   sub->add_option("--policy", o->policies, "random, evolutionary, evolutionary_without_estimates; may be repeated")
       ->type_name("NAME");
-  sub->add_option("--model", o->models, "a model of `cudal1 train`, or one for each training and fold; may be repeated")
+  sub->add_option(
+         "--model", o->models,
+         "a model of `cudal1 train`, of this or another space, or one for each training and fold; may be repeated")
       ->type_name("[NAME=]MODEL.json,...");
   add_folds(sub, o->folds);
   sub->add_option("--fold", o->fold, "only the tasks that this fold held out; without it, those of each fold in turn");

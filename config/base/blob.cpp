@@ -56,8 +56,11 @@ expected<unique_fd> open_blob(const std::string& folder, const std::string& name
   const std::string path = folder + "/" + name;
   unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd)
-    return fail(errno == ENOENT ? errc::not_found : errc::io_error,
-                "the blob {} cannot be opened: {}; `cudal1 tasks import` makes it again", path, std::strerror(errno));
+    return fail(
+        errno == ENOENT ? errc::not_found : errc::io_error,
+        "the blob {} cannot be opened: {}; task files need the folder blobs that lies beside them, so copy it with "
+        "them; `cudal1 tasks import` makes it again (of a part, `cudal1 tasks parts --out`)",
+        path, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return fail(errc::io_error, "the blob {}: {}", path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return fail(errc::corrupt, "the blob {} is not a regular file", path);

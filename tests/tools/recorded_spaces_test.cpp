@@ -137,6 +137,10 @@ TEST(recorded_spaces, each_task_is_searched_by_the_models_that_have_not_seen_it)
                                      "--folds", "2", "--seeds", "4", "--evaluations", "8"});
   EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
   EXPECT_THAT(elsewhere.out, ContainsRegex("mine +[0-9.]+% \\["));
+  // Most of forty folds hold out none of the four tasks.
+  const auto few = run_cudal1({"compare", sample(), "--policy", "random", "--folds", "40", "--seeds", "2", "--json"});
+  ASSERT_EQ(few.code, 0) << few.err;
+  EXPECT_EQ(document_of(few).find("policies")->as_array().front().find("tasks")->as_int(), 4);
   const auto uneven = run_cudal1({"compare", sample(), "--model", models, "--folds", "2", "--seeds", "3"});
   EXPECT_EQ(uneven.code, 2);
   EXPECT_THAT(uneven.err, HasSubstr("--seeds is 3, and should be a multiple of the 2 trainings of mine"));

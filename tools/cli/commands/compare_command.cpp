@@ -63,11 +63,15 @@ struct compared {
   int64_t fallbacks = 0;
 };
 
-// The folds that are held out; with one fold the tasks are all there are.
-std::vector<fold_options> folds_of(const compare_options& o) {
+// The folds that are held out, without those that hold out no task of this space; with one fold the tasks are all there
+// are.
+std::vector<fold_options> folds_of(const recorded_space& space, const compare_options& o) {
+  if (o.fold) return {{*o.fold, o.folds}};
   std::vector<fold_options> out;
   for (std::size_t f = 0; f < o.folds; ++f)
-    if (!o.fold || *o.fold == f) out.push_back({f, o.folds});
+    if (o.folds == 1 ||
+        std::ranges::any_of(space.tasks, [&](const recorded_task& t) { return is_held_out(t.operators, f, o.folds); }))
+      out.push_back({f, o.folds});
   return out;
 }
 
@@ -118,7 +122,7 @@ trained_policy read_model_option(const std::string& text) {
 // the tasks that are held out.
 expected<std::vector<std::vector<shared_writer>>> models_of(const trained_policy& p, const recorded_space& space,
                                                             const compare_options& o, bool& trained_on_them) {
-  const auto folds = folds_of(o);
+  const auto folds = folds_of(space, o);
   const auto devices = parts_of(o.device);
   std::vector<std::vector<shared_writer>> by_fold(folds.size());
   for (std::size_t i = 0; i < p.files.size(); ++i) {
@@ -131,6 +135,8 @@ expected<std::vector<std::vector<shared_writer>>> models_of(const trained_policy
     const auto place = std::ranges::find_if(folds, [&](const auto& f) {
       return o.folds == 1 || (of.held_out.fold == f.fold && of.held_out.folds == f.folds);
     });
+    const bool holds_out_nothing = !o.fold && of.held_out.folds == o.folds && of.held_out.fold < o.folds;
+    if (place == folds.end() && holds_out_nothing) continue;
     if (place == folds.end())
       return fail(errc::invalid_argument,
                   "{} was not trained with --folds {}{}: what it has seen of these tasks is not known", file, o.folds,
@@ -153,7 +159,7 @@ expected<std::vector<std::vector<shared_writer>>> models_of(const trained_policy
 expected<compared> planned(const trained_policy& p, const recorded_space& space, const compare_options& o) {
   compared out;
   out.name = p.name;
-  const auto folds = folds_of(o);
+  const auto folds = folds_of(space, o);
   std::vector<std::vector<shared_writer>> models(o.plan.seeds, std::vector<shared_writer>(folds.size()));
   if (!p.files.empty()) {
     CUDAL1_TRY(models, models_of(p, space, o, out.trained_on_them));
@@ -342,6 +348,7 @@ std::string table_of(std::span<const compared> all, const context& c) {
 
 expected<int> compare(const compare_options& o, context& c) {
   CUDAL1_TRY(const auto space, read_space(o.space));
+  if (space.tasks.empty()) return fail(errc::invalid_argument, "the space {} has no task", o.space);
   if (o.fold) CUDAL1_CHECK(check_fold({*o.fold, o.folds}));
   std::vector<trained_policy> policies;
   for (const auto& name : o.policies) {

@@ -69,9 +69,9 @@ def train(run, options):
 
 
 def compare(options):
-    command = [cudal1(), "compare", options.compare_on or options.space, "--json", "--folds", str(options.folds), "--seeds",
-               str(options.seeds), "--evaluations", str(options.evaluations), "--threads", str(options.jobs),
-               "--device", options.device]
+    command = [cudal1(), "compare", options.compare_on or options.space, "--json", "--folds", str(options.folds),
+               "--seeds", str(options.seeds), "--evaluations", str(options.evaluations), "--threads",
+               str(options.jobs), "--device", options.device]
     for other in options.baselines.split(","):
         command += ["--policy", other]
     for name in dict.fromkeys(run[0] for run in options.runs):

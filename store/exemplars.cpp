@@ -11,8 +11,12 @@ namespace cudal1 {
 
 std::string environment_class(const environment& e) {
   constexpr std::size_t digits = 16;
-  const auto kind = e.device.substr(0, e.device.find(':'));
-  return sha256_hex(kind + "\n" + e.model + "\n" + (e.libraries.empty() ? e.details : e.libraries)).substr(0, digits);
+  return sha256_hex(device_kind(e) + "\n" + e.model + "\n" + (e.libraries.empty() ? e.details : e.libraries))
+      .substr(0, digits);
+}
+
+std::string device_kind(const environment& e) {
+  return e.device.substr(0, e.device.find(':'));
 }
 
 int bucket_of(double score) {

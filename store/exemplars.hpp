@@ -19,6 +19,8 @@ namespace cudal1 {
 // not the device's number or the kernel's build. Records of an older cudal1, which do not name their libraries, are a
 // class by their details.
 std::string environment_class(const environment& e);
+// The kind of its device: "cpu", "cuda".
+std::string device_kind(const environment& e);
 
 inline constexpr int64_t no_island = -1, most_islands = 1024;
 

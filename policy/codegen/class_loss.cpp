@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "policy/codegen/body_edits.hpp"
+#include "policy/codegen/operator_values.hpp"
 #include "policy/graph/alignment.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -120,7 +121,7 @@ class loss_writer final : public step_lowering {
     const auto strides = classes_last(x.strides, of.classes);
     const int element = add_load(body, {values, x, strides, starts_aligned(*graph_, of.values)}, false);
     const int top = reduce(body, reduction_kind::max, element);
-    const int power = add_pointwise(body, "__expf($0 - $1)", {element, top}, false, k_exponential);
+    const int power = add_pointwise(body, exponential_of_difference, {element, top}, false, k_exponential);
     const int total = reduce(body, reduction_kind::sum, power);
     const int log_sum = add_pointwise(body, "logf($0)", {total}, true);
     const int index = add_load(body, {target, t, row_strides(body.domain, t.strides)}, true);

@@ -5,6 +5,11 @@
 
 namespace cudal1 {
 
+// Expressions by which row kernels for GPUs recognise a maximum and the sum of exponentials below it (online_sum): of
+// an element and the maximum, and of a maximum and infinity.
+inline constexpr const char* exponential_of_difference = "__expf($0 - $1)";
+inline constexpr const char* zero_where_infinite = "fabsf($0) == $1 ? 0.0f : $0";
+
 // The argument, a tensor (broadcast to `result`) or a number.
 expected<int> operand_or_number(body_builder& b, const graph_step& s, const char* name, const tensor_type& result,
                                 dtype type);

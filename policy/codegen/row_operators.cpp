@@ -189,13 +189,13 @@ expected<void> build_vector_norm(body_builder& b, const graph_step& s) {
 }
 
 // __expf flushes denormals to 0, which is harmless: the values are at most 1 and are summed with a 1.
-int exponential_of_difference(body_builder& b, int x, int top) {
-  return b.pointwise("__expf($0 - $1)", {x, top}, dtype::float32, k_exponential);
+int exponential(body_builder& b, int x, int top) {
+  return b.pointwise(exponential_of_difference, {x, top}, dtype::float32, k_exponential);
 }
 
 expected<void> build_softmax(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, elements(b, s));
-  const int e = exponential_of_difference(b, x, b.reduce(reduction_kind::max, x));
+  const int e = exponential(b, x, b.reduce(reduction_kind::max, x));
   const int scale = b.pointwise("1.0f / $0", {b.reduce(reduction_kind::sum, e)});
   return b.bind(s, 0, b.pointwise("$0 * $1", {e, scale}));
 }
@@ -203,16 +203,16 @@ expected<void> build_softmax(body_builder& b, const graph_step& s) {
 expected<void> build_log_softmax(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, elements(b, s));
   const int top = b.reduce(reduction_kind::max, x);
-  const int log_sum = b.pointwise("logf($0)", {b.reduce(reduction_kind::sum, exponential_of_difference(b, x, top))});
+  const int log_sum = b.pointwise("logf($0)", {b.reduce(reduction_kind::sum, exponential(b, x, top))});
   return b.bind(s, 0, b.pointwise("$0 - $1 - $2", {x, top, log_sum}, dtype::float32, 2));
 }
 
 // An infinite maximum counts as 0, as in ATen: rows of -inf give -inf and rows with inf give inf.
 expected<void> build_logsumexp(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, elements(b, s));
-  const int top = b.pointwise("fabsf($0) == $1 ? 0.0f : $0",
+  const int top = b.pointwise(zero_where_infinite,
                               {b.reduce(reduction_kind::max, x), b.constant(std::numeric_limits<double>::infinity())});
-  const int sum = b.reduce(reduction_kind::sum, exponential_of_difference(b, x, top));
+  const int sum = b.reduce(reduction_kind::sum, exponential(b, x, top));
   return b.bind(s, 0, b.pointwise("logf($0) + $1", {sum, top}));
 }
 

@@ -11,7 +11,7 @@ namespace cudal1 {
 
 expected<std::shared_ptr<const trial_task>> trial_task::make(const recorded_task& t, const recorded_header& head,
                                                              const vocabulary& words) {
-  std::string kind = head.where.device.substr(0, head.where.device.find(':'));
+  const std::string kind = device_kind(head.where);
   CUDAL1_TRY(task what, read_task(t.text, kind));
   std::vector<schedule> schedules;
   std::vector<std::string> programs;
@@ -24,10 +24,9 @@ expected<std::shared_ptr<const trial_task>> trial_task::make(const recorded_task
   auto out = std::make_shared<trial_task>(std::move(what), candidate_set(schedules, programs), words);
   out->operators = t.operators;
   out->where = head.where;
-  out->kind = std::move(kind);
   CUDAL1_TRY(const auto device, find_device_data(recorded_model(head.where.model)));
   text_writer to(words);
-  write_problem(out->what, out->kind, device ? &*device : nullptr, to);
+  write_problem(out->what, kind, device ? &*device : nullptr, to);
   out->problem = std::move(to).take();
   out->records.resize(out->candidates.size());
   for (const auto& c : t.candidates) {

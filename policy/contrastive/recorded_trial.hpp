@@ -22,7 +22,6 @@ struct trial_task {
 
   std::string operators;
   environment where;  // that measured it
-  std::string kind;   // of that device: "cpu", "cuda"
   task what;
   candidate_set candidates;
   answer_words text;

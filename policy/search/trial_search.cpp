@@ -60,7 +60,7 @@ class evolution {
       : policy_({.seed = seed, .search = how}), fallbacks_(&fallbacks) {}
 
   expected<void> measure_one(recorded_trial& t) {
-    CUDAL1_TRY(const lowering_target* target, find_lowering_target(t.of().kind));
+    CUDAL1_TRY(const lowering_target* target, find_lowering_target(device_kind(t.of().where)));
     // What it proposed in vain counts as tried, as a measured variant would.
     std::set<std::string>& unrecorded = unrecorded_[&t];
     if (t.evaluations() == 0) unrecorded.clear();

@@ -20,10 +20,6 @@ constexpr std::array<std::string_view, 3> stages_of_search = {"propose", "wait",
 
 constexpr std::size_t most_read = 2048;  // variants whose verdicts are kept in memory
 
-std::string kind_of(const environment& e) {
-  return e.device.substr(0, e.device.find(':'));
-}
-
 }  // namespace
 
 expected<std::shared_ptr<replay_source>> replay_source::open(const replaying_options& options,
@@ -44,7 +40,7 @@ expected<std::shared_ptr<replay_source>> replay_source::open(const replaying_opt
 
 bool replay_source::is_wanted(const environment& e) const {
   const auto& wanted = options_.environment;
-  return wanted.empty() || wanted == kind_of(e) || wanted == environment_class(e) ||
+  return wanted.empty() || wanted == device_kind(e) || wanted == environment_class(e) ||
          e.model.find(wanted) != std::string::npos;
 }
 
@@ -68,7 +64,7 @@ expected<void> replay_source::choose_environment() {
     CUDAL1_TRY(const auto where, environment_of(e));
     if (!where || is_replayed(*where) || !is_wanted(*where)) continue;
     recorded_ = *where;
-    kind_ = kind_of(recorded_);
+    kind_ = device_kind(recorded_);
     class_ = environment_class(recorded_);
     usual_bias_ = default_configuration(kind_).timing.fork_bias;
     return {};

@@ -187,8 +187,8 @@ row_layout row_layout_of(const kernel_body& body, const group_options& options) 
   return l;
 }
 
-body_operand of_one_row(body_operand o) {
-  std::fill(o.strides.begin(), o.strides.end() - 1, 0);
+body_operand as_accessed(const row_layout& l, body_operand o) {
+  if (l.shifted) std::fill(o.strides.begin(), o.strides.end() - 1, 0);
   return o;
 }
 

@@ -44,7 +44,7 @@ struct row_layout {
 // Whether the tensor differs from row to row and is read from memory rather than from the caches.
 bool streams(const kernel_body& body, const body_operand& o);
 row_layout row_layout_of(const kernel_body& body, const group_options& options);
-// The operand as if it had one row: its vectors are aligned, as those of shifted rows are.
-body_operand of_one_row(body_operand o);
+// The operand as its vectors are accessed: where rows are shifted, as if it had one row, in which they are aligned.
+body_operand as_accessed(const row_layout& l, body_operand o);
 
 }  // namespace cudal1

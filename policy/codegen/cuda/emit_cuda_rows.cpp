@@ -9,6 +9,7 @@
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"
+#include "policy/codegen/cuda/online_sum.hpp"
 #include "policy/codegen/cuda/row_work.hpp"
 
 namespace cudal1 {
@@ -16,31 +17,6 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_float_additions = 256;  // maximum sequential additions into a float; longer sums use a double
-
-// A maximum and the sum of the exponentials of what is below it, which one pass computes: whenever the maximum of a
-// thread's elements grows, what it has summed is scaled (Milakov and Gimelshein 2018).
-struct online_sum {
-  int top = -1, sum = -1;      // nodes
-  bool is_finite_top = false;  // what is subtracted is 0 where the maximum is infinite, of either sign
-};
-
-std::optional<online_sum> find_online_sum(const kernel_body& body, const pass_plan& plan) {
-  const auto node = [&](int n) -> const body_node& { return body.nodes[static_cast<std::size_t>(n)]; };
-  for (int pass = 0; pass + 1 < plan.passes(); ++pass) {
-    const pass_work first = plan.work_of(pass, {}), second = plan.work_of(pass + 1, {});
-    if (first.reduced.size() != 1 || second.reduced.size() != 1 || !first.results.empty() || !second.results.empty())
-      continue;
-    const online_sum found{first.reduced[0], second.reduced[0]};
-    const body_node &top = node(found.top), &sum = node(found.sum), &power = node(sum.operands[0]);
-    if (top.reduction != reduction_kind::max || sum.reduction != reduction_kind::sum ||
-        power.expression != "__expf($0 - $1)" || power.operands[0] != top.operands[0])
-      continue;
-    const body_node& below = node(power.operands[1]);
-    const bool finite = below.expression == "fabsf($0) == $1 ? 0.0f : $0" && below.operands[0] == found.top;
-    if (power.operands[1] == found.top || finite) return online_sum{found.top, found.sum, finite};
-  }
-  return std::nullopt;
-}
 
 class cuda_rows_writer {
  public:
@@ -52,7 +28,9 @@ class cuda_rows_writer {
         row_work_(w_.body(), l_) {
     // A vector is worth an exponential more.
     const bool long_row = !l_.resident && l_.width >= 4 && l_.rounds() > 1;
-    if (long_row && l_.rounds() * l_.unrolled <= k_float_additions) online_ = find_online_sum(w_.body(), plan_);
+    if (const auto found = find_online_sum(w_.body(), plan_);
+        found && long_row && l_.rounds() * l_.unrolled <= k_float_additions)
+      online_.emplace(w_, l_, group_, *found);
     columns_.assign(w_.body().domain.begin() + w_.body().row_dims, w_.body().domain.end());
   }
 
@@ -121,11 +99,10 @@ class cuda_rows_writer {
 
   void write_pass(int pass) {
     const pass_work work = plan_.work_of(pass, kept_);
-    const auto reduces = [&](int n) { return std::ranges::count(work.reduced, n) > 0; };
-    if (work.empty() || (online_ && reduces(online_->sum))) return;
+    if (work.empty() || (online_ && work.reduced == std::vector{online_->of().sum})) return;
     for (const int n : plan_.operands_of(work))
       need_row_value(n);
-    if (online_ && reduces(online_->top)) return write_online_pass(work, pass);
+    if (is_online(work)) return write_online_pass(work, pass);
     choose_kept(work, pass);
     count_work(work, pass);
     for (const int n : keeping_)
@@ -151,56 +128,18 @@ class cuda_rows_writer {
     keeping_.clear();
   }
 
-  // ---- a maximum and a sum of exponentials in one pass ----
-
-  std::string subtracted(const std::string& top) const {
-    const std::string infinite = online_->is_finite_top
-                                     ? fmt::format("fabsf({}) == {}", top, neutral(reduction_kind::min))
-                                     : fmt::format("{} == {}", top, neutral(reduction_kind::max));
-    return fmt::format("{} ? 0.0f : {}", infinite, top);
-  }
+  // Whether the pass is the one of a maximum and a sum of exponentials.
+  bool is_online(const pass_work& work) const { return online_ && work.reduced == std::vector{online_->of().top}; }
 
   void write_online_pass(const pass_work& work, int pass) {
-    const std::string &top = w_.variable(online_->top), &sum = w_.variable(online_->sum);
     count_work(work, pass);
     row_work_.make_online();
-    w_.line(fmt::format("float run_{} = {};", top, neutral(reduction_kind::max)));
-    w_.line(fmt::format("float run_{} = 0.0f;", sum));
-    in_online_ = true;
+    online_->begin();
     w_.open("");
     write_columns(work);
     w_.close();
-    in_online_ = false;
-    write_total(online_->top, "run_" + top);
-    w_.line(fmt::format("const float below_{} = {};", top, subtracted(top)));
-    write_total(online_->sum, fmt::format("run_{} * __expf(run_{} - below_{})", sum, top, top));
-  }
-
-  // Of one value of each thread.
-  void write_total(int n, const std::string& own) {
-    const std::string& name = w_.variable(n);
-    w_.line(fmt::format("float part_{}[{}];", name, l_.width));
-    for (int64_t l = 0; l < l_.width; ++l)
-      w_.line(fmt::format("part_{}[{}] = {};", name, l, l == 0 ? own : neutral(w_.node(n).reduction)));
-    group_.write_reductions({{name, "float", "float", w_.node(n).reduction}});
-    ready_.insert(n);
-  }
-
-  // With the elements of one vector, which `online` has: -inf counts for nothing.
-  void add_online() {
-    const std::string &top = w_.variable(online_->top), &sum = w_.variable(online_->sum);
-    const auto lanes = fmt::format("for (int l = 0; l < {}; ++l)", l_.width);
-    w_.line(fmt::format("float top = run_{};", top));
-    w_.open_unrolled(lanes);
-    w_.line(accumulate(reduction_kind::max, "top", "online[l]"));
-    w_.close();
-    w_.line(fmt::format("const float below = {};", subtracted("top")));
-    w_.line("float more = 0.0f;");
-    w_.open_unrolled(lanes);
-    w_.line("more += __expf(online[l] - below);");
-    w_.close();
-    w_.line(fmt::format("run_{0} = run_{0} * __expf(run_{1} - below) + more;", sum, top));
-    w_.line(fmt::format("run_{} = top;", top));
+    online_->end();
+    ready_.insert({online_->of().top, online_->of().sum});
   }
 
   std::string accumulator_type(int n) const {
@@ -328,8 +267,8 @@ class cuda_rows_writer {
     if (edge)
       write_edge_load(w_, o, array_width(n), pointer, array(n), place);
     else
-      write_vector_load(w_, l_.shifted ? of_one_row(o) : o, array_width(n), pointer,
-                        w_.looked_up(n, column_offset(o.strides)), array(n), place);
+      write_vector_load(w_, as_accessed(l_, o), array_width(n), pointer, w_.looked_up(n, column_offset(o.strides)),
+                        array(n), place);
   }
 
   // Those of all vectors before those at the row's ends, so that none waits for another.
@@ -391,13 +330,13 @@ class cuda_rows_writer {
   void write_elements(const pass_work& work, bool edge = false) {
     write_cached_loads(work, edge);
     declare_results(work);
-    if (in_online_) w_.line(fmt::format("float online[{}];", l_.width));
+    if (is_online(work)) online_->declare_vector();
     open_lanes();
     for (const int n : work.elements)
       write_element(n);
     finish_elements(work, edge);
     close_lanes();
-    if (in_online_) add_online();
+    if (is_online(work)) online_->add_vector();
     store_results(work, edge);
   }
 
@@ -408,15 +347,10 @@ class cuda_rows_writer {
   }
 
   void finish_elements(const pass_work& work, bool edge = false) {
-    if (in_online_) {
-      const std::string value = w_.spelled(w_.node(online_->top).operands[0]);
-      const std::string inside = in_shifted_row(w_.body(), lane_index());
-      w_.line(fmt::format("online[{}] = {};", lane_index(),
-                          edge ? fmt::format("{} ? {} : {}", inside, value, neutral(reduction_kind::max)) : value));
-      return;
-    }
+    const std::string inside = edge ? in_shifted_row(w_.body(), lane_index()) : "";
+    if (is_online(work)) return online_->set_element(lane_index(), inside);
     const bool guarded = edge && !work.reduced.empty();
-    if (guarded) w_.open(fmt::format("if ({})", in_shifted_row(w_.body(), lane_index())));
+    if (guarded) w_.open(fmt::format("if ({})", inside));
     for (const int n : work.reduced)
       w_.line(accumulate(w_.node(n).reduction, fmt::format("part_{}[{}]", w_.variable(n), lane_index()),
                          w_.spelled(w_.node(n).operands[0])));
@@ -437,7 +371,7 @@ class cuda_rows_writer {
       if (edge)
         write_edge_store(w_, o, l_.width, w_.target(r) + "_r", w_.target(r) + "_q");
       else
-        write_vector_store(w_, l_.shifted ? of_one_row(o) : o, l_.width, w_.target(r) + "_r", column_offset(o.strides),
+        write_vector_store(w_, as_accessed(l_, o), l_.width, w_.target(r) + "_r", column_offset(o.strides),
                            w_.target(r) + "_q");
     }
     group_.close_live();
@@ -532,8 +466,7 @@ class cuda_rows_writer {
   cuda_row_group group_;
   row_work row_work_;
   std::vector<int64_t> columns_;
-  std::optional<online_sum> online_;
-  bool in_online_ = false;
+  std::optional<online_sum_writer> online_;
   std::set<int> ahead_;  // loads before the first pass
   std::set<int> kept_;   // nodes whose elements are in registers, of these or of earlier passes
   std::vector<int> keeping_;

@@ -53,21 +53,21 @@ double row_work::reduction_cycles(const pass_work& pass) const {
 
 void row_work::add_pass(const pass_work& pass, const std::set<int>& kept, const std::vector<int>& keeping) {
   const lane_place place = place_in_rows(*body_, *l_);
-  const auto in_memory = [&](const body_operand& o) { return l_->shifted ? of_one_row(o) : o; };
   warp_access read, written;
   bool again = true;
   double ahead = 0;  // registers of what is read
   for (const int n : pass.elements) {
     if (body_->nodes[static_cast<std::size_t>(n)].kind != node_kind::load || kept.contains(n)) continue;
     const body_operand& o = operand_of(n);
-    read += access_of_warp(in_memory(o), access_of(o, l_->width) == vector_access::uniform ? 1 : l_->width, place);
+    read +=
+        access_of_warp(as_accessed(*l_, o), access_of(o, l_->width) == vector_access::uniform ? 1 : l_->width, place);
     const bool is_stream = streams(*body_, o);
     again = again && (read_.contains(n) || !is_stream);
     if (is_stream && std::ranges::count(keeping, n) == 0) ahead += static_cast<double>(l_->width);
     read_.insert(n);
   }
   for (const int r : pass.results)
-    written += access_of_warp(in_memory(body_->results[static_cast<std::size_t>(r)].target), l_->width, place);
+    written += access_of_warp(as_accessed(*l_, body_->results[static_cast<std::size_t>(r)].target), l_->width, place);
   const auto unrolled = static_cast<double>(l_->unrolled);
   const auto columns = static_cast<double>(std::ssize(body_->domain) - body_->row_dims);
   const double elements = operations_of(*body_, pass.elements) + static_cast<double>(pass.reduced.size());

@@ -101,7 +101,7 @@ void kernel_writer::close() {
 }
 
 // A tensor of which the kernel has a part gets a parameter of its own, and the part a pointer into it.
-void kernel_writer::open_kernel(int64_t launch_bounds) {
+void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks) {
   std::string parameters;
   std::vector<std::string> parts;
   std::map<std::string, std::string> whole;  // the parameter of a tensor that is written in parts
@@ -133,7 +133,10 @@ void kernel_writer::open_kernel(int64_t launch_bounds) {
     part(type, targets_[i], name, o.offset);
   }
   line("// " + request_->comment);
-  const std::string bounds = launch_bounds > 0 ? fmt::format("__launch_bounds__({}) ", launch_bounds) : "";
+  std::string bounds;
+  if (launch_bounds > 0)
+    bounds = blocks > 1 ? fmt::format("__launch_bounds__({}, {}) ", launch_bounds, blocks)
+                        : fmt::format("__launch_bounds__({}) ", launch_bounds);
   open("__global__ void " + bounds + request_->name + "(" + parameters + ")");
   for (const auto& each : parts)
     line(each);

@@ -1,6 +1,7 @@
 #include "policy/moves/product_moves.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "policy/moves/groups.hpp"
@@ -13,7 +14,16 @@ bool is_free_product(const graph_step& s) {
   return !s.dropped && s.group < 0 && family_of(s) == operator_family::product;
 }
 
-constexpr const char *k_factors = "factors", *k_halves = "halves", *k_depth = "depth", *k_warps = "warps";
+// A form of the product's kernel other than tiles that warps multiply.
+struct named_form {
+  product_form form;
+  const char *parameter, *value;
+};
+
+constexpr const char *k_factors = "factors", *k_depth = "depth", *k_by = "by";
+constexpr std::array<named_form, 3> k_forms{{{product_form::scaled_halves, k_factors, "halves"},
+                                             {product_form::depth_of_warps, k_depth, "warps"},
+                                             {product_form::warpgroup_tiles, k_by, "warpgroups"}}};
 
 // The product with the group that reads it, and the product alone, each in every form, what should be the fastest
 // first.
@@ -24,8 +34,8 @@ std::vector<move> product_candidates(const graph& g, const lowering_target& targ
     std::ranges::sort(steps);
     for (const auto form : forms) {
       out.push_back({"product_kernel", {{"steps", print_steps(steps)}}});
-      if (form == product_form::scaled_halves) out.back().parameters.emplace_back(k_factors, k_halves);
-      if (form == product_form::depth_of_warps) out.back().parameters.emplace_back(k_depth, k_warps);
+      if (const auto* const named = std::ranges::find(k_forms, form, &named_form::form); named != k_forms.end())
+        out.back().parameters.emplace_back(named->parameter, named->value);
     }
   };
   for (const auto& s : g.steps()) {
@@ -50,22 +60,23 @@ const std::string& name_of_parameter(const std::pair<std::string, std::string>& 
 }
 
 expected<product_form> form_of(const move& m) {
-  product_form out = product_form::tiles;
+  const named_form* out = nullptr;
   for (const auto& [name, value] : m.parameters) {
-    if (name == k_factors && value != "tf32" && value != k_halves)
-      return fail(errc::invalid_argument, "factors={} is neither {} nor tf32", value, k_halves);
-    if (name == k_depth && value != k_warps) return fail(errc::invalid_argument, "depth={} is not {}", value, k_warps);
-    if (value == k_halves || value == k_warps) {
-      if (out != product_form::tiles)
-        return fail(errc::invalid_argument, "factors={} excludes depth={}", k_halves, k_warps);
-      out = value == k_halves ? product_form::scaled_halves : product_form::depth_of_warps;
-    }
+    const auto* const named = std::ranges::find(k_forms, name, &named_form::parameter);
+    if (named == k_forms.end() || (name == k_factors && value == "tf32")) continue;
+    if (value != named->value && name == k_factors)
+      return fail(errc::invalid_argument, "{}={} is neither {} nor tf32", name, value, named->value);
+    if (value != named->value) return fail(errc::invalid_argument, "{}={} is not {}", name, value, named->value);
+    if (out != nullptr)
+      return fail(errc::invalid_argument, "{}={} excludes {}={}", out->parameter, out->value, name, value);
+    out = named;
   }
-  return out;
+  return out == nullptr ? product_form::tiles : out->form;
 }
 
 std::string_view explanation_of(product_form form, dtype type) {
   if (form == product_form::scaled_halves) return ": each factor is a high and a low half, scaled by a power of two";
+  if (form == product_form::warpgroup_tiles) return ": four warps each multiply tiles in shared memory at once";
   const bool split = type == dtype::float32;
   if (form == product_form::depth_of_warps)
     return split ? ": each warp multiplies other terms, from memory, as a high and a low TF32 part"
@@ -112,9 +123,10 @@ std::vector<move_kind> product_moves() {
            .summary =
                "a matrix product as a kernel on tensor cores, which keeps float32's precision, together with the "
                "group that reads it (cuda); factors=halves, for large ones, multiplies scaled halves, which other "
-               "kernels make of the operands; depth=warps, for small ones, gives each warp other terms",
+               "kernels make of the operands; depth=warps, for small ones, gives each warp other terms; by=warpgroups, "
+               "for large ones of half types, multiplies by wgmma",
            .parameters = {"steps"},
-           .optional = {k_factors, k_depth},
+           .optional = {k_factors, k_depth, k_by},
            .phase = move_phase::implementation,
            .order = -1,  // before the others: what follows the product is not a kernel of its own
            .parts = {starting_part::other_implementations},

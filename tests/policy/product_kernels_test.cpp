@@ -248,6 +248,42 @@ std::vector<product_case> cases_of_depth_of_warps() {
   return out;
 }
 
+// Warpgroups multiply half types: every tile, odd numbers of rows, columns and terms, batches, parts of the depth, what
+// follows, and results of which a lane cannot store eight.
+std::vector<product_case> cases_of_warpgroups(const std::string& type) {
+  std::vector<product_case> out;
+  const auto one = [&](const std::string& name, const std::string& inputs, const std::string& weights,
+                       const std::string& steps, int last, const std::string& tuning, int kernels) {
+    out.push_back({fmt::format("{}_{}_warpgroups", name, type), made(name, inputs, weights, steps, R"("y")"),
+                   fmt::format("product_kernel(steps={}, by=warpgroups){}", last, tuning), kernels});
+  };
+  const auto linear = [&](const std::string& name, int rows, int depth, int columns, const std::string& tuning = "",
+                          int kernels = 1) {
+    one(name, tensor("x", fmt::format("{}, {}", rows, depth), type),
+        tensor("w", fmt::format("{}, {}", columns, depth), type) + ", " + tensor("b", std::to_string(columns), type),
+        step("linear", R"("input": "x", "weight": "w", "bias": "b")", "y"), 0, tuning, kernels);
+  };
+  const std::string one_part = "; depth_parts(group=0, parts=1)";
+  linear("aligned", 128, 256, 128, one_part);
+  linear("odd_sizes", 77, 200, 88, one_part);
+  linear("odd_columns", 70, 64, 51, one_part);
+  linear("one_row", 1, 72, 64, one_part);
+  linear("few_terms", 65, 8, 40, one_part);
+  linear("parts", 66, 520, 72, "; depth_parts(group=0, parts=3)", 2);
+  for (const auto& [rows, columns] : {std::pair{64, 64}, {64, 128}, {128, 64}, {128, 128}, {128, 192}, {128, 256}})
+    linear(fmt::format("tile_{}_{}", rows, columns), 140, 264, 328,
+           fmt::format("; tile_rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns) + one_part);
+  const auto transposed = step("transpose.int", R"("self": "b", "dim0": -2, "dim1": -1)", "bt") + ", ";
+  one("bmm", tensor("a", "3, 70, 72", type) + ", " + tensor("b", "3, 72, 72", type), "",
+      transposed + step("bmm", R"("self": "a", "mat2": "bt")", "y"), 1, one_part, 1);
+  one("relu", tensor("x", "66, 128", type) + ", " + tensor("r", "66, 96", type), tensor("w", "96, 128", type),
+      step("linear", R"("input": "x", "weight": "w")", "h") + ", " + step("relu", R"("self": "h")", "a") + ", " +
+          step("add.Tensor", R"("self": "a", "other": "r")", "y"),
+      0, one_part, 1);
+  out.back().schedule = "fuse(steps=1..2); product_kernel(steps=0..2, by=warpgroups); depth_parts(group=0, parts=1)";
+  return out;
+}
+
 // A linear layer with an operator over rows after it.
 struct row_case {
   std::string name;
@@ -478,7 +514,8 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
   use_judging_arena();
   auto all = cases();
   for (const char* type : {"float16", "bfloat16"})
-    std::ranges::move(half_cases(type), std::back_inserter(all));
+    for (auto* const of_type : {half_cases, cases_of_warpgroups})
+      std::ranges::move(of_type(type), std::back_inserter(all));
   std::ranges::move(cases_of_halves(), std::back_inserter(all));
   std::ranges::move(cases_of_triangles(), std::back_inserter(all));
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
@@ -506,6 +543,8 @@ TEST(ProductKernels, OfOtherFormsAndWithRowsCompileForAnH100) {
   std::ranges::move(cases_of_rows(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
+  for (const char* type : {"float16", "bfloat16"})
+    std::ranges::move(cases_of_warpgroups(type), std::back_inserter(all));
   for (const auto& c : all) {
     const auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
     ASSERT_TRUE(lowered) << c.name << ": " << lowered.error().message;

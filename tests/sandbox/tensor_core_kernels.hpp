@@ -141,7 +141,7 @@ __global__ void product_from_shared(const unsigned short* a, const unsigned shor
 }
 )";
 
-// y = c + a b^T of 128 x N elements by two warpgroups: rows of 64 half elements, of which those from 32 on are added in
+// y = c + a b^T of 128 x N elements by two warpgroups: rows of 64 elements of a half type, of which those from 32 on are added in
 // a second group while the first is under way; z is the same without c.
 inline constexpr const char* warpgroup_kernels = R"(
 template <int N, class Multiply>
@@ -150,10 +150,9 @@ __device__ void multiply(const unsigned short* a, const unsigned short* b, const
   extern __shared__ __align__(1024) unsigned short tiles[];
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   unsigned short* const of_b = tiles + 128 * 64;
-  for (int i = thread; i < 128 * 8; i += 256) {
+  for (int i = thread; i < (128 + N) * 8; i += 256) {
     const int row = i / 8, piece = i % 8 ^ row % 8;
-    copy_async<16>(tiles + row * 64 + piece * 8, a + i * 8, true);
-    copy_async<16>(of_b + row * 64 + piece * 8, b + i * 8, row < N);
+    copy_async<16>(tiles + row * 64 + piece * 8, row < 128 ? a + i * 8 : b + (i - 128 * 8) * 8, true);
   }
   copy_async_commit();
   copy_async_wait<0>();
@@ -178,18 +177,15 @@ __device__ void multiply(const unsigned short* a, const unsigned short* b, const
         (both == 0 ? y : z)[(warp * 16 + lane / 4 + e / 2 * 8) * N + n * 8 + lane % 4 * 2 + e % 2] = d[n][e];
   }
 }
-__global__ void __launch_bounds__(256) product_64(const unsigned short* a, const unsigned short* b, const float* c,
-                                                  float* y, float* z) {
-  multiply<64>(a, b, c, y, z, [&](float (&d)[8][4], const void* of_a, const void* of_b, bool add) {
-    warpgroup_mma_m64n64k16_half(d, of_a, of_b, add);
-  });
-}
-__global__ void __launch_bounds__(256) product_128(const unsigned short* a, const unsigned short* b, const float* c,
-                                                   float* y, float* z) {
-  multiply<128>(a, b, c, y, z, [&](float (&d)[16][4], const void* of_a, const void* of_b, bool add) {
-    warpgroup_mma_m64n128k16_half(d, of_a, of_b, add);
-  });
-}
+#define PRODUCT(N, TYPE)                                                                                       \
+  __global__ void __launch_bounds__(256) product_##N##_##TYPE(                                                 \
+      const unsigned short* a, const unsigned short* b, const float* c, float* y, float* z) {                  \
+    multiply<N>(a, b, c, y, z, [&](float (&d)[N / 8][4], const void* of_a, const void* of_b, bool add) {       \
+      warpgroup_mma_m64n##N##k16_##TYPE(d, of_a, of_b, add);                                                   \
+    });                                                                                                        \
+  }
+PRODUCT(64, half) PRODUCT(128, half) PRODUCT(192, half) PRODUCT(256, half)
+PRODUCT(64, bfloat16) PRODUCT(128, bfloat16) PRODUCT(192, bfloat16) PRODUCT(256, bfloat16)
 )";
 
 // Of a grid of 6 x 4 blocks of 64 threads in clusters of 3 x 2: the sum of the elements of its threads in all blocks of

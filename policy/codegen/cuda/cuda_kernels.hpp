@@ -14,5 +14,7 @@ emitted_kernel emit_cuda_product(const emit_request& request, const product_tili
 emitted_kernel emit_depth_of_warps(const emit_request& request, const product_tiling& tiling);
 // The same of float32 factors as halves, which further kernels make.
 emitted_kernel emit_scaled_halves(const emit_request& request, const product_tiling& tiling);
+// The same of factors of half types, for large products: warpgroups multiply tiles in shared memory.
+emitted_kernel emit_warpgroup_tiles(const emit_request& request, const product_tiling& tiling);
 
 }  // namespace cudal1

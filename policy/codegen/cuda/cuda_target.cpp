@@ -62,6 +62,8 @@ emitted_kernel emit_tiles(const emit_request& request, const product_tiling& t) 
       return emit_depth_of_warps(request, t);
     case product_form::scaled_halves:
       return emit_scaled_halves(request, t);
+    case product_form::warpgroup_tiles:
+      return emit_warpgroup_tiles(request, t);
     case product_form::tiles:
       break;
   }
@@ -195,7 +197,7 @@ class cuda_target final : public lowering_target {
   std::vector<product_form> forms_of(const kernel_body& body) const override {
     if (!body.product || !can_.tensor_cores) return {};
     auto out = forms_by_estimate(body);
-    if (!can_.warpgroups) std::erase(out, product_form::scaled_halves);
+    if (!can_.warpgroups) std::erase_if(out, is_of_warpgroups);
     return out;
   }
 

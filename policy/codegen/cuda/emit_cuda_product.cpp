@@ -21,8 +21,7 @@ class cuda_product_writer final : product_writer {
     w_.line("extern __shared__ float tiles[];");
     write_place(1);
     if (by_rows()) write_rows_ahead();
-    write_copies(t_.left, t_.rows, "left", "first_row");
-    write_copies(t_.right, t_.columns, "right", "first_column");
+    write_copies();
     write_sums();
     by_rows() ? write_rows_of_tile() : write_results(down(), across(), stores_lines());
     w_.close();
@@ -39,56 +38,6 @@ class cuda_product_writer final : product_writer {
   int64_t down() const { return t_.warp_rows / 16; }
   int64_t across() const { return t_.warp_columns / 8; }
   int64_t terms_of_slice() const { return t_.stage_depth / t_.slices; }  // of a stage
-  std::string element_type() const { return memory_type(t_.type); }
-  std::string all_stages() const { return halves() ? "(unsigned short*)tiles" : "tiles"; }
-  int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }
-  int64_t stage_elements() const { return left_elements() + tile_elements(t_, t_.right, t_.columns); }
-
-  // Where the elements that this thread copies begin, and whether they exist.
-  void write_copies(const product_side& side, int64_t rows, const char* name, const char* first) {
-    const auto& strides = operand(side.operand).strides;
-    const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
-    const int64_t count = rows * t_.stage_depth / side.width / threads_;
-    const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
-    w_.line(fmt::format("const {}* const {}_matrix = {}{};", element_type(), name, w_.pointer(side.operand), in_batch));
-    w_.line(
-        fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
-    const int64_t own = side.along_depth ? count : 1;
-    w_.line(fmt::format("int {}_from[{}];", name, own));
-    const bool guarded = has_partial_tile(side, rows);
-    if (guarded) w_.line(fmt::format("bool {}_exists[{}];", name, own));
-    w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", own));
-    w_.line(fmt::format(
-        "const int at = {} + {};", first,
-        side.along_depth ? fmt::format("{}_line + i * {}", name, threads_ / in_line) : fmt::format("{}_place", name)));
-    if (guarded) w_.line(fmt::format("{}_exists[i] = at < {};", name, side.size));
-    w_.line(fmt::format("{}_from[i] = {};", name, offset(strides, side.dims, "at")));
-    w_.close();
-  }
-
-  void write_copy(const product_side& side, int64_t rows, const char* name, int64_t before) {
-    const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
-    const int64_t count = rows * t_.stage_depth / side.width / threads_;
-    const std::string i = side.along_depth ? "i" : "0";
-    w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
-    w_.line(fmt::format("const int line = {}_line + i * {};", name, threads_ / in_line));
-    w_.line(fmt::format("const int term = from + {};", side.along_depth ? fmt::format("{}_place", name) : "line"));
-    std::string real = "term < end";
-    if (has_partial_tile(side, rows)) real += fmt::format(" && {}_exists[{}]", name, i);
-    const std::string at = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
-    w_.line(fmt::format("copy_async<{}>(&stage[{} + line * {} + {}_place], {}_matrix + {}_from[{}] + {}, {});",
-                        size_of(t_.type) * side.width, before, tile_line(t_, side, rows), name, name, name, i, at,
-                        real));
-    w_.close();
-  }
-
-  void write_stage_copy(const std::string& number) {
-    w_.line(fmt::format("{}* const stage = {} + ({}) % {} * {};", element_type(), all_stages(), number, t_.stages,
-                        stage_elements()));
-    w_.line(fmt::format("const int from = begin + ({}) * {};", number, t_.stage_depth));
-    write_copy(t_.left, t_.rows, "left", 0);
-    write_copy(t_.right, t_.columns, "right", left_elements());
-  }
 
   // The elements of `count` fragments in shared memory, and their two parts: of the left operand 16 rows each, of the
   // right one 8 columns. Where a tile's lines lie along the depth, ldmatrix reads several fragments' elements at once.
@@ -131,7 +80,7 @@ class cuda_product_writer final : product_writer {
     w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
     open_stages(
         t_.stages - 1, [this](const std::string& number) { write_stage_copy(number); }, false);
-    w_.line(fmt::format("const {}* const stage = {} + step % {} * {};", element_type(), all_stages(), t_.stages,
+    w_.line(fmt::format("const {}* const stage = {} + step % {} * {};", memory_type(t_.type), all_stages(), t_.stages,
                         stage_elements()));
     if (halves())
       write_half_products(down(), across(), terms);

@@ -13,14 +13,16 @@ namespace {
 constexpr int64_t k_stage_bytes = int64_t{96} << 10;  // of all stages: two blocks fit on a processor
 constexpr int64_t k_warp_bytes = 128;                 // of a row of an operand, that a warp takes of a stage
 constexpr int64_t k_least_stages = 3, k_most_stages = 6;
-constexpr int64_t k_alone_bytes = 2 * k_stage_bytes;  // of the largest scaled halves, whose sums fill the registers
-constexpr int64_t k_halves_depth = 32;                // terms of a stage of scaled halves
-constexpr int64_t k_least_halves_tile = 64;
+constexpr int64_t k_alone_bytes = 2 * k_stage_bytes;    // of the largest scaled halves, whose sums fill the registers
+constexpr int64_t k_halves_depth = 32;                  // terms of a stage of scaled halves
+constexpr int64_t k_least_warpgroup_tile = 64;          // rows and columns
+constexpr int64_t k_warpgroup_row = 128;                // bytes of a row of a tile in shared memory
+constexpr int64_t k_shared_bytes = int64_t{224} << 10;  // of a multiprocessor
 constexpr int64_t k_most_halves_bytes = int64_t{4} << 30;
 constexpr int64_t k_most_parts_bytes = int64_t{1} << 30;
-constexpr int64_t k_lane_bytes = 16;          // that a lane reads of a row of an operand at once
-constexpr int64_t k_least_tile_columns = 32;  // of tiles in shared memory
-constexpr int64_t k_most_warps_tile = 32;     // rows and columns of a tile whose depth the warps share
+constexpr int64_t k_lane_bytes = 16;  // that a lane reads of a row of an operand at once
+constexpr int64_t k_least_tile_columns = 32, k_most_tile_columns = 128;  // of tiles in shared memory
+constexpr int64_t k_most_warps_tile = 32;  // rows and columns of a tile whose depth the warps share
 
 int64_t rounded_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -78,6 +80,17 @@ void divide_among_warpgroups(product_tiling& t) {
   t.stages = (t.rows * t.columns == 128 * 128 ? k_alone_bytes : k_stage_bytes) / ((t.rows + t.columns) * 128);
 }
 
+// The same of factors as they are. Of tiles of up to 128 columns two blocks share a processor, where there are so many.
+void divide_tiles_among_warpgroups(product_tiling& t, int64_t parts) {
+  t.warp_rows = 16;
+  t.warp_columns = t.columns;
+  t.slices = 1;
+  t.stage_depth = k_warpgroup_row / size_of(t.type);
+  const bool shared = t.columns <= 128 && t.batches * t.row_tiles() * t.column_tiles() * parts > large_gpu_processors;
+  t.stages =
+      std::min((shared ? k_stage_bytes : k_shared_bytes) / ((t.rows + t.columns) * k_warpgroup_row), k_most_stages);
+}
+
 // Each warp has 16 rows and all columns of the tile. Few blocks have more warps each: what is on its way to registers
 // is what hides the time that memory takes.
 void divide_depth_among_warps(product_tiling& t) {
@@ -94,6 +107,9 @@ void finish(product_tiling& t, int64_t parts) {
   switch (t.form) {
     case product_form::scaled_halves:
       divide_among_warpgroups(t);
+      break;
+    case product_form::warpgroup_tiles:
+      divide_tiles_among_warpgroups(t, parts);
       break;
     case product_form::depth_of_warps:
       divide_depth_among_warps(t);
@@ -147,7 +163,8 @@ double estimated_cycles(const kernel_body& body, const product_tiling& t) {
 
 // Tensor cores do 420 multiplications of TF32 a cycle for large tiles, and 20 bytes come from the second-level cache; a
 // product of float32 has three of TF32, those of half types take half as long. Of scaled halves: 480 multiplications of
-// float32 for tiles of 64 by 128, and 48 bytes. Warps that read from memory get 26 bytes.
+// float32 for tiles of 64 by 128, and 48 bytes. Warps that read from memory get 26 bytes. Warpgroups do 1,760
+// multiplications of half types, and their tiles come at 36 bytes.
 product_work work_of(const product_tiling& t) {
   const auto stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
   const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
@@ -162,6 +179,8 @@ product_work work_of(const product_tiling& t) {
       const auto depth = static_cast<double>(t.depth);
       return {0, 1, 0, multiplications * tile * depth / (420 * 0.8), size * sides * depth / 26};
     }
+    case product_form::warpgroup_tiles:
+      return {k_tiles, stages, 450, tile * terms / 1760, sides * size * terms / 36};
     case product_form::tiles:
       break;
   }
@@ -169,7 +188,12 @@ product_work work_of(const product_tiling& t) {
   return {k_tiles, stages, 700, multiplications * tile * terms / (420 * efficiency), size * sides * terms / 20};
 }
 
+int64_t blocks_on_processor(const product_tiling& t) {
+  return t.columns <= 128 && 2 * t.stages * (t.rows + t.columns) * k_warpgroup_row <= k_shared_bytes ? 2 : 1;
+}
+
 int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows) {
+  if (t.form == product_form::warpgroup_tiles) return t.stage_depth;
   // Of the 32 banks, the lanes of a warp then read each once, or the rows of a matrix do.
   return side.along_depth ? t.stage_depth + 16 / size_of(t.type) : rows + 8;
 }
@@ -189,11 +213,13 @@ struct timed_tiling {
 expected<void> check_operands(const kernel_body& body, const product_tiling& t) {
   if (t.form == product_form::scaled_halves && t.type != dtype::float32)
     return fail(errc::unsupported, "factors of {} are not split into halves", name_of(t.type));
+  if (t.form == product_form::warpgroup_tiles && !is_half(t.type))
+    return fail(errc::unsupported, "warpgroups multiply half types, or scaled halves, not {}", name_of(t.type));
   for (const auto* side : {&t.left, &t.right}) {
     const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
     if (side->width == 0 && t.form != product_form::scaled_halves)
       return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
-    if (t.form == product_form::depth_of_warps &&
+    if ((t.form == product_form::depth_of_warps || t.form == product_form::warpgroup_tiles) &&
         (!side->along_depth || side->step != 1 || side->width * size_of(t.type) != k_lane_bytes))
       return fail(errc::unsupported, "the terms of {} do not lie side by side in vectors of {} bytes", o.value,
                   k_lane_bytes);
@@ -206,11 +232,14 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
 bool is_tile_of(product_form form, int64_t rows, int64_t columns) {
   switch (form) {
     case product_form::tiles:
-      return columns >= k_least_tile_columns;
+      return columns >= k_least_tile_columns && columns <= k_most_tile_columns;
     case product_form::depth_of_warps:
       return std::max(rows, columns) <= k_most_warps_tile;
     case product_form::scaled_halves:
-      return std::min(rows, columns) >= k_least_halves_tile;
+      return std::min(rows, columns) >= k_least_warpgroup_tile && columns <= k_most_tile_columns;
+    case product_form::warpgroup_tiles:
+      // Four warps are too few to compute wider tiles of 64 rows.
+      return std::min(rows, columns) >= k_least_warpgroup_tile && (rows >= 128 || columns <= 128);
   }
   return false;
 }
@@ -218,15 +247,24 @@ bool is_tile_of(product_form form, int64_t rows, int64_t columns) {
 tl::unexpected<error> why_no_tiling(const product_tiling& t, const group_options& options, bool halves_too_large) {
   if (halves_too_large)
     return fail(errc::unsupported, "the halves of an operand would take more than {} GiB", k_most_halves_bytes >> 30);
-  if (t.form != product_form::tiles && (options.tile_rows > 0 || options.tile_columns > 0))
-    return t.form == product_form::scaled_halves
-               ? fail(errc::unsupported, "tiles of scaled halves have at least {} rows and columns",
-                      k_least_halves_tile)
-               : fail(errc::unsupported,
-                      "tiles whose depth the warps share have at most {} rows and columns, and one part",
-                      k_most_warps_tile);
-  if (options.tile_columns > 0 && options.tile_columns < k_least_tile_columns)
-    return fail(errc::unsupported, "tiles in shared memory have at least {} columns", k_least_tile_columns);
+  if (options.tile_rows > 0 || options.tile_columns > 0) switch (t.form) {
+      case product_form::scaled_halves:
+        return fail(errc::unsupported, "tiles of scaled halves have {0} to {1} rows and columns",
+                    k_least_warpgroup_tile, k_most_tile_columns);
+      case product_form::warpgroup_tiles:
+        return fail(errc::unsupported,
+                    "tiles of warpgroups have at least {} rows and columns, and those of 64 rows at most 128 columns",
+                    k_least_warpgroup_tile);
+      case product_form::depth_of_warps:
+        return fail(errc::unsupported,
+                    "tiles whose depth the warps share have at most {} rows and columns, and one part",
+                    k_most_warps_tile);
+      case product_form::tiles:
+        if (options.tile_columns > 0 &&
+            (options.tile_columns < k_least_tile_columns || options.tile_columns > k_most_tile_columns))
+          return fail(errc::unsupported, "tiles in shared memory have {} to {} columns", k_least_tile_columns,
+                      k_most_tile_columns);
+    }
   return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
               options.depth_parts > 0 ? std::to_string(options.depth_parts) : "several");
 }
@@ -282,7 +320,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
 }  // namespace
 
 bool holds_rows(const kernel_body& body, const product_tiling& t) {
-  if (body.is_elementwise() || body.has_scan() || t.form == product_form::scaled_halves) return false;
+  if (body.is_elementwise() || body.has_scan() || is_of_warpgroups(t.form)) return false;
   // Its columns are the last dimensions of the right operand's, in their order.
   const int in_row = static_cast<int>(body.domain.size()) - body.row_dims;
   if (std::ssize(t.right.dims) < in_row ||
@@ -303,7 +341,8 @@ expected<product_tiling> tiling_of(const kernel_body& body, const group_options&
 
 std::vector<product_form> forms_by_estimate(const kernel_body& body) {
   std::vector<std::pair<double, product_form>> made;
-  for (const auto form : {product_form::tiles, product_form::depth_of_warps, product_form::scaled_halves}) {
+  for (const auto form : {product_form::tiles, product_form::depth_of_warps, product_form::scaled_halves,
+                          product_form::warpgroup_tiles}) {
     group_options options;
     options.form = form;
     if (const auto tiling = fastest(body, options)) made.emplace_back(tiling->cycles, form);

@@ -46,8 +46,13 @@ inline bool has_partial_tile(const product_side& side, int64_t tile) {
 }
 
 inline constexpr std::array<int64_t, 4> product_tile_rows{16, 32, 64, 128};
-inline constexpr std::array<int64_t, 4> product_tile_columns{16, 32, 64, 128};
+inline constexpr std::array<int64_t, 6> product_tile_columns{16, 32, 64, 128, 192, 256};
 inline constexpr std::array<int64_t, 6> product_depth_parts{1, 2, 3, 4, 8, 16};
+
+// Whether the form multiplies by an instruction that only compute capability 9.0 has.
+inline bool is_of_warpgroups(product_form form) {
+  return form == product_form::scaled_halves || form == product_form::warpgroup_tiles;
+}
 
 // Elements of one stage of an operand's tile of so many rows (or columns), and from one of its lines to the next.
 int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows);
@@ -63,6 +68,9 @@ bool holds_rows(const kernel_body& body, const product_tiling& t);
 // Whether the product's kernel computes the rest of the body too. Otherwise a second kernel does, and adds the sums of
 // the parts of the depth up.
 bool is_one_kernel(const kernel_body& body, const product_tiling& t);
+
+// Of the blocks of warpgroup_tiles, how many are to fit on a multiprocessor.
+int64_t blocks_on_processor(const product_tiling& t);
 
 // What the product's own kernel does: estimates fitted to measurements on an H100 (tiles) and an H200 (warps).
 product_work work_of(const product_tiling& t);

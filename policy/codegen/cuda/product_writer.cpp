@@ -231,7 +231,84 @@ void product_writer::write_lines(const body_result& r) {
   w_.line("__syncwarp();");
 }
 
+// Whether the results are of half types, and each lane can store eight neighbouring ones: two are less than the memory
+// takes at once, and storing them so takes three times as long.
+bool product_writer::stores_eight(int64_t across) const {
+  return across % 4 == 0 && std::ranges::all_of(w_.body().results, [&](const body_result& r) {
+           return is_half(r.target.type.type) && in_vectors(r.target, 8);
+         });
+}
+
+// The two values of the lane's place in a fragment, for each result.
+void product_writer::write_pair_values() {
+  const auto& results = w_.body().results;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    w_.line(fmt::format("{} pair{}[2];", memory_type(results[i].target.type.type), i));
+  w_.open_unrolled("for (int next = 0; next < 2; ++next)");
+  w_.line("const int column = first + next;");
+  write_values(all_nodes(), "sums[r][c][below * 2 + next]");
+  for (std::size_t i = 0; i < results.size(); ++i)
+    w_.line(fmt::format("pair{}[next] = {};", i, stored(results[i].target.type.type, w_.spelled(results[i].node))));
+  w_.close();
+}
+
+// The same values, each stored by itself.
+void product_writer::write_single_values() {
+  w_.open_unrolled("for (int next = 0; next < 2; ++next)");
+  w_.line("const int column = first + next;");
+  const bool guarded = has_partial_tile(t_.right, t_.columns);
+  if (guarded) w_.open(fmt::format("if (column < {})", t_.right.size));
+  write_values(all_nodes(), "sums[r][c][below * 2 + next]");
+  for (std::size_t i = 0; i < w_.body().results.size(); ++i)
+    write_store(static_cast<int>(i), "column");
+  if (guarded) w_.close();
+  w_.close();
+}
+
+// Four neighbouring lanes have two columns each of four fragments; each gets the eight columns of one of them.
+void product_writer::write_exchange(std::size_t number) {
+  for (const int apart : {1, 2}) {
+    w_.open_unrolled("for (int w = 0; w < 2; ++w)");
+    const std::string low = apart == 1 ? "w * 2" : "w", high = low + (apart == 1 ? " + 1" : " + 2");
+    w_.line(fmt::format("const bool upper = (quad & {}) != 0;", apart));
+    w_.line(
+        fmt::format("const unsigned got = __shfl_xor_sync(0xffffffffu, upper ? words{0}[{1}] : words{0}[{2}], {3});",
+                    number, low, high, apart));
+    w_.line(fmt::format("words{0}[{1}] = upper ? got : words{0}[{1}];", number, low));
+    w_.line(fmt::format("words{0}[{1}] = upper ? words{0}[{1}] : got;", number, high));
+    w_.close();
+  }
+}
+
+void product_writer::write_quads_results(int64_t down, int64_t across) {
+  const auto& results = w_.body().results;
+  for (const auto& [name, end, step] : {std::tuple{"r", down, 1}, {"below", int64_t{2}, 1}, {"fragment", across, 4}})
+    w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", name, end, step));
+  w_.line("const int row = first_row + warp_row + r * 16 + group + below * 8;");
+  for (std::size_t i = 0; i < results.size(); ++i)
+    w_.line(fmt::format("unsigned words{}[4] = {{}};", i));
+  w_.open_unrolled("for (int of_four = 0; of_four < 4; ++of_four)");
+  w_.line("const int c = fragment + of_four, first = first_column + warp_column + c * 8 + quad * 2;");
+  if (const auto inside = existence("first"); !inside.empty()) w_.line(fmt::format("if (!({})) continue;", inside));
+  write_pair_values();
+  for (std::size_t i = 0; i < results.size(); ++i)
+    w_.line(fmt::format("words{0}[of_four] = pair{0}[0] | (unsigned)pair{0}[1] << 16;", i));
+  w_.close();
+  for (std::size_t i = 0; i < results.size(); ++i)
+    write_exchange(i);
+  w_.line("const int column = first_column + warp_column + (fragment + quad) * 8;");
+  const auto inside = existence("column");
+  if (!inside.empty()) w_.open(fmt::format("if ({})", inside));
+  for (std::size_t i = 0; i < results.size(); ++i)
+    w_.line(fmt::format("*(uint4*)({0} + {1}) = make_uint4(words{2}[0], words{2}[1], words{2}[2], words{2}[3]);",
+                        w_.target(static_cast<int>(i)), place(results[i].target, "column"), i));
+  if (!inside.empty()) w_.close();
+  for (int i = 0; i < 3; ++i)
+    w_.close();
+}
+
 void product_writer::write_results(int64_t down, int64_t across, bool by_lines) {
+  if (stores_eight(across)) return write_quads_results(down, across);
   const auto& body = w_.body();
   const bool paired = std::ranges::all_of(body.results, [&](const body_result& r) { return in_pairs(r.target); });
   if (by_lines) {
@@ -244,24 +321,13 @@ void product_writer::write_results(int64_t down, int64_t across, bool by_lines) 
   w_.line("const int first = first_column + warp_column + c * 8 + quad * 2;");
   const std::string inside = existence(paired ? "first" : "");
   if (!inside.empty()) w_.open(fmt::format("if ({})", inside));
-  for (std::size_t i = 0; paired && i < body.results.size(); ++i)
-    w_.line(fmt::format("{} pair{}[2];", memory_type(body.results[i].target.type.type), i));
-  w_.open_unrolled("for (int next = 0; next < 2; ++next)");
-  w_.line("const int column = first + next;");
-  const bool guarded = has_partial_tile(t_.right, t_.columns) && !paired;
-  if (guarded) w_.open(fmt::format("if (column < {})", t_.right.size));
-  write_values(all_nodes(), "sums[r][c][below * 2 + next]");
-  for (std::size_t i = 0; i < body.results.size(); ++i) {
-    const auto& r = body.results[i];
-    if (paired)
-      w_.line(fmt::format("pair{}[next] = {};", i, stored(r.target.type.type, w_.spelled(r.node))));
-    else
-      write_store(static_cast<int>(i), "column");
+  if (paired) {
+    write_pair_values();
+    for (std::size_t i = 0; i < body.results.size(); ++i)
+      write_pair(body.results[i], i, by_lines);
+  } else {
+    write_single_values();
   }
-  if (guarded) w_.close();
-  w_.close();
-  for (std::size_t i = 0; paired && i < body.results.size(); ++i)
-    write_pair(body.results[i], i, by_lines);
   if (!inside.empty()) w_.close();
   w_.close();
   w_.close();

@@ -1,4 +1,4 @@
-// What the two forms of a product's kernel share: which tile is a block's, where elements are, and the results.
+// What the forms of a product's kernel share: which tile is a block's, where elements are, and the results.
 #pragma once
 
 #include <functional>
@@ -33,6 +33,13 @@ class product_writer {
   // `ahead` stages before it is waited for. Everything that it brought is then seen by all threads of the block, also
   // by their warpgroups' products if `by_warpgroups`. The caller closes the loop over `step`.
   void open_stages(int64_t ahead, const std::function<void(const std::string&)>& copy, bool by_warpgroups);
+  // The copies of tiles of operands as they are: first where the elements that this thread copies begin, and whether
+  // they exist; then all copies of stage `number` to `tiles` in shared memory.
+  void write_copies();
+  void write_stage_copy(const std::string& number);
+  std::string all_stages() const { return halves() ? "(unsigned short*)tiles" : "tiles"; }
+  int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }  // of a stage
+  int64_t stage_elements() const { return left_elements() + tile_elements(t_, t_.right, t_.columns); }
   // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,
   // of its warp's tile at (`warp_row`, `warp_column`) of the block's. `by_lines`: through `tiles` in shared memory,
   // which nothing else uses any more, so that a warp stores whole lines; see stores_lines and bytes_of_lines.
@@ -81,7 +88,14 @@ class product_writer {
   bool in_pairs(const body_operand& o) const { return in_vectors(o, 2); }
   bool in_vectors(const body_operand& o, int64_t width) const;
   int64_t line_of_results() const { return t_.warp_columns + 8; }
+  void write_copies_of(const product_side& side, int64_t rows, const char* name, const char* first);
+  void write_copy_of(const product_side& side, int64_t rows, const char* name, int64_t before);
+  bool stores_eight(int64_t across) const;
   void write_pair(const body_result& r, std::size_t number, bool by_lines);
+  void write_pair_values();
+  void write_single_values();
+  void write_quads_results(int64_t down, int64_t across);
+  void write_exchange(std::size_t number);
   void write_lines(const body_result& r);
   // How the threads share the rows of the body that the tile holds.
   struct row_shares {

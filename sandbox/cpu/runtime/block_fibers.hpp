@@ -44,6 +44,7 @@ struct pending_product {
   const char *a, *b;
   int columns;
   bool add;
+  cudal1_warp_operation type;  // cudal1_warp_mma_half or _bfloat16
   int group;
 };
 

@@ -15,6 +15,10 @@ float float_of_half(uint32_t bits) {
   return std::bit_cast<float>(sign | (rest >= 0x0f800000u ? rest | 0x7f800000u : moved));
 }
 
+float half_type_value(uint32_t bits, cudal1_warp_operation type) {
+  return type == cudal1_warp_mma_half ? float_of_half(bits) : std::bit_cast<float>(bits << 16);
+}
+
 // The product of `a`, 16 rows of K elements, and `b`, whose 8 columns of K elements lie one behind the other; of d,
 // lane i holds two neighbours in row i / 4 and the two below them in row i / 4 + 8.
 template <std::size_t K>
@@ -48,9 +52,7 @@ void multiply_tf32(const std::array<const cudal1_product_part*, warp_lanes>& lan
 }
 
 void multiply_half_types(const std::array<const cudal1_product_part*, warp_lanes>& lanes, cudal1_warp_operation type) {
-  const auto value = [type](uint32_t bits) {
-    return type == cudal1_warp_mma_half ? float_of_half(bits) : std::bit_cast<float>(bits << 16);
-  };
+  const auto value = [type](uint32_t bits) { return half_type_value(bits, type); };
   std::array<std::array<float, 16>, rows> a{};
   std::array<std::array<float, 16>, columns> b{};
   for (std::size_t lane = 0; lane < warp_lanes; ++lane) {
@@ -82,12 +84,12 @@ void load_matrices(const std::array<const cudal1_load_part*, warp_lanes>& lanes,
 namespace {
 
 // Element k of row r of rows that lie in shared memory as warpgroup_mma_* describes.
-float swizzled_element(const char* first, std::size_t r, std::size_t k) {
+float swizzled_element(const char* first, std::size_t r, std::size_t k, cudal1_warp_operation type) {
   auto at = reinterpret_cast<uintptr_t>(first) + r * 128 + k * 2;
   at ^= (at >> 7 & 7) << 4;
   uint16_t bits = 0;
   std::memcpy(&bits, reinterpret_cast<const char*>(at), sizeof bits);  // NOLINT(performance-no-int-to-ptr)
-  return float_of_half(bits);
+  return half_type_value(bits, type);
 }
 
 }  // namespace
@@ -98,13 +100,13 @@ void multiply_swizzled(const pending_product& p, int thread) {
   for (std::size_t below = 0; below < 2; ++below) {
     std::array<float, depth> row{};
     for (std::size_t k = 0; k < depth; ++k)
-      row[k] = swizzled_element(p.a, warp * 16 + lane / 4 + below * 8, k);
+      row[k] = swizzled_element(p.a, warp * 16 + lane / 4 + below * 8, k, p.type);
     for (std::size_t n = 0; n < static_cast<std::size_t>(p.columns / 8); ++n)
       for (std::size_t next = 0; next < 2; ++next) {
         float& sum = p.sums[n * 4 + below * 2 + next];
         float total = p.add ? sum : 0.0f;
         for (std::size_t k = 0; k < depth; ++k)
-          total += row[k] * swizzled_element(p.b, n * 8 + lane % 4 * 2 + next, k);
+          total += row[k] * swizzled_element(p.b, n * 8 + lane % 4 * 2 + next, k, p.type);
         sum = total;
       }
   }

@@ -28,7 +28,7 @@ static __device__ __forceinline__ void warpgroup_wait(float (&d)[N][4]) {
   for (int n = 0; n < N; ++n)
     asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
 }
-// d = a b^T, plus d where `add`: of 64 and N rows of 16 elements, which lie 128 bytes apart in shared memory. `a` and
+// d = a b^T, plus d where `add`: of 64 and N rows of 16 elements of a half type, N = 64, 128, 192 or 256, which lie 128 bytes apart in shared memory. `a` and
 // `b` are the address of the first row's first element, 0, 32, 64 or 96 bytes from a multiple of 1024, if the 16-byte
 // pieces of a row were in their order; in fact piece p of row r is in the place of piece p ^ (r % 8). Lane i of warp w
 // has rows 16 w + i / 4 (d[n][0], d[n][1]) and 8 below it (d[n][2], d[n][3]), columns 8 n + 2 (i % 4) and the next.
@@ -36,42 +36,50 @@ static __device__ __forceinline__ unsigned long long cudal1_swizzled_tile(const 
   const unsigned at = (unsigned)__cvta_generic_to_shared(first);
   return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
-static __device__ __forceinline__ void warpgroup_mma_m64n64k16_half(float (&d)[8][4], const void* a, const void* b,
-                                                              bool add) {
-  asm volatile(
-      "{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %34, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-      "}, %32, %33, adds, 1, 1, 0, 0;\n\t}"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
-        "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
-        "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]),
-        "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
-        "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
-      : "l"(cudal1_swizzled_tile(a)), "l"(cudal1_swizzled_tile(b)), "r"((int)add)
-      : "memory");
-}
-static __device__ __forceinline__ void warpgroup_mma_m64n128k16_half(float (&d)[16][4], const void* a, const void* b,
-                                                              bool add) {
-  asm volatile(
-      "{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %66, 0;\n\t"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-      "}, %64, %65, adds, 1, 1, 0, 0;\n\t}"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
-        "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
-        "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]),
-        "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
-        "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]),
-        "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
-        "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]),
-        "+f"(d[12][0]), "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]),
-        "+f"(d[13][2]), "+f"(d[13][3]), "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
-        "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
-      : "l"(cudal1_swizzled_tile(a)), "l"(cudal1_swizzled_tile(b)), "r"((int)add)
-      : "memory");
-}
+#define CUDAL1_SUMS(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define CUDAL1_SUMS_64(n)                                                                                            \
+  CUDAL1_SUMS(n), CUDAL1_SUMS(n + 1), CUDAL1_SUMS(n + 2), CUDAL1_SUMS(n + 3), CUDAL1_SUMS(n + 4), CUDAL1_SUMS(n + 5), \
+      CUDAL1_SUMS(n + 6), CUDAL1_SUMS(n + 7)
+#define CUDAL1_SUMS_128(n) CUDAL1_SUMS_64(n), CUDAL1_SUMS_64(n + 8)
+#define CUDAL1_SUMS_192(n) CUDAL1_SUMS_128(n), CUDAL1_SUMS_64(n + 16)
+#define CUDAL1_SUMS_256(n) CUDAL1_SUMS_128(n), CUDAL1_SUMS_128(n + 16)
+#define CUDAL1_PLACES_64 \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15" "," \
+  "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define CUDAL1_PLACES_128 CUDAL1_PLACES_64 "," \
+  "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47" "," \
+  "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define CUDAL1_PLACES_192 CUDAL1_PLACES_128 "," \
+  "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79" "," \
+  "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define CUDAL1_PLACES_256 CUDAL1_PLACES_192 "," \
+  "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" "," \
+  "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define CUDAL1_WARPGROUP_MMA(N, NAME, TYPE, A, B, ADD)                                                              \
+  static __device__ __forceinline__ void warpgroup_mma_m64n##N##k16_##NAME(float (&d)[N / 8][4], const void* a,      \
+                                                                           const void* b, bool add) {                \
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %" #ADD                                               \
+                 ", 0;\n\twgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" CUDAL1_PLACES_##N     \
+                 "}, %" #A ", %" #B ", adds, 1, 1, 0, 0;\n\t}"                                                      \
+                 : CUDAL1_SUMS_##N(0)                                                                                \
+                 : "l"(cudal1_swizzled_tile(a)), "l"(cudal1_swizzled_tile(b)), "r"((int)add)                         \
+                 : "memory");                                                                                        \
+  }
+CUDAL1_WARPGROUP_MMA(64, half, f16, 32, 33, 34)
+CUDAL1_WARPGROUP_MMA(64, bfloat16, bf16, 32, 33, 34)
+CUDAL1_WARPGROUP_MMA(128, half, f16, 64, 65, 66)
+CUDAL1_WARPGROUP_MMA(128, bfloat16, bf16, 64, 65, 66)
+CUDAL1_WARPGROUP_MMA(192, half, f16, 96, 97, 98)
+CUDAL1_WARPGROUP_MMA(192, bfloat16, bf16, 96, 97, 98)
+CUDAL1_WARPGROUP_MMA(256, half, f16, 128, 129, 130)
+CUDAL1_WARPGROUP_MMA(256, bfloat16, bf16, 128, 129, 130)
+#undef CUDAL1_WARPGROUP_MMA
+#undef CUDAL1_PLACES_256
+#undef CUDAL1_PLACES_192
+#undef CUDAL1_PLACES_128
+#undef CUDAL1_PLACES_64
+#undef CUDAL1_SUMS_256
+#undef CUDAL1_SUMS_192
+#undef CUDAL1_SUMS_128
+#undef CUDAL1_SUMS_64
+#undef CUDAL1_SUMS

@@ -225,21 +225,23 @@ TEST(TensorCores, APipelinedProductEqualsPlainLoopsAndShowsAForgottenRounding) {
 
 TEST(Warpgroups, MultiplyRowsFromSharedMemory) {
   kernels k(warpgroup_kernels);
-  for (const std::size_t n : {64, 128}) {
-    const auto a = random_halves(128 * 64, 10), b = random_halves(n * 64, 11);
-    const auto c = random_floats(128 * n, 12);
-    std::vector<float> y(128 * n), z(y), expected(c), without(y);
-    k.launch_shared(n == 64 ? "product_64" : "product_128", {1, 1, 1}, {256, 1, 1}, 32 << 10, 1, a.data(), b.data(),
-                    c.data(), y.data(), z.data());
-    for (std::size_t i = 0; i < y.size(); ++i)
-      for (std::size_t j = 0; j < 64; ++j) {
-        const float both = value_of_half(a[i / n * 64 + j]) * value_of_half(b[i % n * 64 + j]);
-        expected[i] += both;
-        without[i] += both;
-      }
-    EXPECT_EQ(y, expected) << n;
-    EXPECT_EQ(z, without) << n;
-  }
+  for (const std::size_t n : {64, 128, 192, 256})
+    for (const auto& [type, value_of] : {std::pair{"half", &value_of_half}, {"bfloat16", &value_of_bfloat16}}) {
+      const auto a = random_halves(128 * 64, 10), b = random_halves(n * 64, 11);
+      const auto c = random_floats(128 * n, 12);
+      std::vector<float> y(128 * n), z(y), expected(c), without(y);
+      const std::string kernel = "product_" + std::to_string(n) + "_" + type;
+      k.launch_shared(kernel.c_str(), {1, 1, 1}, {256, 1, 1}, static_cast<int64_t>((128 + n) * 128), 1, a.data(),
+                      b.data(), c.data(), y.data(), z.data());
+      for (std::size_t i = 0; i < y.size(); ++i)
+        for (std::size_t j = 0; j < 64; ++j) {
+          const float both = value_of(a[i / n * 64 + j]) * value_of(b[i % n * 64 + j]);
+          expected[i] += both;
+          without[i] += both;
+        }
+      EXPECT_EQ(y, expected) << kernel;
+      EXPECT_EQ(z, without) << kernel;
+    }
 }
 
 // A product reads its operands, and its sums change, when it is waited for.

@@ -191,13 +191,16 @@ TEST_F(tensor_cores, warpgroups_multiply_as_on_the_cpu_device) {
   const auto on_cpu = for_cpu(test::warpgroup_kernels);
   const auto on_gpu = load_cubin(cubin_for_gpu(test::warpgroup_kernels, "sm_90a"), device().index()).value();
   ASSERT_TRUE(on_cpu && on_gpu);
-  for (const std::size_t n : {64, 128}) {
-    const std::vector<words> buffers{random_halves(128 * 32), random_halves(n * 32), random_floats(128 * n, -2, 2),
-                                     words(128 * n), words(128 * n)};
-    const auto y = run(*on_cpu, *on_gpu, n == 64 ? "product_64" : "product_128", {1, 1, 1}, 256, buffers, -1, 32 << 10);
-    expect_near(y.cpu[3], y.gpu[3]);
-    expect_near(y.cpu[4], y.gpu[4]);
-  }
+  for (const std::size_t n : {64, 128, 192, 256})
+    for (const char* type : {"half", "bfloat16"}) {
+      const std::vector<words> buffers{random_halves(128 * 32), random_halves(n * 32), random_floats(128 * n, -2, 2),
+                                       words(128 * n), words(128 * n)};
+      const std::string kernel = "product_" + std::to_string(n) + "_" + type;
+      const auto y =
+          run(*on_cpu, *on_gpu, kernel.c_str(), {1, 1, 1}, 256, buffers, -1, static_cast<int64_t>((128 + n) * 128));
+      expect_near(y.cpu[3], y.gpu[3]);
+      expect_near(y.cpu[4], y.gpu[4]);
+    }
 }
 
 TEST_F(tensor_cores, clusters_exchange_as_on_the_cpu_device) {

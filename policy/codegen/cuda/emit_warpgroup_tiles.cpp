@@ -1,0 +1,64 @@
+// A product of matrices of a half type on the tensor cores' largest instruction (wgmma), which reads both operands from
+// shared memory: tiles are copied there several stages ahead, 64 terms of a row in 128 bytes, whose 16-byte pieces are
+// in another order in each of 8 rows. A warpgroup computes 64 rows and all columns of the block's tile, and what
+// follows per element.
+#include "policy/codegen/cuda/cuda_kernels.hpp"
+#include "policy/codegen/cuda/product_writer.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_rows_of_band = 8;    // tiles
+constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
+
+class warpgroup_tiles_writer final : product_writer {
+ public:
+  using product_writer::product_writer;
+
+  emitted_kernel write() {
+    w_.open_kernel(threads_, blocks_on_processor(t_));
+    w_.line("extern __shared__ __align__(1024) unsigned short tiles[];");
+    write_place(k_rows_of_band);
+    w_.line("const int group = lane / 4, quad = lane % 4, warp_row = warp * 16, warp_column = 0;");
+    write_copies();
+    write_sums();
+    write_results(1, across(), false);
+    w_.close();
+    emitted_kernel out = w_.finished(t_.blocks, threads_);
+    out.work[w_.request().name].product = work_of(t_);
+    std::get<launch_step>(out.steps.back()).shared_bytes = t_.stages * stage_elements() * size_of(t_.type);
+    return out;
+  }
+
+ private:
+  int64_t across() const { return t_.columns / 8; }
+
+  void write_sums() {
+    w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
+    w_.line(fmt::format("float sums[1][{}][4] = {{}};", across()));
+    // The products of the stage before are still under way, so what is overwritten is the one before that.
+    open_stages(
+        t_.stages - 2, [this](const std::string& number) { write_stage_copy(number); }, true);
+    w_.line(fmt::format("const unsigned short* const a = tiles + step % {} * {} + warp / 4 * {};", t_.stages,
+                        stage_elements(), 64 * t_.stage_depth));
+    w_.line(fmt::format("const unsigned short* const b = tiles + step % {} * {} + {};", t_.stages, stage_elements(),
+                        left_elements()));
+    w_.line("warpgroup_fence();");
+    for (int64_t term = 0; term < t_.stage_depth; term += k_terms_at_once)
+      w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}(sums[0], a + {}, b + {}, true);", t_.columns,
+                          t_.type == dtype::float16 ? "half" : "bfloat16", term, term));
+    w_.line("warpgroup_commit();");
+    w_.line("warpgroup_wait<1>();");
+    w_.close();
+    w_.line("warpgroup_wait<0>(sums[0]);");
+  }
+};
+
+}  // namespace
+
+emitted_kernel emit_warpgroup_tiles(const emit_request& request, const product_tiling& tiling) {
+  return warpgroup_tiles_writer(request, tiling).write();
+}
+
+}  // namespace cudal1

@@ -1,0 +1,60 @@
+// The part of a product's kernel that copies tiles of both operands to shared memory.
+#include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cuda/product_writer.hpp"
+
+namespace cudal1 {
+
+void product_writer::write_copies() {
+  write_copies_of(t_.left, t_.rows, "left", "first_row");
+  write_copies_of(t_.right, t_.columns, "right", "first_column");
+}
+
+void product_writer::write_copies_of(const product_side& side, int64_t rows, const char* name, const char* first) {
+  const auto& strides = operand(side.operand).strides;
+  const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
+  const int64_t count = rows * t_.stage_depth / side.width / threads_;
+  const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
+  w_.line(
+      fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand), in_batch));
+  w_.line(fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
+  if (t_.form == product_form::warpgroup_tiles)
+    w_.line(fmt::format("const int {0}_swizzled = {0}_place ^ {0}_line % 8 * 8;", name));
+  const int64_t own = side.along_depth ? count : 1;
+  w_.line(fmt::format("int {}_from[{}];", name, own));
+  const bool guarded = has_partial_tile(side, rows);
+  if (guarded) w_.line(fmt::format("bool {}_exists[{}];", name, own));
+  w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", own));
+  w_.line(fmt::format(
+      "const int at = {} + {};", first,
+      side.along_depth ? fmt::format("{}_line + i * {}", name, threads_ / in_line) : fmt::format("{}_place", name)));
+  if (guarded) w_.line(fmt::format("{}_exists[i] = at < {};", name, side.size));
+  w_.line(fmt::format("{}_from[i] = {};", name, offset(strides, side.dims, "at")));
+  w_.close();
+}
+
+void product_writer::write_copy_of(const product_side& side, int64_t rows, const char* name, int64_t before) {
+  const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
+  const int64_t count = rows * t_.stage_depth / side.width / threads_;
+  const std::string i = side.along_depth ? "i" : "0";
+  const char* place = t_.form == product_form::warpgroup_tiles ? "swizzled" : "place";
+  w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
+  w_.line(fmt::format("const int line = {}_line + i * {};", name, threads_ / in_line));
+  w_.line(fmt::format("const int term = from + {};", side.along_depth ? fmt::format("{}_place", name) : "line"));
+  std::string real = "term < end";
+  if (has_partial_tile(side, rows)) real += fmt::format(" && {}_exists[{}]", name, i);
+  const std::string at = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
+  w_.line(fmt::format("copy_async<{}>(&stage[{} + line * {} + {}_{}], {}_matrix + {}_from[{}] + {}, {});",
+                      size_of(t_.type) * side.width, before, tile_line(t_, side, rows), name, place, name, name, i, at,
+                      real));
+  w_.close();
+}
+
+void product_writer::write_stage_copy(const std::string& number) {
+  w_.line(fmt::format("{}* const stage = {} + ({}) % {} * {};", memory_type(t_.type), all_stages(), number, t_.stages,
+                      stage_elements()));
+  w_.line(fmt::format("const int from = begin + ({}) * {};", number, t_.stage_depth));
+  write_copy_of(t_.left, t_.rows, "left", 0);
+  write_copy_of(t_.right, t_.columns, "right", left_elements());
+}
+
+}  // namespace cudal1

@@ -91,9 +91,10 @@ expected<void> build_clamp(body_builder& b, const graph_step& s) {
 expected<void> build_gelu(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float(s));
   CUDAL1_TRY(const int x, b.operand(s, "self", s.result_types[0], dtype::float32));
+  // (1 + tanh(t)) / 2 = 1 / (1 + e^(-2t)), which does not cancel where t is negative, in half the instructions.
   if (string_argument(s, "approximate") == "tanh") {
-    const int inner = b.pointwise("0.7978845608028654f * ($0 + 0.044715f * $0 * $0 * $0)", {x}, dtype::float32, 5);
-    return b.bind(s, 0, b.pointwise("0.5f * $0 * (1.0f + tanhf($1))", {x, inner}, dtype::float32, k_transcendental));
+    const int inner = b.pointwise("-1.5957691216057308f * ($0 + 0.044715f * $0 * $0 * $0)", {x}, dtype::float32, 5);
+    return b.bind(s, 0, b.pointwise("__fdividef($0, 1.0f + __expf($1))", {x, inner}, dtype::float32, k_transcendental));
   }
   return b.bind(
       s, 0,

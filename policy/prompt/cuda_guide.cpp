@@ -73,8 +73,10 @@ const device_guide& cuda_guide() {
               "for "
               "pipelines of 3 or 4 stages in shared memory.",
               "Products of 4 warps from shared memory (wgmma; only compute capability 9.0): "
-              "`warpgroup_mma_m64n64k16_half(d, a, b, add)` and `m64n128k16` with `float d[N / 8][4]`: d = a b^T (+ d "
-              "where `add`) of 64 and N rows of 16 halves, 128 bytes apart; tiles begin at a multiple of 1024, 16-byte "
+              "`warpgroup_mma_m64nNk16_bfloat16(d, a, b, add)` and `_half`, N = 64, 128, 192, 256, with `float d[N / "
+              "8][4]`: d "
+              "= a b^T (+ d where `add`) of 64 and N rows of 16 elements, 128 bytes apart; tiles begin at a multiple "
+              "of 1024, 16-byte "
               "piece p of row r is in place p ^ (r % 8), `a` and `b` point to row 0, 0 to 96 bytes in. Lane i of warp "
               "w "
               "has row 16 w + i / 4 (and 8 below), columns 8 n + 2 (i % 4). `fence_shared_async()` between "

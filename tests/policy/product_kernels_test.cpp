@@ -281,6 +281,10 @@ std::vector<product_case> cases_of_warpgroups(const std::string& type) {
           step("add.Tensor", R"("self": "a", "other": "r")", "y"),
       0, one_part, 1);
   out.back().schedule = "fuse(steps=1..2); product_kernel(steps=0..2, by=warpgroups); depth_parts(group=0, parts=1)";
+  one("beside_warps", tensor("x", "66, 128", type), tensor("w", "96, 128", type) + ", " + tensor("v", "64, 96", type),
+      step("linear", R"("input": "x", "weight": "w")", "h") + ", " +
+          step("linear", R"("input": "h", "weight": "v")", "y"),
+      0, one_part + "; product_kernel(steps=1); depth_parts(group=1, parts=1)", 2);
   return out;
 }
 

@@ -178,14 +178,14 @@ __device__ void multiply(const unsigned short* a, const unsigned short* b, const
   }
 }
 #define PRODUCT(N, TYPE)                                                                                       \
-  __global__ void __launch_bounds__(256) product_##N##_##TYPE(                                                 \
+  __global__ void __launch_bounds__(256) product_##N##TYPE(                                                 \
       const unsigned short* a, const unsigned short* b, const float* c, float* y, float* z) {                  \
     multiply<N>(a, b, c, y, z, [&](float (&d)[N / 8][4], const void* of_a, const void* of_b, bool add) {       \
-      warpgroup_mma_m64n##N##k16_##TYPE(d, of_a, of_b, add);                                                   \
+      warpgroup_mma_m64n##N##TYPE(d, of_a, of_b, add);                                                   \
     });                                                                                                        \
   }
-PRODUCT(64, half) PRODUCT(128, half) PRODUCT(192, half) PRODUCT(256, half)
-PRODUCT(64, bfloat16) PRODUCT(128, bfloat16) PRODUCT(192, bfloat16) PRODUCT(256, bfloat16)
+PRODUCT(64, k16_half) PRODUCT(128, k16_half) PRODUCT(192, k16_half) PRODUCT(256, k16_half)
+PRODUCT(64, k16_bfloat16) PRODUCT(128, k16_bfloat16) PRODUCT(192, k16_bfloat16) PRODUCT(256, k16_bfloat16)
 )";
 
 // Of a grid of 6 x 4 blocks of 64 threads in clusters of 3 x 2: the sum of the elements of its threads in all blocks of

@@ -18,7 +18,7 @@ class warpgroup_tiles_writer final : product_writer {
 
   emitted_kernel write() {
     w_.open_kernel(threads_, blocks_on_processor(t_));
-    w_.line("extern __shared__ __align__(1024) unsigned short tiles[];");
+    w_.line(fmt::format("extern __shared__ __align__(1024) unsigned short {}[];", all_stages()));
     write_place(k_rows_of_band);
     w_.line("const int group = lane / 4, quad = lane % 4, warp_row = warp * 16, warp_column = 0;");
     write_copies();
@@ -40,10 +40,10 @@ class warpgroup_tiles_writer final : product_writer {
     // The products of the stage before are still under way, so what is overwritten is the one before that.
     open_stages(
         t_.stages - 2, [this](const std::string& number) { write_stage_copy(number); }, true);
-    w_.line(fmt::format("const unsigned short* const a = tiles + step % {} * {} + warp / 4 * {};", t_.stages,
+    w_.line(fmt::format("const unsigned short* const a = {} + step % {} * {} + warp / 4 * {};", all_stages(), t_.stages,
                         stage_elements(), 64 * t_.stage_depth));
-    w_.line(fmt::format("const unsigned short* const b = tiles + step % {} * {} + {};", t_.stages, stage_elements(),
-                        left_elements()));
+    w_.line(fmt::format("const unsigned short* const b = {} + step % {} * {} + {};", all_stages(), t_.stages,
+                        stage_elements(), left_elements()));
     w_.line("warpgroup_fence();");
     for (int64_t term = 0; term < t_.stage_depth; term += k_terms_at_once)
       w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}(sums[0], a + {}, b + {}, true);", t_.columns,

@@ -37,7 +37,11 @@ class product_writer {
   // they exist; then all copies of stage `number` to `tiles` in shared memory.
   void write_copies();
   void write_stage_copy(const std::string& number);
-  std::string all_stages() const { return halves() ? "(unsigned short*)tiles" : "tiles"; }
+  // A program may have kernels of several forms, and a name of shared memory one type.
+  std::string all_stages() const {
+    if (t_.form == product_form::warpgroup_tiles) return "warpgroup_tiles";
+    return halves() ? "(unsigned short*)tiles" : "tiles";
+  }
   int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }  // of a stage
   int64_t stage_elements() const { return left_elements() + tile_elements(t_, t_.right, t_.columns); }
   // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,

@@ -230,7 +230,7 @@ TEST(Warpgroups, MultiplyRowsFromSharedMemory) {
       const auto a = random_halves(128 * 64, 10), b = random_halves(n * 64, 11);
       const auto c = random_floats(128 * n, 12);
       std::vector<float> y(128 * n), z(y), expected(c), without(y);
-      const std::string kernel = "product_" + std::to_string(n) + "_" + type;
+      const std::string kernel = "product_" + std::to_string(n) + "k16_" + type;
       k.launch_shared(kernel.c_str(), {1, 1, 1}, {256, 1, 1}, static_cast<int64_t>((128 + n) * 128), 1, a.data(),
                       b.data(), c.data(), y.data(), z.data());
       for (std::size_t i = 0; i < y.size(); ++i)

@@ -141,8 +141,8 @@ __global__ void product_from_shared(const unsigned short* a, const unsigned shor
 }
 )";
 
-// y = c + a b^T of 128 x N elements by two warpgroups: rows of 64 elements of a half type, of which those from 32 on are added in
-// a second group while the first is under way; z is the same without c.
+// y = c + a b^T of 128 x N elements by two warpgroups: rows of 64 elements of a half type, of which those from 32 on
+// are added in a second group while the first is under way; z is the same without c.
 inline constexpr const char* warpgroup_kernels = R"(
 template <int N, class Multiply>
 __device__ void multiply(const unsigned short* a, const unsigned short* b, const float* c, float* y, float* z,

@@ -284,7 +284,9 @@ __global__ void k(const float* x, float* y) {
   EXPECT_THAT(*clusters, HasSubstr("barrier.cluster.arrive"));
   const auto warpgroups = cuda_text(checked(head + "  warpgroup_fence();\n  y[threadIdx.x] = x[threadIdx.x];\n}"));
   ASSERT_TRUE(holds(warpgroups));
-  EXPECT_THAT(*warpgroups, HasSubstr("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16"));
+  for (const char* text :
+       {"wgmma.mma_async.sync.aligned.m64n", "WARPGROUP_MMA(128, half, f16, ", "WARPGROUP_MMA(256, bfloat16, bf16, "})
+    EXPECT_THAT(*warpgroups, HasSubstr(text));
   const auto without = cuda_text(checked(head + "  y[threadIdx.x] = x[threadIdx.x];\n}"));
   ASSERT_TRUE(holds(without));
   EXPECT_THAT(*without, Not(HasSubstr("barrier.cluster")));

@@ -9,7 +9,8 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_rows_of_band = 8;    // tiles
+constexpr int64_t k_rows_of_band = 8;  // tiles
+constexpr int64_t k_few_stages = 3;
 constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
 
 class warpgroup_tiles_writer final : product_writer {
@@ -37,9 +38,13 @@ class warpgroup_tiles_writer final : product_writer {
   void write_sums() {
     w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
     w_.line(fmt::format("float sums[1][{}][4] = {{}};", across()));
-    // The products of the stage before are still under way, so what is overwritten is the one before that.
-    open_stages(
-        t_.stages - 2, [this](const std::string& number) { write_stage_copy(number); }, true);
+    // Of few stages a copy waits for the products of the stage before, and then begins one stage earlier: it overwrites
+    // what they have read. Otherwise it overwrites the one before that, and need not wait.
+    const bool waits = t_.stages <= k_few_stages;
+    const int64_t ahead = t_.stages - (waits ? 1 : 2);
+    const stage_copy copy = [this](const std::string& number) { write_stage_copy(number); };
+    begin_stages(ahead, copy, true);
+    if (!waits) write_next_copy(ahead, copy);
     w_.line(fmt::format("const unsigned short* const a = {} + step % {} * {} + warp / 4 * {};", all_stages(), t_.stages,
                         stage_elements(), 64 * t_.stage_depth));
     w_.line(fmt::format("const unsigned short* const b = {} + step % {} * {} + {};", all_stages(), t_.stages,
@@ -50,6 +55,10 @@ class warpgroup_tiles_writer final : product_writer {
                           t_.type == dtype::float16 ? "half" : "bfloat16", term, term));
     w_.line("warpgroup_commit();");
     w_.line("warpgroup_wait<1>();");
+    if (waits) {
+      w_.line("__syncthreads();");
+      write_next_copy(ahead, copy);
+    }
     w_.close();
     w_.line("warpgroup_wait<0>(sums[0]);");
   }

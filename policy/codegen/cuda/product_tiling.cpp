@@ -164,7 +164,7 @@ double estimated_cycles(const kernel_body& body, const product_tiling& t) {
 // Tensor cores do 420 multiplications of TF32 a cycle for large tiles, and 20 bytes come from the second-level cache; a
 // product of float32 has three of TF32, those of half types take half as long. Of scaled halves: 480 multiplications of
 // float32 for tiles of 64 by 128, and 48 bytes. Warps that read from memory get 26 bytes. Warpgroups do 1,760
-// multiplications of half types, and their tiles come at 36 bytes.
+// multiplications of half types, and their tiles come at 36 bytes, 42 of two blocks.
 product_work work_of(const product_tiling& t) {
   const auto stages = static_cast<double>(t.part_depth) / static_cast<double>(t.stage_depth);
   const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
@@ -180,7 +180,7 @@ product_work work_of(const product_tiling& t) {
       return {0, 1, 0, multiplications * tile * depth / (420 * 0.8), size * sides * depth / 26};
     }
     case product_form::warpgroup_tiles:
-      return {k_tiles, stages, 450, tile * terms / 1760, sides * size * terms / 36};
+      return {k_tiles, stages, 450, tile * terms / 1760, sides * size * terms / (blocks_on_processor(t) > 1 ? 42 : 36)};
     case product_form::tiles:
       break;
   }

@@ -71,8 +71,7 @@ std::string product_writer::offset(const std::vector<int64_t>& strides, const st
   return out.empty() ? "0" : out;
 }
 
-void product_writer::open_stages(int64_t ahead, const std::function<void(const std::string&)>& copy,
-                                 bool by_warpgroups) {
+void product_writer::begin_stages(int64_t ahead, const stage_copy& copy, bool by_warpgroups) {
   w_.open(fmt::format("for (int ahead = 0; ahead < {}; ++ahead)", ahead));
   w_.open("if (ahead < steps)");
   copy("ahead");
@@ -83,10 +82,18 @@ void product_writer::open_stages(int64_t ahead, const std::function<void(const s
   w_.line(fmt::format("copy_async_wait<{}>();", ahead - 1));
   if (by_warpgroups) w_.line("fence_shared_async();");
   w_.line("__syncthreads();");
+}
+
+void product_writer::write_next_copy(int64_t ahead, const stage_copy& copy) {
   w_.open(fmt::format("if (step + {} < steps)", ahead));
   copy(fmt::format("step + {}", ahead));
   w_.close();
   w_.line("copy_async_commit();");
+}
+
+void product_writer::open_stages(int64_t ahead, const stage_copy& copy, bool by_warpgroups) {
+  begin_stages(ahead, copy, by_warpgroups);
+  write_next_copy(ahead, copy);
 }
 
 void product_writer::open_fragments_loop(int64_t down, int64_t across) {

@@ -29,10 +29,15 @@ class product_writer {
   void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
   // The offset of an index that runs over some dimensions of the domain.
   std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
-  // The loop over the block's `steps` stages: the copy of stage n to shared memory, which `copy(n)` writes, begins
-  // `ahead` stages before it is waited for. Everything that it brought is then seen by all threads of the block, also
-  // by their warpgroups' products if `by_warpgroups`. The caller closes the loop over `step`.
-  void open_stages(int64_t ahead, const std::function<void(const std::string&)>& copy, bool by_warpgroups);
+  // Writes the copy of the stage of that number to shared memory.
+  using stage_copy = std::function<void(const std::string&)>;
+  // The loop over the block's `steps` stages: the copy of a stage begins `ahead` stages before it is waited for.
+  // Everything that it brought is then seen by all threads of the block, also by their warpgroups' products if
+  // `by_warpgroups`. The caller closes the loop over `step`.
+  void open_stages(int64_t ahead, const stage_copy& copy, bool by_warpgroups);
+  // The same in two: the caller writes the next copy, once in each step, where what it overwrites is no longer read.
+  void begin_stages(int64_t ahead, const stage_copy& copy, bool by_warpgroups);
+  void write_next_copy(int64_t ahead, const stage_copy& copy);
   // The copies of tiles of operands as they are: first where the elements that this thread copies begin, and whether
   // they exist; then all copies of stage `number` to `tiles` in shared memory.
   void write_copies();

@@ -3,6 +3,8 @@
 
 namespace cudal1 {
 
+// Each entry is a sentence of several literals.
+// NOLINTBEGIN(bugprone-suspicious-missing-comma)
 const device_guide& cuda_guide() {
   static const device_guide guide{
       .target = "cuda",
@@ -103,5 +105,6 @@ const device_guide& cuda_guide() {
   };
   return guide;
 }
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 }  // namespace cudal1

@@ -9,8 +9,8 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_rows_of_band = 8;  // tiles
-constexpr int64_t k_few_stages = 3;
+constexpr int64_t k_rows_of_band = 8;    // tiles
+constexpr int64_t k_few_stages = 3;      // of which each must be on its way early
 constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
 
 class warpgroup_tiles_writer final : product_writer {

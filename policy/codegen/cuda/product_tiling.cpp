@@ -71,24 +71,21 @@ void divide_among_warps(product_tiling& t) {
   t.stages = std::clamp(k_stage_bytes / stage, k_least_stages, k_most_stages);
 }
 
-// A warpgroup has 64 rows of the tile, of which each of its warps holds 16; a stage's row is 128 bytes.
-void divide_among_warpgroups(product_tiling& t) {
+// A warpgroup has 64 rows of the tile, of which each of its warps holds 16. Of factors as they are, two blocks share a
+// processor where there are so many blocks, and tiles have up to 128 columns.
+void divide_among_warpgroups(product_tiling& t, int64_t parts) {
   t.warp_rows = 16;
   t.warp_columns = t.columns;
   t.slices = 1;
-  t.stage_depth = k_halves_depth;
-  t.stages = (t.rows * t.columns == 128 * 128 ? k_alone_bytes : k_stage_bytes) / ((t.rows + t.columns) * 128);
-}
-
-// The same of factors as they are. Of tiles of up to 128 columns two blocks share a processor, where there are so many.
-void divide_tiles_among_warpgroups(product_tiling& t, int64_t parts) {
-  t.warp_rows = 16;
-  t.warp_columns = t.columns;
-  t.slices = 1;
+  const int64_t stage = (t.rows + t.columns) * k_warpgroup_row;
+  if (t.form == product_form::scaled_halves) {
+    t.stage_depth = k_halves_depth;
+    t.stages = (t.rows * t.columns == 128 * 128 ? k_alone_bytes : k_stage_bytes) / stage;
+    return;
+  }
   t.stage_depth = k_warpgroup_row / size_of(t.type);
   const bool shared = t.columns <= 128 && t.batches * t.row_tiles() * t.column_tiles() * parts > large_gpu_processors;
-  t.stages =
-      std::min((shared ? k_stage_bytes : k_shared_bytes) / ((t.rows + t.columns) * k_warpgroup_row), k_most_stages);
+  t.stages = std::min((shared ? k_stage_bytes : k_shared_bytes) / stage, k_most_stages);
 }
 
 // Each warp has 16 rows and all columns of the tile. Few blocks have more warps each: what is on its way to registers
@@ -106,10 +103,8 @@ void divide_depth_among_warps(product_tiling& t) {
 void finish(product_tiling& t, int64_t parts) {
   switch (t.form) {
     case product_form::scaled_halves:
-      divide_among_warpgroups(t);
-      break;
     case product_form::warpgroup_tiles:
-      divide_tiles_among_warpgroups(t, parts);
+      divide_among_warpgroups(t, parts);
       break;
     case product_form::depth_of_warps:
       divide_depth_among_warps(t);
@@ -244,27 +239,30 @@ bool is_tile_of(product_form form, int64_t rows, int64_t columns) {
   return false;
 }
 
+std::string tiles_of(product_form form) {
+  switch (form) {
+    case product_form::scaled_halves:
+      return fmt::format("tiles of scaled halves have {} to {} rows and columns", k_least_warpgroup_tile,
+                         k_most_tile_columns);
+    case product_form::warpgroup_tiles:
+      return fmt::format("tiles of warpgroups have at least {} rows and columns, those of 64 rows at most {} columns",
+                         k_least_warpgroup_tile, k_most_tile_columns);
+    case product_form::depth_of_warps:
+      return fmt::format("tiles whose depth the warps share have at most {} rows and columns, and one part",
+                         k_most_warps_tile);
+    case product_form::tiles:
+      break;
+  }
+  return fmt::format("tiles in shared memory have {} to {} columns", k_least_tile_columns, k_most_tile_columns);
+}
+
 tl::unexpected<error> why_no_tiling(const product_tiling& t, const group_options& options, bool halves_too_large) {
   if (halves_too_large)
     return fail(errc::unsupported, "the halves of an operand would take more than {} GiB", k_most_halves_bytes >> 30);
-  if (options.tile_rows > 0 || options.tile_columns > 0) switch (t.form) {
-      case product_form::scaled_halves:
-        return fail(errc::unsupported, "tiles of scaled halves have {0} to {1} rows and columns",
-                    k_least_warpgroup_tile, k_most_tile_columns);
-      case product_form::warpgroup_tiles:
-        return fail(errc::unsupported,
-                    "tiles of warpgroups have at least {} rows and columns, and those of 64 rows at most 128 columns",
-                    k_least_warpgroup_tile);
-      case product_form::depth_of_warps:
-        return fail(errc::unsupported,
-                    "tiles whose depth the warps share have at most {} rows and columns, and one part",
-                    k_most_warps_tile);
-      case product_form::tiles:
-        if (options.tile_columns > 0 &&
-            (options.tile_columns < k_least_tile_columns || options.tile_columns > k_most_tile_columns))
-          return fail(errc::unsupported, "tiles in shared memory have {} to {} columns", k_least_tile_columns,
-                      k_most_tile_columns);
-    }
+  const bool too_narrow_or_wide = options.tile_columns > 0 && (options.tile_columns < k_least_tile_columns ||
+                                                               options.tile_columns > k_most_tile_columns);
+  if (t.form == product_form::tiles ? too_narrow_or_wide : options.tile_rows > 0 || options.tile_columns > 0)
+    return fail(errc::unsupported, "{}", tiles_of(t.form));
   return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
               options.depth_parts > 0 ? std::to_string(options.depth_parts) : "several");
 }

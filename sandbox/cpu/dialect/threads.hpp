@@ -137,28 +137,34 @@ struct cudal1_state {
   void warpgroup_wait(float (&)[N][4]) const {
     warpgroup_wait<GROUPS>();
   }
-#define CUDAL1_WARPGROUP_MMA(N)                                                                                 \
-  void warpgroup_mma_m64n##N##k16_half(float(&d)[N / 8][4], const void* a, const void* b, bool add) const {     \
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, N, add, cudal1_warp_mma_half);                            \
-  }                                                                                                             \
-  void warpgroup_mma_m64n##N##k16_bfloat16(float(&d)[N / 8][4], const void* a, const void* b, bool add) const { \
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, N, add, cudal1_warp_mma_bfloat16);                        \
+  void warpgroup_mma_m64n64k16_half(float (&d)[8][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 64, add, cudal1_warp_mma_half);
   }
-  CUDAL1_WARPGROUP_MMA(64)
-  CUDAL1_WARPGROUP_MMA(128)
-  CUDAL1_WARPGROUP_MMA(192)
-  CUDAL1_WARPGROUP_MMA(256)
-#undef CUDAL1_WARPGROUP_MMA
+  void warpgroup_mma_m64n64k16_bfloat16(float (&d)[8][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 64, add, cudal1_warp_mma_bfloat16);
+  }
+  void warpgroup_mma_m64n128k16_half(float (&d)[16][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 128, add, cudal1_warp_mma_half);
+  }
+  void warpgroup_mma_m64n128k16_bfloat16(float (&d)[16][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 128, add, cudal1_warp_mma_bfloat16);
+  }
+  void warpgroup_mma_m64n192k16_half(float (&d)[24][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 192, add, cudal1_warp_mma_half);
+  }
+  void warpgroup_mma_m64n192k16_bfloat16(float (&d)[24][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 192, add, cudal1_warp_mma_bfloat16);
+  }
+  void warpgroup_mma_m64n256k16_half(float (&d)[32][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 256, add, cudal1_warp_mma_half);
+  }
+  void warpgroup_mma_m64n256k16_bfloat16(float (&d)[32][4], const void* a, const void* b, bool add) const {
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 256, add, cudal1_warp_mma_bfloat16);
+  }
 
-  unsigned cluster_rank() const {
-    return cudal1_rt_cluster_rank(cudal1_fiber);
-  }
-  unsigned cluster_size() const {
-    return cudal1_rt_cluster_size(cudal1_fiber);
-  }
-  void cluster_sync() const {
-    cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_cluster, 0);
-  }
+  unsigned cluster_rank() const { return cudal1_rt_cluster_rank(cudal1_fiber); }
+  unsigned cluster_size() const { return cudal1_rt_cluster_size(cudal1_fiber); }
+  void cluster_sync() const { cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_cluster, 0); }
   float load_cluster(const float* shared, unsigned rank) const {
     return *(const float*)cudal1_rt_cluster_address(cudal1_fiber, shared, sizeof *shared, rank);
   }

@@ -28,10 +28,10 @@ static __device__ __forceinline__ void warpgroup_wait(float (&d)[N][4]) {
   for (int n = 0; n < N; ++n)
     asm volatile("" : "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])::"memory");
 }
-// d = a b^T, plus d where `add`: of 64 and N rows of 16 elements of a half type, N = 64, 128, 192 or 256, which lie 128 bytes apart in shared memory. `a` and
-// `b` are the address of the first row's first element, 0, 32, 64 or 96 bytes from a multiple of 1024, if the 16-byte
-// pieces of a row were in their order; in fact piece p of row r is in the place of piece p ^ (r % 8). Lane i of warp w
-// has rows 16 w + i / 4 (d[n][0], d[n][1]) and 8 below it (d[n][2], d[n][3]), columns 8 n + 2 (i % 4) and the next.
+// d = a b^T, plus d where `add`: of 64 and N rows of 16 elements of a half type, N = 64, 128, 192 or 256, which lie 128
+// bytes apart in shared memory. `a` and `b` are the address of the first row's first element, 0, 32, 64 or 96 bytes from
+// a multiple of 1024, if the 16-byte pieces of a row were in their order; in fact piece p of row r is in the place of
+// piece p ^ (r % 8). Lane i of warp w has rows 16 w + i / 4 (d[n][0], d[n][1]) and 8 below it (d[n][2], d[n][3]), columns 8 n + 2 (i % 4) and the next.
 static __device__ __forceinline__ unsigned long long cudal1_swizzled_tile(const void* first) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(first);
   return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;

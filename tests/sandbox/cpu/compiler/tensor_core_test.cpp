@@ -231,8 +231,8 @@ TEST(Warpgroups, MultiplyRowsFromSharedMemory) {
       const auto c = random_floats(128 * n, 12);
       std::vector<float> y(128 * n), z(y), expected(c), without(y);
       const std::string kernel = "product_" + std::to_string(n) + "k16_" + type;
-      k.launch_shared(kernel.c_str(), {1, 1, 1}, {256, 1, 1}, static_cast<int64_t>((128 + n) * 128), 1, a.data(),
-                      b.data(), c.data(), y.data(), z.data());
+      k.launch_shared(kernel, {1, 1, 1}, {256, 1, 1}, static_cast<int64_t>((128 + n) * 128), 1, a.data(), b.data(),
+                      c.data(), y.data(), z.data());
       for (std::size_t i = 0; i < y.size(); ++i)
         for (std::size_t j = 0; j < 64; ++j) {
           const float both = value_of(a[i / n * 64 + j]) * value_of(b[i % n * 64 + j]);

@@ -196,8 +196,7 @@ TEST_F(tensor_cores, warpgroups_multiply_as_on_the_cpu_device) {
       const std::vector<words> buffers{random_halves(128 * 32), random_halves(n * 32), random_floats(128 * n, -2, 2),
                                        words(128 * n), words(128 * n)};
       const std::string kernel = "product_" + std::to_string(n) + "k16_" + type;
-      const auto y =
-          run(*on_cpu, *on_gpu, kernel.c_str(), {1, 1, 1}, 256, buffers, -1, static_cast<int64_t>((128 + n) * 128));
+      const auto y = run(*on_cpu, *on_gpu, kernel, {1, 1, 1}, 256, buffers, -1, static_cast<int64_t>((128 + n) * 128));
       expect_near(y.cpu[3], y.gpu[3]);
       expect_near(y.cpu[4], y.gpu[4]);
     }

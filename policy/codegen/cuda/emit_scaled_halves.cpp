@@ -21,7 +21,6 @@ namespace {
 
 constexpr int64_t k_row_halves = 64;      // of a row of a tile: high and low ones
 constexpr int64_t k_stages_of_a_sum = 4;  // that tensor cores accumulate
-constexpr int64_t k_rows_of_band = 8;     // tiles
 constexpr int64_t k_kept = 32;            // terms that a thread keeps in registers while it splits them
 
 // One operand as halves in tiles, and the exponents of its rows' (or columns') powers of two.
@@ -240,8 +239,7 @@ class scaled_halves_writer final : product_writer {
   emitted_kernel write() {
     w_.open_kernel(threads_);
     w_.line("extern __shared__ __align__(1024) unsigned short halves_tiles[];");
-    write_place(k_rows_of_band);
-    w_.line("const int group = lane / 4, quad = lane % 4, warp_row = warp * 16, warp_column = 0;");
+    write_place_of_warpgroups();
     const auto& p = *w_.body().product;
     write_tiles("left", p.left, t_.row_tiles(), "first_row", t_.rows);
     write_tiles("right", p.right, t_.column_tiles(), "first_column", t_.columns);

@@ -9,7 +9,6 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_rows_of_band = 8;    // tiles
 constexpr int64_t k_few_stages = 3;      // of which each must be on its way early
 constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
 
@@ -20,8 +19,7 @@ class warpgroup_tiles_writer final : product_writer {
   emitted_kernel write() {
     w_.open_kernel(threads_, blocks_on_processor(t_));
     w_.line(fmt::format("extern __shared__ __align__(1024) unsigned short {}[];", all_stages()));
-    write_place(k_rows_of_band);
-    w_.line("const int group = lane / 4, quad = lane % 4, warp_row = warp * 16, warp_column = 0;");
+    write_place_of_warpgroups();
     write_copies();
     write_sums();
     write_results(1, across(), false);
@@ -51,8 +49,8 @@ class warpgroup_tiles_writer final : product_writer {
                         stage_elements(), left_elements()));
     w_.line("warpgroup_fence();");
     for (int64_t term = 0; term < t_.stage_depth; term += k_terms_at_once)
-      w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}(sums[0], a + {}, b + {}, true);", t_.columns,
-                          t_.type == dtype::float16 ? "half" : "bfloat16", term, term));
+      w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}(sums[0], a + {}, b + {}, true);", t_.columns, half_name(), term,
+                          term));
     w_.line("warpgroup_commit();");
     w_.line("warpgroup_wait<1>();");
     if (waits) {

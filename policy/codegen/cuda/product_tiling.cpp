@@ -84,7 +84,8 @@ void divide_among_warpgroups(product_tiling& t, int64_t parts) {
     return;
   }
   t.stage_depth = k_warpgroup_row / size_of(t.type);
-  const bool shared = t.columns <= 128 && t.batches * t.row_tiles() * t.column_tiles() * parts > large_gpu_processors;
+  const bool shared =
+      t.columns <= k_most_tile_columns && t.batches * t.row_tiles() * t.column_tiles() * parts > large_gpu_processors;
   t.stages = std::min((shared ? k_stage_bytes : k_shared_bytes) / stage, k_most_stages);
 }
 
@@ -184,7 +185,9 @@ product_work work_of(const product_tiling& t) {
 }
 
 int64_t blocks_on_processor(const product_tiling& t) {
-  return t.columns <= 128 && 2 * t.stages * (t.rows + t.columns) * k_warpgroup_row <= k_shared_bytes ? 2 : 1;
+  return t.columns <= k_most_tile_columns && 2 * t.stages * (t.rows + t.columns) * k_warpgroup_row <= k_shared_bytes
+             ? 2
+             : 1;
 }
 
 int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows) {
@@ -234,7 +237,8 @@ bool is_tile_of(product_form form, int64_t rows, int64_t columns) {
       return std::min(rows, columns) >= k_least_warpgroup_tile && columns <= k_most_tile_columns;
     case product_form::warpgroup_tiles:
       // Four warps are too few to compute wider tiles of 64 rows.
-      return std::min(rows, columns) >= k_least_warpgroup_tile && (rows >= 128 || columns <= 128);
+      return std::min(rows, columns) >= k_least_warpgroup_tile &&
+             (rows > k_least_warpgroup_tile || columns <= k_most_tile_columns);
   }
   return false;
 }

@@ -53,6 +53,12 @@ void product_writer::write_place(int64_t rows_of_band) {
   w_.line(fmt::format("const int begin = {}, end = {};", begin, end));
 }
 
+void product_writer::write_place_of_warpgroups() {
+  constexpr int64_t k_rows_of_band = 8;  // tiles
+  write_place(k_rows_of_band);
+  w_.line("const int group = lane / 4, quad = lane % 4, warp_row = warp * 16, warp_column = 0;");
+}
+
 std::string product_writer::offset(const std::vector<int64_t>& strides, const std::vector<int>& dims,
                                    const std::string& index) const {
   std::string out;
@@ -202,10 +208,6 @@ std::string product_writer::existence(const char* column) const {
   if (*column != 0 && has_partial_tile(t_.right, t_.columns))
     out += fmt::format("{}{} < {}", out.empty() ? "" : " && ", column, t_.right.size);
   return out;
-}
-
-std::string product_writer::half_multiplication() const {
-  return t_.type == dtype::float16 ? "mma_m16n8k16_half" : "mma_m16n8k16_bfloat16";
 }
 
 // Rounded half away from zero, as tf32_of_float does in four times as many cycles. A NaN stays one in the low part.

@@ -24,6 +24,9 @@ class product_writer {
   // multiple of `stage_depth` each unless they are the last. Where tiles form bands of several rows of tiles, blocks
   // that run at the same time share columns and rows, whose tiles are then in the cache.
   void write_place(int64_t rows_of_band);
+  // The same for warpgroups, of which each warp has 16 rows and all columns of the tile, and the lane's place in
+  // fragments.
+  void write_place_of_warpgroups();
   // Limits the terms to those that may not be zeros, where the operand is a triangle: of `size` rows (of the left one)
   // or columns from `first`.
   void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
@@ -77,7 +80,9 @@ class product_writer {
   // Without a name of the column only rows are looked at.
   std::string existence(const char* column) const;
   bool halves() const { return is_half(t_.type); }
-  std::string half_multiplication() const;  // the function that multiplies fragments of a half type
+  // At the end of the names of functions that multiply a half type.
+  std::string half_name() const { return t_.type == dtype::float16 ? "half" : "bfloat16"; }
+  std::string half_multiplication() const { return "mma_m16n8k16_" + half_name(); }  // of fragments
   // `high_AT` and `low_AT`: the two TF32 parts of `factor`.
   void write_tf32_parts(const std::string& at);
   void open_fragments_loop(int64_t down, int64_t across);  // over r, c and e

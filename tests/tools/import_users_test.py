@@ -75,7 +75,7 @@ IMPORTED = [
     Case("vision.py:training", "images", ("aten::batch_norm",), notes=("running statistics are not kept",)),
     Case("vision.py:evaluating", "images", ("aten::_native_batch_norm_legit_no_training",)),
     # PyTorch may convolve channels-last images by another algorithm than the copied ones.
-    Case("vision.py:evaluating", "channels_last_images", notes=("1 tensor is copied to be contiguous",), rounding=True),
+    Case("vision.py:evaluating", "channels_last_images", rounding=True),
     Case(
         "vision.py:Classifier", "labelled", ("aten::cross_entropy_loss",), names=("pixel_values", "labels"),
         returns=out("ClassifierOutput", ["logits", 0], ["loss", 1], ["hidden_states", None]),

@@ -1,4 +1,5 @@
-// Convolutions. Operands whose strides suggest channels-last take other paths in ATen and are rejected.
+// Convolutions. The result is channels-last where an operand suggests it, as cuDNN and oneDNN have it; ATen's other
+// kernels may give another layout.
 #include <algorithm>
 
 #include "sandbox/program/arithmetic.hpp"
@@ -60,8 +61,10 @@ expected<tensor_type> convolved(const tensor_type& input, const tensor_type& wei
   CUDAL1_CHECK(check_rank(input, dimensions + 2, dimensions + 2, "input"));
   CUDAL1_CHECK(check_rank(weight, dimensions + 2, dimensions + 2, "weight"));
   CUDAL1_CHECK(check_geometry(g));
-  CUDAL1_CHECK(check_channels_first(input, "input"));
-  CUDAL1_CHECK(check_channels_first(weight, "weight"));
+  if (dimensions == 1) {
+    CUDAL1_CHECK(check_channels_first(input, "input"));
+    CUDAL1_CHECK(check_channels_first(weight, "weight"));
+  }
   const int64_t in = input.shape[1];
   const int64_t wanted_in = g.transposed ? weight.shape[0] : saturating_multiply(weight.shape[1], g.groups);
   const int64_t out = g.transposed ? saturating_multiply(weight.shape[1], g.groups) : weight.shape[0];
@@ -74,13 +77,16 @@ expected<tensor_type> convolved(const tensor_type& input, const tensor_type& wei
     CUDAL1_TRY(const int64_t size, convolved_size(g, d, input.shape[d + 2], weight.shape[d + 2]));
     shape.push_back(size);
   }
-  return contiguous(input.type, std::move(shape));
+  const bool last =
+      suggested_format(input) == format::channels_last || suggested_format(weight) == format::channels_last;
+  return laid_out(input.type, std::move(shape), last ? format::channels_last : format::contiguous);
 }
 
 outcome convolved(const arguments& a, const geometry& g) {
   auto input = a.tensor("input");
   const bool is_batch = input.shape.size() != g.stride.size() + 1;
   if (!is_batch) {  // ATen adds the dimension by unsqueeze(0)
+    CUDAL1_CHECK(check_channels_first(input, "input"));
     input.strides.insert(input.strides.begin(), saturating_multiply(input.shape[0], input.strides[0]));
     input.shape.insert(input.shape.begin(), 1);
   }
@@ -184,16 +190,16 @@ std::vector<operator_record> convolution_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::convolution, {
-      {"aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor", convolution(1), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
-      {"aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor", convolution(2), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
-      {"aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor", convolution(3), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
-      {"aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding=\"valid\", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor", convolution_named_padding(1), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
-      {"aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"valid\", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor", convolution_named_padding(2), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
-      {"aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding=\"valid\", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor", convolution_named_padding(3), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
-      {"aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor", convolution_transposed(1), {.changes = products, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
-      {"aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor", convolution_transposed(2), {.changes = products, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
-      {"aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor", convolution_transposed(3), {.changes = products, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
-      {"aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", convolution_general(), {.changes = products, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor", convolution(1), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor", convolution(2), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor", convolution(3), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding=\"valid\", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor", convolution_named_padding(1), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"valid\", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor", convolution_named_padding(2), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding=\"valid\", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor", convolution_named_padding(3), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor", convolution_transposed(1), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
+      {"aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor", convolution_transposed(2), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
+      {"aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor", convolution_transposed(3), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
+      {"aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", convolution_general(), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
   });
   // clang-format on
 }

@@ -7,9 +7,9 @@ namespace rules {
 
 namespace {
 
-expected<void> check_plain_layout(const tensor_type& t, std::string_view name) {
-  if (suggested_format(t) == format::contiguous) return {};
-  return not_covered("{} is {}: channels-last operands are not supported, make it contiguous first", name, t.text());
+// Channels-last where the input is; ATen's kernels of some devices make a contiguous result of it.
+tensor_type normalized(const tensor_type& input) {
+  return laid_out(input.type, input.shape, suggested_format(input));
 }
 
 // Checks an optional parameter: the given shape, and the input's type, or float32 where that is a half type.
@@ -78,13 +78,12 @@ rule group_norm() {
     const auto& input = a.tensor("input");
     CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 2, 64, "input"));
-    CUDAL1_CHECK(check_plain_layout(input, "input"));
     const int64_t groups = a.integer("num_groups"), channels = input.shape[1];
     if (groups < 1 || channels % groups != 0)
       return refuse("num_groups is {}, but should divide the {} channels", groups, channels);
     CUDAL1_CHECK(check_parameter(a, "weight", input, {channels}));
     CUDAL1_CHECK(check_parameter(a, "bias", input, {channels}));
-    return one(contiguous(input.type, input.shape));
+    return one(normalized(input));
   };
 }
 
@@ -113,7 +112,6 @@ rule batch_norm(bool native) {
     const auto& input = a.tensor("input");
     CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 2, 64, "input"));
-    CUDAL1_CHECK(check_plain_layout(input, "input"));
     const bool training = a.has("training") && a.flag("training");
     const int64_t channels = input.shape[1];
     for (const auto* name : {"weight", "bias", "running_mean", "running_var"})
@@ -123,7 +121,7 @@ rule batch_norm(bool native) {
         return refuse("training with {} would update it: pass null for the running statistics", name);
       if (!training && a.is_null(name)) return refuse("{} should be given where training is false", name);
     }
-    const auto result = contiguous(input.type, input.shape);
+    const auto result = normalized(input);
     if (!native) return one(result);
     const auto statistics = contiguous(input.type, {training ? channels : 0});
     return std::vector<operator_result>{{result, {}}, {statistics, {}}, {statistics, {}}};
@@ -135,13 +133,12 @@ rule batch_norm_without_statistics() {
     const auto& input = a.tensor("input");
     CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 2, 64, "input"));
-    CUDAL1_CHECK(check_plain_layout(input, "input"));
     if (!a.flag("training")) return refuse("training should be true: there are no running statistics");
     const int64_t channels = input.shape[1];
     CUDAL1_CHECK(check_parameter(a, "weight", input, {channels}));
     CUDAL1_CHECK(check_parameter(a, "bias", input, {channels}));
     const auto statistics = contiguous(input.type, {channels});
-    return std::vector<operator_result>{{contiguous(input.type, input.shape), {}}, {statistics, {}}, {statistics, {}}};
+    return std::vector<operator_result>{{normalized(input), {}}, {statistics, {}}, {statistics, {}}};
   };
 }
 
@@ -150,13 +147,12 @@ rule instance_norm() {
     const auto& input = a.tensor("input");
     CUDAL1_CHECK(check_kind(input, floats, "input"));
     CUDAL1_CHECK(check_rank(input, 3, 64, "input"));
-    CUDAL1_CHECK(check_plain_layout(input, "input"));
     if (!a.flag("use_input_stats") || !a.is_null("running_mean") || !a.is_null("running_var"))
       return not_covered("only use_input_stats without running statistics is supported");
     CUDAL1_CHECK(check_parameter(a, "weight", input, {input.shape[1]}));
     CUDAL1_CHECK(check_parameter(a, "bias", input, {input.shape[1]}));
     if (a.is_null("weight") != a.is_null("bias")) return not_covered("give both weight and bias, or neither");
-    return one(contiguous(input.type, input.shape));
+    return one(normalized(input));
   };
 }
 
@@ -175,13 +171,13 @@ std::vector<operator_record> normalization_records() {
       {"aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor", layer_norm(false), {.changes = {effect::mixed_smooth, effect_condition::wide_rows, "input"}, .rows = row_kernel{row_form::standardize_rows, row_extent::normalized_shape}}},
       {"aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", layer_norm(true), {.changes = {effect::mixed_smooth, effect_condition::wide_rows, "input"}, .rows = row_kernel{row_form::standardize_rows, row_extent::normalized_shape}}},
       {"aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", rms_norm(), {.changes = {effect::mixed_smooth, effect_condition::wide_rows, "input"}, .rows = row_kernel{row_form::root_mean_square, row_extent::normalized_shape}}},
-      {"aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor", group_norm(), {.changes = {effect::mixed_smooth, effect_condition::wide_groups, "input"}, .rows = row_kernel{row_form::standardize_channels, row_extent::groups}}},
+      {"aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor", group_norm(), {.changes = {effect::mixed_smooth, effect_condition::wide_groups, "input"}, .needs_relayout = true, .rows = row_kernel{row_form::standardize_channels, row_extent::groups}}},
       {"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)", native_group_norm()},
-      {"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm(false), {.changes = {effect::onto, effect_condition::given_statistics, "input"}, .kernel = element_kernel{.form = kernel_form::channel_affine}, .rows = row_kernel{row_form::standardize_channels, row_extent::batch_channels}}},
-      {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true)},
-      {"aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm_without_statistics()},
-      {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true)},
-      {"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor", instance_norm(), {.rows = row_kernel{row_form::standardize_channels, row_extent::channels}}},
+      {"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm(false), {.changes = {effect::onto, effect_condition::given_statistics, "input"}, .needs_relayout = true, .kernel = element_kernel{.form = kernel_form::channel_affine}, .rows = row_kernel{row_form::standardize_channels, row_extent::batch_channels}}},
+      {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true), {.needs_relayout = true}},
+      {"aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm_without_statistics(), {.needs_relayout = true}},
+      {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true), {.needs_relayout = true}},
+      {"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor", instance_norm(), {.needs_relayout = true, .rows = row_kernel{row_form::standardize_channels, row_extent::channels}}},
   });
   // clang-format on
 }

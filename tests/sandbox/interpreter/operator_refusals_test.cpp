@@ -40,7 +40,7 @@ const std::pair<const char*, const char*> refusals[] = {
     {R"(aten::conv2d | a=f[1,4,2,2] w=f[6,4,3,3] | {"input":"a","weight":"w"})", "does not fit dimension 2"},
     {R"(aten::conv2d | a=f[1,4,8,8] w=f[6,4,3,3] | {"input":"a","weight":"w","stride":0})", "should be positive"},
     {R"(aten::conv2d | a=f[1,4,8,8] w=f[6,4,3,3] | {"input":"a","weight":"w","groups":0})", "groups is 0"},
-    {R"(aten::conv2d | a=f[1,4,8,8]:256,1,32,4 w=f[6,4,3,3] | {"input":"a","weight":"w"})", "channels-last operands"},
+    {R"(aten::avg_pool3d | a=f[1,4,8,8,8]:2048,1,256,32,4 | {"self":"a","kernel_size":2})", "channels-last operands"},
     {R"(aten::conv_transpose1d | a=f[1,4,8] w=f[4,3,3] | {"input":"a","weight":"w","output_padding":1})", "should be smaller"},
     {R"(aten::max_pool2d | a=f[1,4,8,8] | {"self":"a","kernel_size":2,"padding":2})", "at most half"},
     {R"(aten::max_pool2d | a=f[1,4,8,8] | {"self":"a","kernel_size":9})", "does not fit"},

@@ -359,10 +359,10 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       const tensor_type& type = s.result_types[r];
       if (known->second.form == value_form::repeated)
         return fail(errc::unsupported, "{} is smaller than what the kernel computes, and read elsewhere", value);
-      if (!type.is_contiguous() && (body_.product || !is_dense_by_rows(type)))
+      if (!type.is_contiguous() && (body_.product || !is_dense(type)))
         return fail(errc::unsupported,
-                    "{} is {}, but kernels write contiguous tensors, or these with all but the last dimension in "
-                    "another order where they make no product",
+                    "{} is {}, but kernels write contiguous tensors, or these with their dimensions in another order "
+                    "where they make no product",
                     value, type.text());
       const std::vector<int64_t> strides = strides_in_result(type, type);
       const auto& nodes = known->second.nodes;
@@ -436,6 +436,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
     if (o.type.storage_bytes() > (int64_t{1} << 32))
       return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
   }
+  order_dimensions(body);
   collapse_dimensions(body);
   return body;
 }

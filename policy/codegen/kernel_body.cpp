@@ -37,12 +37,50 @@ bool has_adjacent_rows(const kernel_body& body) {
   return beside > along && body.domain[row] >= 8;
 }
 
-void collapse_dimensions(kernel_body& body) {
+namespace {
+
+std::vector<std::vector<int64_t>*> strides_of_tensors(kernel_body& body) {
   std::vector<std::vector<int64_t>*> all;
   for (auto& o : body.operands)
     all.push_back(&o.strides);
   for (auto& r : body.results)
     all.push_back(&r.target.strides);
+  return all;
+}
+
+// The tensor whose order in memory a kernel follows; null where it reads nothing and has no such result.
+const body_operand* leading_tensor(const kernel_body& body) {
+  for (const auto& r : body.results)
+    if (body.is_elementwise() || !is_one_per_row(r.target.strides, body.row_dims)) return &r.target;
+  const auto elements = [](const body_operand& o) { return o.type.numel(); };
+  const auto largest = std::ranges::max_element(body.operands, {}, elements);
+  return largest == body.operands.end() ? nullptr : &*largest;
+}
+
+}  // namespace
+
+void order_dimensions(kernel_body& body) {
+  const body_operand* leading = body.product ? nullptr : leading_tensor(body);
+  if (leading == nullptr) return;
+  std::vector<std::size_t> order(body.domain.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key = [&, strides = leading->strides](std::size_t d) { return -strides[d]; };
+  const auto columns = order.begin() + body.row_dims;
+  std::stable_sort(order.begin(), columns, [&](auto a, auto b) { return key(a) < key(b); });
+  std::stable_sort(columns, order.end(), [&](auto a, auto b) { return key(a) < key(b); });
+  const auto reorder = [&](std::vector<int64_t>& values) {
+    std::vector<int64_t> out;
+    for (const std::size_t d : order)
+      out.push_back(values[d]);
+    values = std::move(out);
+  };
+  reorder(body.domain);
+  for (auto* strides : strides_of_tensors(body))
+    reorder(*strides);
+}
+
+void collapse_dimensions(kernel_body& body) {
+  const auto all = strides_of_tensors(body);
   const auto erase = [&](std::size_t d) {
     body.domain.erase(body.domain.begin() + static_cast<std::ptrdiff_t>(d));
     for (auto* s : all)

@@ -87,6 +87,10 @@ operator_family family_of(const graph_step& s);
 // Whether rows are adjacent in memory and columns are not: then a thread takes a tile of rows.
 bool has_adjacent_rows(const kernel_body& body);
 
+// Puts the dimensions of the rows, and those of the columns, in the order in which the first result that has one value
+// per element has them in memory, or else the largest operand. Not of a product, whose dimensions have roles.
+void order_dimensions(kernel_body& body);
+
 // Merges adjacent dimensions that every operand traverses with one stride, and removes those of size 1.
 void collapse_dimensions(kernel_body& body);
 

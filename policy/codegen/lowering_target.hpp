@@ -36,6 +36,9 @@ class lowering_target {
   virtual bool describes_work() const { return false; }
   // The forms of a kernel that can make this product, what is estimated to be the fastest first.
   virtual std::vector<product_form> forms_of(const kernel_body&) const { return {}; }
+  // Whether the threads of a kernel of this body access memory side by side. Where a copy into another order is in the
+  // kernel and they do not, the copy is better in another one.
+  virtual bool is_coalesced(const kernel_body&) const { return true; }
   // The same target without what the device of this environment (as in environment::details) cannot do. Schedules for
   // the one are schedules for the other.
   virtual const lowering_target& limited_to(std::string_view /*details*/) const { return *this; }

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace cudal1 {
 
 std::vector<int64_t> memory_order(const tensor_type& t) {
   std::vector<int64_t> order(t.shape.size());
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return t.strides[static_cast<std::size_t>(a)] > t.strides[static_cast<std::size_t>(b)];
-  });
+  // Of equal strides, that of one element says nothing.
+  const auto key = [&](int64_t d) {
+    const auto i = static_cast<std::size_t>(d);
+    return std::pair(-t.strides[i], t.shape[i] == 1);
+  };
+  std::ranges::stable_sort(order, {}, key);
   return order;
 }
 
@@ -23,11 +27,8 @@ tensor_type permuted(const tensor_type& t, const std::vector<int64_t>& order) {
   return out;
 }
 
-bool is_dense_by_rows(const tensor_type& t) {
-  const auto order = memory_order(t);
-  const tensor_type dense = permuted(t, order);
-  return !order.empty() && order.back() + 1 == std::ssize(order) && t.strides.back() == 1 &&
-         dense.strides == contiguous_strides(dense.shape);
+bool is_dense(const tensor_type& t) {
+  return permuted(t, memory_order(t)).is_contiguous();
 }
 
 aten_step ordered_back(const std::string& memory, const std::vector<int64_t>& order, std::string name) {

@@ -58,6 +58,13 @@ double whole_waves(const operator_call& call, const tensor_type& result, double 
   return waves * processors / parts * k_tile * k_tile / static_cast<double>(result.numel());
 }
 
+// cuDNN's convolution knows no bias: ATen adds it in a kernel of its own.
+double bias_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
+  const auto* bias = work_parts::tensor_of(call, "bias");
+  if (work_parts::record_of(call).kind != operator_kind::convolution || bias == nullptr) return 0;
+  return k_kernel + k_plain_kernels * memory_us({2 * static_cast<double>(result.bytes()), 0}, gpu);
+}
+
 }  // namespace
 
 bool runs_kernels(const operator_call& call) {
@@ -74,7 +81,7 @@ double library_us(const aten_step& s, const operator_call& call, const tensor_ty
     double arithmetic = arithmetic_us(flops, gpu.reached_tflops);
     if (record.kind == operator_kind::product)
       arithmetic *= whole_waves(call, result, flops.total(), static_cast<double>(gpu.multiprocessors));
-    return k_product + std::max(arithmetic, memory_us(t, gpu));
+    return k_product + std::max(arithmetic, memory_us(t, gpu)) + bias_us(call, result, gpu);
   }
   const library_kernels how = kernels_of(record);
   return k_kernel * how.count + how.passes * k_plain_kernels * memory_us(t, gpu);

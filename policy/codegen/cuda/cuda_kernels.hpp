@@ -7,7 +7,11 @@
 namespace cudal1 {
 
 expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // vectors of neighbouring elements
-expected<emitted_kernel> emit_cuda_rows(const emit_request& request);      // several threads per row
+// The dimension along which operands of the kernel of elements have theirs side by side in memory, where that is not
+// the last one, along which the results have them; nothing where none has.
+std::optional<std::size_t> transposed_dimension(const kernel_body& body);
+emitted_kernel emit_cuda_transposed(const emit_request& request, std::size_t dimension);  // tiles in shared memory
+expected<emitted_kernel> emit_cuda_rows(const emit_request& request);                     // several threads per row
 // Tiles of a product, and what follows it per element.
 emitted_kernel emit_cuda_product(const emit_request& request, const product_tiling& tiling);
 // The same for small products: the warps of a block share the depth and read from memory to their registers.

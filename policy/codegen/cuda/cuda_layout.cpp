@@ -20,6 +20,8 @@ constexpr int64_t k_values_in_flight = 16;      // words read before a thread co
 // Columns from which on rows are shifted. Half types gain where rows are read again; float32, of which a warp reads 128
 // bytes at a time anyhow, where they do not fit in registers.
 constexpr int64_t k_shifted_half_row = 4096, k_shifted_row = 24 << 10;
+constexpr int64_t k_staged_rows = 32;            // of a block whose results are staged
+constexpr int64_t k_staged_elements = 10 << 10;  // at most, of 4 bytes in static shared memory
 
 int64_t power_below(int64_t v) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
@@ -156,6 +158,37 @@ bool streams(const kernel_body& body, const body_operand& o) {
   return differs && (o.type.numel() >= k_cached_elements || 4 * o.type.numel() >= body.rows() * body.columns());
 }
 
+bool has_columns_beside(const kernel_body& body, const body_operand& o) {
+  return !is_one_per_row(o.strides, body.row_dims) && o.strides.back() == 1;
+}
+
+bool has_rows_beside(const kernel_body& body, const body_operand& o) {
+  return body.row_dims > 0 && !is_one_per_row(o.strides, body.row_dims) &&
+         o.strides[static_cast<std::size_t>(body.row_dims) - 1] == 1;
+}
+
+namespace {
+
+// Whether operands have the columns side by side, and results the rows: those of a block fit in shared memory.
+bool stages_results(const kernel_body& body) {
+  if (body.has_scan() || body.product || static_cast<int>(body.domain.size()) - body.row_dims != 1) return false;
+  const auto is_turned = [&](const body_result& r) { return has_rows_beside(body, r.target); };
+  return std::ranges::any_of(body.results, is_turned) && body.columns() * k_staged_rows <= k_staged_elements;
+}
+
+}  // namespace
+
+bool is_coalesced(const kernel_body& body) {
+  const bool across = has_adjacent_rows(body), staged = !across && stages_results(body);
+  const auto is_beside = [&](const body_operand& o) {
+    return is_one_per_row(o.strides, body.row_dims) || !streams(body, o) ||
+           (across ? has_rows_beside(body, o) : has_columns_beside(body, o));
+  };
+  return std::ranges::all_of(body.operands, is_beside) && std::ranges::all_of(body.results, [&](const body_result& r) {
+           return is_beside(r.target) || (staged && has_rows_beside(body, r.target));
+         });
+}
+
 row_layout row_layout_of(const kernel_body& body, const group_options& options) {
   row_layout l;
   l.across = has_adjacent_rows(body);
@@ -171,11 +204,14 @@ row_layout row_layout_of(const kernel_body& body, const group_options& options) 
   l.row_threads = options.row_threads > 0 ? options.row_threads : default_row_threads(body, l);
   l.row_threads = std::min(l.row_threads, power_above(l.vectors));
   if (l.across && body.has_scan()) l.row_threads = 1;
-  int64_t block = options.threads > 0 ? options.threads : std::max(l.row_threads * (l.across ? 32 : 1), k_block);
+  l.staged = !l.across && !l.shifted && stages_results(body);
+  const int64_t rows = l.across ? 32 : l.staged ? k_staged_rows : 1;
+  int64_t block = options.threads > 0 ? options.threads : std::max(l.row_threads * rows, k_block);
   block = std::clamp<int64_t>(block, 32, 1024);
   if (l.across) l.row_threads = std::min(l.row_threads, block / 32);
   if (!l.across) block = std::max(block, l.row_threads);
   l.rows = block / l.row_threads;
+  l.staged = l.staged && l.rows <= k_staged_rows;
   const int64_t share = (l.vectors + l.row_threads - 1) / l.row_threads;
   const int64_t arrays = arrays_of(body);
   const bool keeps = reads_again(body) && options.keep_expensive;

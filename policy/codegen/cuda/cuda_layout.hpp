@@ -36,6 +36,7 @@ struct row_layout {
   // width` elements before the row. Elements before and behind the row are neither read nor written.
   bool shifted = false;
   int64_t shift = 0;
+  bool staged = false;  // results whose rows lie side by side in memory go through shared memory
 
   int64_t threads() const { return row_threads * rows; }
   bool whole() const { return vectors % (row_threads * unrolled) == 0; }  // no thread is beyond the row's end
@@ -44,6 +45,11 @@ struct row_layout {
 // Whether the tensor differs from row to row and is read from memory rather than from the caches.
 bool streams(const kernel_body& body, const body_operand& o);
 row_layout row_layout_of(const kernel_body& body, const group_options& options);
+// Whether the tensor has one value per element, and its columns side by side in memory, or its rows.
+bool has_columns_beside(const kernel_body& body, const body_operand& o);
+bool has_rows_beside(const kernel_body& body, const body_operand& o);
+// Whether the threads of a row kernel access all large tensors side by side, if need be through shared memory.
+bool is_coalesced(const kernel_body& body);
 // The operand as its vectors are accessed: where rows are shifted, as if it had one row, in which they are aligned.
 body_operand as_accessed(const row_layout& l, body_operand o);
 

@@ -6,7 +6,6 @@ namespace cudal1 {
 
 void cuda_row_group::write_row() {
   const int64_t rows = w_->body().rows();
-  const auto& domain = w_->body().domain;
   const std::string in_block = l_->across             ? fmt::format("(int)threadIdx.x % {}", l_->rows)
                                : l_->rows == 1        ? "0"
                                : l_->row_threads == 1 ? "(int)threadIdx.x"
@@ -25,6 +24,12 @@ void cuda_row_group::write_row() {
   } else {
     w_->line(fmt::format("const int row = {};", row));
   }
+  write_row_indices();
+  write_pointers();
+}
+
+void cuda_row_group::write_row_indices() {
+  const auto& domain = w_->body().domain;
   int64_t below = 1;
   for (int d = w_->body().row_dims; d-- > 0;) {
     if (w_->body().row_dims > 1) {
@@ -34,7 +39,6 @@ void cuda_row_group::write_row() {
     }
     below *= domain[static_cast<std::size_t>(d)];
   }
-  write_pointers();
 }
 
 void cuda_row_group::write_pointers() {

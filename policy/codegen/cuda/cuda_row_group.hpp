@@ -21,6 +21,10 @@ class cuda_row_group {
 
   // Declares `lane`, `row` (clamped to the last row; threads beyond it write nothing), the row's indices and pointers.
   void write_row();
+  // Declares the indices of `row` along each dimension, where there are several.
+  void write_row_indices();
+  // " + ..." from the tensor's first element to that row.
+  std::string row_offset(const std::vector<int64_t>& strides) const;
   // Every thread of the row gets the values; there is at most one __syncthreads().
   void write_reductions(const std::vector<group_value>& values);
 
@@ -40,7 +44,6 @@ class cuda_row_group {
   bool guarded() const { return w_->body().rows() % l_->rows != 0; }
   int64_t warps() const { return l_->row_threads / 32; }
   void write_pointers();
-  std::string row_offset(const std::vector<int64_t>& strides) const;
   void combine_vector(const group_value& v);
   void combine_warp(const group_value& v, int64_t lanes);
   void combine_shared(const std::vector<group_value>& values);

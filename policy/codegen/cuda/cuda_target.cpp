@@ -22,6 +22,7 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
     again.body = &*rows;
     return emit_cuda_rows(again);
   }
+  if (const auto dimension = transposed_dimension(*request.body)) return emit_cuda_transposed(request, *dimension);
   return request.body->is_elementwise() ? emit_cuda_elements(request) : emit_cuda_rows(request);
 }
 
@@ -174,7 +175,7 @@ class cuda_target final : public lowering_target {
       case tuning_option::threads:
         return true;
       case tuning_option::items:
-        return body.is_elementwise();
+        return body.is_elementwise() && !transposed_dimension(body);
       case tuning_option::accumulators:
         chosen.accumulators = value;
         return has_rows(body) && row_layout_of(body, chosen).unrolled != row_layout_of(body, now).unrolled;
@@ -193,6 +194,10 @@ class cuda_target final : public lowering_target {
   bool replays_graphs() const override { return true; }
   bool has_tf32_products() const override { return true; }
   bool describes_work() const override { return true; }
+
+  bool is_coalesced(const kernel_body& body) const override {
+    return body.product || !has_rows(body) || cudal1::is_coalesced(body);
+  }
 
   std::vector<product_form> forms_of(const kernel_body& body) const override {
     if (!body.product || !can_.tensor_cores) return {};

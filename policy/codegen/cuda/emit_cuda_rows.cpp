@@ -40,12 +40,17 @@ class cuda_rows_writer {
       if (n.kind == node_kind::load && !n.operands.empty() && !w_.node(n.operands[0]).per_row)
         return fail(errc::unsupported, "the rows of {} would be chosen for each element", n.value);
     w_.open_kernel(l_.threads());
+    for (std::size_t r = 0; r < w_.body().results.size(); ++r)
+      if (is_staged(static_cast<int>(r)))
+        w_.line(fmt::format("__shared__ {} {}[{}][{}];", c_type(w_.node(w_.body().results[r].node).type),
+                            stage(static_cast<int>(r)), l_.rows, w_.body().columns() + 1));
     group_.write_row();
     if (l_.shifted) w_.line(fmt::format("const int shift = row % {0}{1};", l_.width, shift_factor()));
     write_loads_ahead();
     for (int pass = 0; pass < plan_.passes(); ++pass)
       write_pass(pass);
     write_row_results();
+    write_staged();
     w_.close();
     auto out = w_.finished((w_.body().rows() + l_.rows - 1) / l_.rows, l_.threads());
     out.work[w_.request().name] = row_work_.all();
@@ -368,13 +373,49 @@ class cuda_rows_writer {
     group_.open_live();
     for (const int r : work.results) {
       const body_operand& o = w_.body().results[static_cast<std::size_t>(r)].target;
-      if (edge)
+      if (is_staged(r))
+        stage_vector(r);
+      else if (edge)
         write_edge_store(w_, o, l_.width, w_.target(r) + "_r", w_.target(r) + "_q");
       else
         write_vector_store(w_, as_accessed(l_, o), l_.width, w_.target(r) + "_r", column_offset(o.strides),
                            w_.target(r) + "_q");
     }
     group_.close_live();
+  }
+
+  // ---- results whose rows lie side by side in memory ----
+
+  bool is_staged(int r) const {
+    return l_.staged && has_rows_beside(w_.body(), w_.body().results[static_cast<std::size_t>(r)].target);
+  }
+  std::string stage(int r) const { return w_.target(r) + "_stage"; }
+
+  void stage_vector(int r) {
+    const std::string row = l_.rows == 1 ? "0" : fmt::format("threadIdx.x / {}", l_.row_threads);
+    for (int64_t l = 0; l < l_.width; ++l)
+      w_.line(fmt::format("{}[{}][{}{}] = {}_q[{}];", stage(r), row, "c0", l == 0 ? "" : fmt::format(" + {}", l),
+                          w_.target(r), l));
+  }
+
+  // The rows of the block, its neighbouring threads on neighbouring rows.
+  void write_staged() {
+    if (!l_.staged) return;
+    const int64_t columns = w_.body().columns();
+    w_.line("__syncthreads();");
+    w_.open(fmt::format("for (int i = (int)threadIdx.x; i < {}; i += {})", l_.rows * columns, l_.threads()));
+    w_.line(fmt::format("const int row = (int)blockIdx.x * {0} + i % {0}, c0 = i / {0};", l_.rows));
+    w_.open(fmt::format("if (row < {})", w_.body().rows()));
+    group_.write_row_indices();
+    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
+      if (!is_staged(static_cast<int>(r))) continue;
+      const body_operand& o = w_.body().results[r].target;
+      w_.line(fmt::format("{}[{}{}] = {};", w_.target(static_cast<int>(r)), column_offset(o.strides),
+                          group_.row_offset(o.strides),
+                          stored(o.type.type, fmt::format("{}[i % {}][c0]", stage(static_cast<int>(r)), l_.rows))));
+    }
+    w_.close();
+    w_.close();
   }
 
   // ---- running sums ----

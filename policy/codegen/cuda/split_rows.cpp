@@ -154,6 +154,7 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
       out.push_back(std::move(each));
   } else {
     rest.row_dims = static_cast<int>(rest.domain.size());
+    order_dimensions(rest);
     collapse_dimensions(rest);
     out.push_back(std::move(rest));
   }

@@ -75,6 +75,24 @@ graph::graph(const task& t)
     : own_task_(rewritten(t)),
       task_(own_task_ != nullptr ? own_task_.get() : &t),
       replayed_(t.reference.text.how.graph) {
+  read_steps();
+}
+
+graph::graph(std::shared_ptr<const task> own)
+    : own_task_(std::move(own)), task_(own_task_.get()), replayed_(task_->reference.text.how.graph) {
+  read_steps();
+}
+
+expected<void> graph::prepare(std::shared_ptr<const task> with) {
+  if (!certificates_.empty() || !groups_.empty() || !setup_.empty())
+    return fail(errc::invalid_argument, "the task's steps are chosen before any other move");
+  const bool replayed = replayed_;
+  *this = graph(std::move(with));
+  replayed_ = replayed;
+  return {};
+}
+
+void graph::read_steps() {
   const checked_program& p = task_->reference;
   const auto made = std::make_shared<tables>();
   made->result_types.resize(p.text.steps.size());

@@ -87,10 +87,14 @@ struct kernel_group {
 // the task, which must outlive it.
 //
 // Its steps are those of the task's program, where with_early_slices changes the order of some and with_loss_steps
-// makes two of some losses.
+// makes two of some losses, and those of another program for the task where a move asks for it (prepare).
 class graph {
  public:
   explicit graph(const task& t);
+
+  // Goes on with this program for the task. Its steps have other numbers, so an error where another move than one that
+  // does this was applied before.
+  expected<void> prepare(std::shared_ptr<const task> with);
 
   // The task with the graph's steps as its program.
   const task& origin() const { return *task_; }
@@ -159,6 +163,8 @@ class graph {
     std::vector<std::vector<int>> makers;
     std::unordered_map<std::string, std::vector<int>> readers;
   };
+  explicit graph(std::shared_ptr<const task> own);
+  void read_steps();
   void link();  // rebuilds links_ after steps were dropped or replaced
   graph_step& changed(int number) { return steps_[static_cast<std::size_t>(number)]; }
 

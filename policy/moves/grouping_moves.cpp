@@ -5,6 +5,7 @@
 #include <span>
 
 #include "policy/moves/groups.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
@@ -22,6 +23,20 @@ bool has_rows(const graph& g, const std::vector<int>& steps) {
 bool is_free(const graph& g, const graph_step& s) {
   if (s.dropped || family_of(s) == operator_family::other || family_of(s) == operator_family::product) return false;
   return s.group < 0 || g.groups()[static_cast<std::size_t>(s.group)].kind == group_kind::pointwise;
+}
+
+// Whether the step copies a value into another order in memory.
+bool changes_order(const graph& g, const graph_step& s) {
+  if (s.record().kind != operator_kind::copy || s.result_types.size() != 1) return false;
+  const auto from = tensor_argument_name(s, "self");
+  return from && g.type_of(g.resolve(*from)).strides != s.result_types[0].strides;
+}
+
+// Whether a kernel of rows would copy what it reads or makes into another order, at the cost of all its accesses.
+bool copies_badly(const graph& g, const std::vector<int>& steps, const lowering_target& target) {
+  if (std::ranges::none_of(steps, [&](int n) { return changes_order(g, g.step_at(n)); })) return false;
+  const auto body = build_body(g, steps);
+  return body && !target.is_coalesced(*body);
 }
 
 // Kernels are tried over at most so many consecutive free steps: networks have hundreds.
@@ -120,6 +135,13 @@ std::vector<move> as_moves(const std::string& name, const std::vector<std::vecto
   return out;
 }
 
+// Those that would copy badly last, when other kernels have been made of most of their steps.
+std::vector<move> row_candidates(const graph& g, const lowering_target& target) {
+  auto sets = candidate_sets(g, true);
+  std::ranges::stable_partition(sets, [&](const auto& set) { return !copies_badly(g, set, target); });
+  return as_moves("row_kernel", sets);
+}
+
 expected<std::vector<int>> free_steps(const graph& g, const move& m) {
   CUDAL1_TRY(auto steps, steps_parameter(g, m, "steps"));
   for (const int number : steps) {
@@ -167,7 +189,7 @@ expected<std::string> apply_row_kernel(graph& g, const move& m, const lowering_t
                      saved_traffic(g, steps));
 }
 
-std::vector<move> extension_candidates(const graph& g, const lowering_target&) {
+std::vector<move> extension_candidates(const graph& g, const lowering_target& target) {
   std::vector<int> free;
   for (const auto& s : g.steps()) {
     if (is_free(g, s) && family_of(s) == operator_family::pointwise) free.push_back(s.number);
@@ -202,7 +224,10 @@ std::vector<move> extension_candidates(const graph& g, const lowering_target&) {
         }
         return grown;
       }();
-      if (!all.empty() && seen.insert(all).second)
+      std::vector<int> together = group.steps;
+      together.insert(together.end(), all.begin(), all.end());
+      std::ranges::sort(together);
+      if (!all.empty() && seen.insert(all).second && !copies_badly(g, together, target))
         out.push_back({"fuse_into_reduction", {{"group", std::to_string(i)}, {"steps", print_steps(all)}}});
     }
   }
@@ -239,8 +264,7 @@ std::vector<move_kind> grouping_moves() {
        .phase = move_phase::grouping,
        .order = 0,
        .parts = {starting_part::plain_kernels, starting_part::row_kernels},
-       .candidates = [](const graph& g,
-                        const lowering_target&) { return as_moves("row_kernel", candidate_sets(g, true)); },
+       .candidates = row_candidates,
        .apply = apply_row_kernel},
       // Last in order: takes the steps that the other two leave.
       {.name = "fuse",

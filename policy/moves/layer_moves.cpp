@@ -4,6 +4,7 @@
 
 #include "policy/graph/linear_proofs.hpp"
 #include "policy/moves/setup_steps.hpp"
+#include "sandbox/program/operators/strides.hpp"
 
 namespace cudal1 {
 
@@ -65,7 +66,8 @@ expected<std::string> apply_composed(graph& g, const move& m, const lowering_tar
 
 // The weight times the scale of each feature, in float32.
 std::string scaled_weight(graph& g, const scaled_layer_proof& proof) {
-  const tensor_type wide = contiguous(dtype::float64, g.type_of(proof.weight).shape);
+  const tensor_type& type = g.type_of(proof.weight);
+  const tensor_type wide{dtype::float64, type.shape, rules::preserved_strides(type)};
   std::vector<int64_t> along(wide.shape.size(), 1);
   const std::string scale = add_expression(g, *proof.scale);
   along[proof.feature_dim] = g.type_of(scale).numel();

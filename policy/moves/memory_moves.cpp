@@ -8,21 +8,25 @@ namespace cudal1 {
 
 namespace {
 
+// What a kernel writes with its dimensions in another order in memory is a view of what it writes.
+bool is_written_as_view(const graph& g, const std::string& value) {
+  const graph_step* maker = g.producer(value);
+  return maker != nullptr && maker->group >= 0 && !g.type_of(value).is_contiguous();
+}
+
 // Whether the value is the group's alone: no other step, no caller and no later call reads its memory.
 bool is_for_group_only(const graph& g, const kernel_group& group, const std::string& value) {
   const auto& readers = g.readers(value);
   const bool others = std::any_of(readers.begin(), readers.end(), [&](int n) {
     return std::find(group.steps.begin(), group.steps.end(), n) == group.steps.end();
   });
-  return !others && !g.is_parameter(value) && !g.is_output(value);
+  return !others && !g.is_parameter(value) && !g.is_output(value) && !is_written_as_view(g, value);
 }
 
 expected<std::string> operand_to_overwrite(const graph& g, int number, const kernel_body& body) {
   const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   if (body.results.size() != 1) return fail(errc::invalid_argument, "group {} has several results", number);
   const body_operand& target = body.results[0].target;
-  if (!target.type.is_contiguous())  // an operand of this type may be a view of what a kernel wrote
-    return fail(errc::invalid_argument, "the result of group {} is not contiguous", number);
   for (const auto& o : body.operands) {
     const auto& views = g.origin().reference.view_of;
     const bool viewed = views.contains(o.value) ||

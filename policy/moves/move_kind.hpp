@@ -13,14 +13,15 @@ namespace cudal1 {
 
 // When a move is applied. A whole schedule goes through the phases in this order.
 enum class move_phase {
+  preparation,     // another program for the task, before all else, since its steps have other numbers
   always,          // proofs and constants: less work on every device
   grouping,        // which steps are one kernel
   implementation,  // another way to compute what a step computes: worth it on some devices and sizes
   tuning,          // how a kernel's work is divided
   execution,       // how the program runs: where results go, and how kernels are launched
 };
-inline constexpr move_phase move_phases[] = {move_phase::always, move_phase::grouping, move_phase::implementation,
-                                             move_phase::tuning, move_phase::execution};
+inline constexpr move_phase move_phases[] = {move_phase::preparation,    move_phase::always, move_phase::grouping,
+                                             move_phase::implementation, move_phase::tuning, move_phase::execution};
 
 // Schedules of a few kinds of moves, which are tried in addition to the whole schedules before any search.
 enum class starting_part {

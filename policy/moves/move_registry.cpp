@@ -8,6 +8,7 @@
 #include "policy/moves/implementation_moves.hpp"
 #include "policy/moves/layer_moves.hpp"
 #include "policy/moves/memory_moves.hpp"
+#include "policy/moves/preparation_moves.hpp"
 #include "policy/moves/product_moves.hpp"
 #include "policy/moves/proof_moves.hpp"
 #include "policy/moves/tuning_moves.hpp"
@@ -32,8 +33,8 @@ std::vector<const move_kind*> in_order(Predicate wanted) {
 const std::vector<move_kind>& move_kinds() {
   static const std::vector<move_kind> kinds = [] {
     std::vector<move_kind> all;
-    for (const auto& family : {proof_moves(), layer_moves(), grouping_moves(), tuning_moves(), memory_moves(),
-                               implementation_moves(), product_moves(), execution_moves()})
+    for (const auto& family : {preparation_moves(), proof_moves(), layer_moves(), grouping_moves(), tuning_moves(),
+                               memory_moves(), implementation_moves(), product_moves(), execution_moves()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

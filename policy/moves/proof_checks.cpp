@@ -14,6 +14,9 @@ std::vector<checked_step> proof_checks::of(const task& t, const schedule& s, con
                                            const std::vector<std::string>& certificates) {
   if (certificates.empty()) return {};
   std::string key = t.id;
+  for (const auto& m : s.moves)  // which say what steps the certificates' numbers mean
+    if (const move_kind* kind = find_move(m.name); kind != nullptr && kind->phase == move_phase::preparation)
+      key += "\n" + print_schedule({{m}});
   for (const auto& line : certificates)
     key += "\n" + line;
   {

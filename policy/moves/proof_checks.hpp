@@ -21,7 +21,7 @@ class proof_checks {
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::vector<checked_step>> known_;  // by task and certificates
+  std::map<std::string, std::vector<checked_step>> known_;  // by task, preparation and certificates
 };
 
 }  // namespace cudal1

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sandbox/program/operators/strides.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -47,7 +49,8 @@ std::string add_setup_step(graph& g, std::string op, decltype(aten_step::args) a
 }
 
 std::string add_conversion(graph& g, const std::string& value, dtype to) {
-  const tensor_type type = contiguous(to, g.type_of(value).shape);
+  const tensor_type& from = g.type_of(value);
+  const tensor_type type{to, from.shape, rules::preserved_strides(from)};
   return add_setup_step(g, "aten::to.dtype", {{"self", json(value)}, {"dtype", json(name_of(to))}},
                         value + "_" + name_of(to), type);
 }

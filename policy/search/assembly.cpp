@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "config/base/describe.hpp"
+#include "policy/moves/move_registry.hpp"
 #include "policy/search/starting_schedules.hpp"
 
 namespace cudal1 {
@@ -146,6 +147,24 @@ choice cheapest(const std::vector<cut_blocks>& ways) {
   for (const auto& [block, cut] : best)
     out.insert(out.end(), cut->parts.begin(), cut->parts.end());
   return out;
+}
+
+// The moves before the proofs.
+std::vector<move> preparation_of(const task_partitions& p) {
+  std::vector<move> out = p.proofs.moves;
+  std::erase_if(out, [](const move& m) { return find_move(m.name)->phase != move_phase::preparation; });
+  return out;
+}
+
+// How long the step takes alone: not_known where it was not measured, or is no part.
+double time_of_step(const task_partitions& p, int step, const known_parts& known) {
+  for (const auto& way : p.ways)
+    for (const auto& part : way.parts) {
+      if (part.covers != std::vector{step}) continue;
+      const auto found = known.find(part.what.id);
+      if (found != known.end()) return found->second.best_us();
+    }
+  return not_known;
 }
 
 // Kernels of steps that are in no part, and so were not decided upon.
@@ -326,17 +345,65 @@ expected<task_assembly> task_assembly::make(const task& t, const lowering_target
                                             std::string environment_class) {
   task_assembly out(t, target);
   out.class_ = std::move(environment_class);
-  out.parts_ = partitions_of(t, target);
-  CUDAL1_TRY(out.known_, known_parts_of(records, out.parts_, out.class_));
-  out.schedules_ = assemble(t, target, out.parts_, out.known_);
+  out.layouts_ = partitions_by_layout(t, target);
+  for (const auto& layout : out.layouts_)
+    CUDAL1_CHECK(out.read_parts(records, layout));
+  if (auto mixed = out.mixed_layout()) {
+    CUDAL1_CHECK(out.read_parts(records, *mixed));
+    out.layouts_.push_back(std::move(*mixed));
+  }
+  out.assemble_layouts();
   out.more_accurate_ = out.known_;
   return out;
+}
+
+expected<void> task_assembly::read_parts(store& records, const task_partitions& layout) {
+  CUDAL1_TRY(known_parts known, known_parts_of(records, layout, class_));
+  known_.merge(known);
+  return {};
+}
+
+// With the channels last for the convolutions alone that are known to be faster so; nothing where these are all or
+// none.
+std::optional<task_partitions> task_assembly::mixed_layout() const {
+  if (layouts_.size() < 2) return std::nullopt;
+  const auto &own = layouts_.front(), &last = layouts_.back();
+  const auto steps = convolutions_after(*task_, *target_, preparation_of(own));
+  const auto steps_last = convolutions_after(*task_, *target_, preparation_of(last));
+  std::vector<int> faster;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (time_of_step(last, steps_last.at(i), known_) < time_of_step(own, steps[i], known_)) faster.push_back(steps[i]);
+  if (faster.empty() || faster.size() == steps.size()) return std::nullopt;
+  auto preparation = preparation_of(own);
+  preparation.push_back({"channels_last", {{"steps", print_steps(faster)}}});
+  return partitions_of(*task_, *target_, preparation);
+}
+
+// First those of the layout with the least sum of times; of layouts with parts that are not known, of the first.
+void task_assembly::assemble_layouts() {
+  std::vector<std::vector<assembled_schedule>> found;
+  double least = not_known;
+  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+    found.push_back(assemble(*task_, *target_, layouts_[i], known_));
+    const double cost = cost_of(cheapest(blocks_by_way(layouts_[i], known_)));
+    if (cost < least) {
+      least = cost;
+      chosen_ = i;
+    }
+  }
+  std::swap(found.front(), found[chosen_]);
+  std::set<std::string> programs;
+  for (auto& each : found)
+    for (auto& s : each) {
+      if (std::ranges::count(s.plan.moves, "channels_last", &move::name) > 0) s.name += ", channels last";
+      if (programs.insert(s.program).second) schedules_.push_back(std::move(s));
+    }
 }
 
 expected<std::vector<std::string>> task_assembly::by_accuracy(store& records) const {
   std::multimap<double, std::string> order;
   std::set<std::string> seen;
-  for (const auto& p : cheapest(blocks_by_way(parts_, known_))) {
+  for (const auto& p : cheapest(blocks_by_way(layouts_[chosen_], known_))) {
     if (!p.known || !p.known->is_improved() || !seen.insert(p.part->what.id).second) continue;
     CUDAL1_TRY(const auto v, records.verdict_in_class(p.part->what.id, p.known->variant, class_));
     order.emplace(v ? error_ratio(*v) : 0, p.part->what.id);
@@ -349,7 +416,7 @@ expected<std::vector<std::string>> task_assembly::by_accuracy(store& records) co
 
 expected<void> task_assembly::follow_wrong_answers(store& records, const std::string& experiment) {
   if (left_ && left_->empty()) return {};
-  if (schedules_.empty() || schedules_.front().name != cheapest_parts) return {};
+  if (schedules_.empty() || !schedules_.front().name.starts_with(cheapest_parts)) return {};
   CUDAL1_TRY(const auto verdicts, records.verdicts_in_experiment(experiment, task_->id, schedules_[latest_].program));
   if (verdicts.empty()) return {};
   if (std::ranges::none_of(verdicts, [](const auto& v) { return v.result == outcome::wrong_answer; })) {
@@ -363,10 +430,11 @@ expected<void> task_assembly::follow_wrong_answers(store& records, const std::st
   more_accurate_.at(left_->back()).variant_us = not_known;
   left_->pop_back();
   // The same cut: what is replaced is the kernels of a part, not the part.
-  auto chosen = cheapest(blocks_by_way(parts_, known_));
+  auto chosen = cheapest(blocks_by_way(layouts_[chosen_], known_));
   for (auto& p : chosen)
     if (p.known) p.known = more_accurate_.at(p.part->what.id);
-  auto next = assembled_from(*task_, *target_, parts_, std::move(chosen), "the cheapest parts, with some own programs");
+  auto next = assembled_from(*task_, *target_, layouts_[chosen_], std::move(chosen),
+                             "the cheapest parts, with some own programs");
   latest_ = schedules_.size();
   schedules_.push_back(std::move(next));
   return {};

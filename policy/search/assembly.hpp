@@ -62,7 +62,9 @@ expected<known_parts> known_parts_of(store& records, const task_partitions& part
 std::vector<assembled_schedule> assemble(const task& t, const lowering_target& target, const task_partitions& parts,
                                          const known_parts& known);
 
-// The assembled schedules of one task, from what was known when it was made. Not thread-safe.
+// The assembled schedules of one task, from what was known when it was made: of each of partitions_by_layout, and where
+// some convolutions are known to be faster with the channels last and others are not, of the layout with those that
+// are. Not thread-safe.
 class task_assembly {
  public:
   // `records` is read in the class of environments. The task must outlive the assembly.
@@ -75,13 +77,17 @@ class task_assembly {
 
  private:
   task_assembly(const task& t, const lowering_target& target) : task_(&t), target_(&target) {}
+  expected<void> read_parts(store& records, const task_partitions& layout);
+  std::optional<task_partitions> mixed_layout() const;
+  void assemble_layouts();
   expected<std::vector<std::string>> by_accuracy(store& records) const;
 
   const task* task_;
   const lowering_target* target_;
   std::string class_;
-  task_partitions parts_;
-  known_parts known_;
+  std::vector<task_partitions> layouts_;
+  std::size_t chosen_ = 0;  // the layout of the first schedule
+  known_parts known_;       // of all layouts
   std::vector<assembled_schedule> schedules_;
   std::size_t latest_ = 0;                        // the cheapest, or what followed it
   std::optional<std::vector<std::string>> left_;  // improved parts that may be replaced, the least accurate one last

@@ -53,18 +53,29 @@ kind_list kinds_of(std::initializer_list<move_phase> phases, const move_kind* bu
   return out;
 }
 
+// The list with further kinds behind it.
+kind_list joined(kind_list list, const kind_list& behind) {
+  std::ranges::copy(behind, std::back_inserter(list));
+  return list;
+}
+
 }  // namespace
 
 std::vector<schedule> whole_schedules(const task& t, const lowering_target& target) {
   using enum move_phase;
-  std::vector<kind_list> lists = {kinds_of({always, grouping, execution})};
-  for (const move_kind* each : moves_of(implementation)) {
-    lists.push_back(kinds_of({always, grouping}));
-    lists.back().push_back(each);
-    std::ranges::copy(moves_of(execution), std::back_inserter(lists.back()));
-  }
+  // The biases of convolutions apart, which costs nothing, and with other orders in memory as well.
+  const move_kind* const reorders = find_move("channels_last");
+  std::vector<kind_list> bases = {kinds_of({preparation, always, grouping}, reorders)};
+  if (!reorders->candidates(graph(t), target).empty()) bases.push_back(kinds_of({preparation, always, grouping}));
+  std::vector<kind_list> lists;
+  for (const auto& base : bases)
+    lists.push_back(joined(base, moves_of(execution)));
+  for (const auto& base : bases)
+    for (const move_kind* each : moves_of(implementation))
+      lists.push_back(joined(joined(base, {each}), moves_of(execution)));
   for (const move_kind* each : moves_of(execution))
-    lists.push_back(kinds_of({always, grouping, execution}, each));
+    lists.push_back(joined(bases.front(), kinds_of({execution}, each)));
+  lists.push_back(kinds_of({always, grouping, execution}));
   lists.push_back(moves_of(starting_part::plain_kernels));
   lists.push_back(moves_of(starting_part::unchanged_program));
   return distinct(t, target, lists);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "config/base/hash.hpp"
+#include "policy/graph/channels_last.hpp"
 #include "policy/graph/proofs.hpp"
 #include "policy/graph/renamed_step.hpp"
 #include "policy/graph/setup_draws.hpp"
@@ -245,8 +246,8 @@ expected<task_part> part_of(const graph& g, std::vector<int> steps) {
   return out;
 }
 
-task_partitions partitions_of(const task& t, const lowering_target& target) {
-  schedule_builder proved(t, target);
+task_partitions partitions_of(const task& t, const lowering_target& target, const std::vector<move>& preparation) {
+  schedule_builder proved = repaired(t, target, preparation);
   for (const move_kind* kind : moves_of(move_phase::always))
     proved.add_all(*kind);
   task_partitions out{proved.moves(), {}, {}};
@@ -267,6 +268,22 @@ task_partitions partitions_of(const task& t, const lowering_target& target) {
   add("pointwise chains", {find_move("fuse")});
   add("single steps", {});
   return out;
+}
+
+std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_target& target) {
+  schedule_builder prepared(t, target);
+  prepared.add_all(*find_move("separate_bias"));
+  std::vector<task_partitions> out;
+  out.push_back(partitions_of(t, target, prepared.moves().moves));
+  const std::size_t before = prepared.moves().moves.size();
+  prepared.add_all(*find_move("channels_last"));
+  if (prepared.moves().moves.size() > before) out.push_back(partitions_of(t, target, prepared.moves().moves));
+  return out;
+}
+
+std::vector<int> convolutions_after(const task& t, const lowering_target& target,
+                                    const std::vector<move>& preparation) {
+  return convolutions_with_channels(repaired(t, target, preparation).state().origin().reference);
 }
 
 std::vector<const task*> distinct_tasks(const task_partitions& p) {

@@ -8,13 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "policy/graph/part_family.hpp"
 #include "policy/graph/schedule.hpp"
 #include "policy/moves/lowering.hpp"
 
 namespace cudal1 {
-
-// The family of all parts. Reports on a whole store leave them out.
-inline constexpr const char* part_family = "part";
 
 struct task_part {
   task what;
@@ -31,13 +29,20 @@ struct partition {
   std::map<int, std::string> apart;
 };
 
-// The partitions of a task that differ, after all proofs have been applied.
+// The partitions of a task that differ, after moves of preparation and all proofs have been applied.
 struct task_partitions {
-  schedule proofs;
+  schedule proofs;            // with these moves before them
   std::vector<int> replaced;  // steps that proofs compute in another way: in no part
   std::vector<partition> ways;
 };
-task_partitions partitions_of(const task& t, const lowering_target& target);
+task_partitions partitions_of(const task& t, const lowering_target& target, const std::vector<move>& preparation = {});
+
+// Those of the task with the biases of convolutions as steps where that is legal, and, if it has convolutions of
+// several channels, those with the channels last in memory as well.
+std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_target& target);
+// The steps that are convolutions of several channels once these moves of preparation have been applied, in order: the
+// same ones for each layout.
+std::vector<int> convolutions_after(const task& t, const lowering_target& target, const std::vector<move>& preparation);
 
 // These steps of the graph as a task of its own. Inputs and weights of the whole task keep their draws, but not the
 // weights' values unless they are fixed; deviations of weights are rounded to powers of two. Weights that set-up

@@ -98,14 +98,15 @@ expected<parts_to_search> choose_parts(const std::vector<task>& tasks, const std
   std::map<std::string, task> parts;
   std::map<std::string, int64_t> occurrences;
   for (const auto& t : tasks) {
-    const auto cut = partitions_of(t, *target);
-    if (is_one_part(cut)) continue;
-    for (const auto& way : cut.ways)
-      for (const auto& part : way.parts) {
-        ++out.parts;
-        ++occurrences[part.what.id];
-        parts.try_emplace(part.what.id, part.what);
-      }
+    const auto layouts = partitions_by_layout(t, *target);
+    if (is_one_part(layouts.front())) continue;
+    for (const auto& cut : layouts)
+      for (const auto& way : cut.ways)
+        for (const auto& part : way.parts) {
+          ++out.parts;
+          ++occurrences[part.what.id];
+          parts.try_emplace(part.what.id, part.what);
+        }
   }
   out.distinct = std::ssize(parts);
   std::multimap<std::pair<bool, double>, const task*, std::greater<>> wanted;

@@ -15,7 +15,8 @@
 namespace cudal1::cli {
 
 // Why a variant that moves wrote is not correct. limit: it exceeded one, or the task or the machine is at fault: a
-// legal schedule may be slow or large. precision: it is off, and a move changed the precision of a product.
+// legal schedule may be slow or large. precision: it is off, and a move changed the precision of a product, or the
+// kernels with which a library convolves.
 BOOST_DEFINE_ENUM_CLASS(failure_cause, bug, limit, precision)
 
 struct move_failure {

@@ -1,0 +1,87 @@
+#include "policy/moves/preparation_moves.hpp"
+
+#include <algorithm>
+
+#include "policy/graph/channels_last.hpp"
+#include "policy/graph/part_family.hpp"
+#include "policy/graph/separate_bias.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr std::size_t k_most_apart = 16;  // convolutions that may be the only one
+
+// A part's steps are some of its whole's, and its tensors lie in memory as its whole has them.
+bool is_part(const graph& g) {
+  return g.origin().family == part_family;
+}
+
+std::vector<int> possible_convolutions(const graph& g) {
+  return is_part(g) ? std::vector<int>() : convolutions_with_channels(g.origin().reference);
+}
+
+// All convolutions first, which is what a whole schedule takes.
+std::vector<move> channels_last_candidates(const graph& g, const lowering_target&) {
+  const auto all = possible_convolutions(g);
+  std::vector<move> out;
+  if (all.empty()) return out;
+  out.push_back({"channels_last", {{"steps", print_steps(all)}}});
+  if (all.size() < 2 || all.size() > k_most_apart) return out;
+  for (const int one : all)
+    out.push_back({"channels_last", {{"steps", print_steps({one})}}});
+  return out;
+}
+
+expected<std::string> apply_channels_last(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  const auto possible = possible_convolutions(g);
+  for (const int n : steps)
+    if (!std::ranges::binary_search(possible, n))
+      return fail(errc::invalid_argument,
+                  "step {} is not a convolution over two or three dimensions of several channels, or of a part", n);
+  const std::size_t before = g.steps().size();
+  CUDAL1_TRY(auto laid_out, with_channels_last(g.origin(), steps));
+  if (laid_out->reference.id == g.origin().reference.id)
+    return fail(errc::invalid_argument, "these convolutions have the channels last already");
+  CUDAL1_CHECK(g.prepare(std::move(laid_out)));
+  return fmt::format(
+      "convolutions {} read and make tensors with the channels last in memory, as do the elementwise "
+      "operators around them; {} copies change the order",
+      print_steps(steps), g.steps().size() - before);
+}
+
+expected<std::string> apply_separate_bias(graph& g, const move&, const lowering_target& target) {
+  if (target.convolutions_add_bias())
+    return fail(errc::invalid_argument, "convolutions add their bias at no cost on this device");
+  auto separate = is_part(g) ? nullptr : with_separate_bias(g.origin());
+  if (separate == nullptr) return fail(errc::invalid_argument, "no convolution has a bias, or this is a part");
+  CUDAL1_CHECK(g.prepare(std::move(separate)));
+  return "the biases of convolutions are steps of their own, which may be in the kernels of what follows";
+}
+
+}  // namespace
+
+std::vector<move_kind> preparation_moves() {
+  return {{.name = "separate_bias",
+           .summary = "the biases of convolutions become steps of their own, which kernels of what follows may "
+                      "contain; the steps have other numbers afterwards (cuda)",
+           .parameters = {},
+           .phase = move_phase::preparation,
+           .candidates =
+               [](const graph& g, const lowering_target& target) {
+                 const bool may = !is_part(g) && !target.convolutions_add_bias() && with_separate_bias(g.origin());
+                 return may ? std::vector<move>{{"separate_bias", {}}} : std::vector<move>{};
+               },
+           .apply = apply_separate_bias},
+          {.name = "channels_last",
+           .summary = "convolutions read and make tensors whose channels lie side by side in memory (NHWC), for which "
+                      "the library has faster kernels; the steps have other numbers afterwards",
+           .parameters = {"steps"},
+           .phase = move_phase::preparation,
+           .order = 1,
+           .candidates = channels_last_candidates,
+           .apply = apply_channels_last}};
+}
+
+}  // namespace cudal1

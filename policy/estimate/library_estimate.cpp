@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sandbox/program/operators/strides.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
 namespace cudal1 {
@@ -58,11 +59,19 @@ double whole_waves(const operator_call& call, const tensor_type& result, double 
   return waves * processors / parts * k_tile * k_tile / static_cast<double>(result.numel());
 }
 
-// cuDNN's convolution knows no bias: ATen adds it in a kernel of its own.
-double bias_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
-  const auto* bias = work_parts::tensor_of(call, "bias");
-  if (work_parts::record_of(call).kind != operator_kind::convolution || bias == nullptr) return 0;
-  return k_kernel + k_plain_kernels * memory_us({2 * static_cast<double>(result.bytes()), 0}, gpu);
+// Beside a convolution: cuDNN's knows no bias, which ATen adds in a kernel of its own, and its kernels on tensor cores
+// have the channels last, so that others' operands and results are copied; those of single channels are not.
+double around_convolution_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
+  const auto *input = work_parts::tensor_of(call, "input"), *weight = work_parts::tensor_of(call, "weight");
+  if (work_parts::record_of(call).kind != operator_kind::convolution || input == nullptr || weight == nullptr) return 0;
+  const auto kernel_over = [&](int64_t bytes) {
+    return k_kernel + k_plain_kernels * memory_us({2 * static_cast<double>(bytes), 0}, gpu);
+  };
+  double out = 0;
+  if (work_parts::tensor_of(call, "bias") != nullptr) out += kernel_over(result.bytes());
+  if (weight->dim() > 3 && weight->shape[1] > 1 && rules::suggested_format(result) == rules::format::contiguous)
+    out += kernel_over(input->bytes()) + kernel_over(result.bytes());
+  return out;
 }
 
 }  // namespace
@@ -81,7 +90,7 @@ double library_us(const aten_step& s, const operator_call& call, const tensor_ty
     double arithmetic = arithmetic_us(flops, gpu.reached_tflops);
     if (record.kind == operator_kind::product)
       arithmetic *= whole_waves(call, result, flops.total(), static_cast<double>(gpu.multiprocessors));
-    return k_product + std::max(arithmetic, memory_us(t, gpu)) + bias_us(call, result, gpu);
+    return k_product + std::max(arithmetic, memory_us(t, gpu)) + around_convolution_us(call, result, gpu);
   }
   const library_kernels how = kernels_of(record);
   return k_kernel * how.count + how.passes * k_plain_kernels * memory_us(t, gpu);

@@ -106,6 +106,15 @@ TEST(ProgramEstimate, AccessThatDoesNotCoalesceTakesLonger) {
   EXPECT_LT(us("[1,4096]"), 1.2 * us("[4096,1]")) << "read through shared memory";
 }
 
+TEST(ProgramEstimate, WhatALibraryDoesAroundAConvolutionTakesTime) {
+  const double own = device_us("conv2d_epilogue", "fuse(steps=1..3)");
+  const double separate = device_us("conv2d_epilogue", "separate_bias(); fuse(steps=2..5)");
+  const double last = device_us(
+      "conv2d_epilogue", "separate_bias(); channels_last(steps=1); set_up(step=2); fuse(steps=4..8); fuse(steps=1)");
+  EXPECT_LT(separate, 0.95 * own);
+  EXPECT_LT(last, 0.95 * separate);
+}
+
 TEST(ProgramEstimate, AGraphSavesGapsAndTheHostsTime) {
   const std::string two = R"({"aten":"aten::relu","args":{"self":"x"},"out":["y"]},)"
                           R"({"aten":"aten::sigmoid","args":{"self":"y"},"out":["z"]})";

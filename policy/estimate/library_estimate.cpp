@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policy/graph/channels_last.hpp"
 #include "sandbox/program/operators/strides.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
@@ -69,7 +70,8 @@ double around_convolution_us(const operator_call& call, const tensor_type& resul
   };
   double out = 0;
   if (work_parts::tensor_of(call, "bias") != nullptr) out += kernel_over(result.bytes());
-  if (weight->dim() > 3 && weight->shape[1] > 1 && rules::suggested_format(result) == rules::format::contiguous)
+  if (weight->dim() > 3 && weight->shape[1] > 1 && convolves_by_fours(call) &&
+      rules::suggested_format(result) == rules::format::contiguous)
     out += kernel_over(input->bytes()) + kernel_over(result.bytes());
   return out;
 }

@@ -9,6 +9,7 @@
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/operators/strides.hpp"
+#include "sandbox/program/operators/work_parts.hpp"
 
 namespace cudal1 {
 
@@ -225,6 +226,12 @@ std::vector<int> convolutions_with_channels(const checked_program& p) {
     if (dimensions >= 4 && type.dim() == dimensions && type.shape[1] > 1) out.push_back(static_cast<int>(i));
   }
   return out;
+}
+
+bool convolves_by_fours(const operator_call& convolution) {
+  const tensor_type* weight = work_parts::tensor_of(convolution, "weight");
+  if (weight == nullptr || work_parts::is_transposed(convolution)) return weight != nullptr;
+  return weight->shape[1] == 1 || weight->shape[1] % 4 == 0;
 }
 
 expected<std::shared_ptr<const task>> with_channels_last(const task& t, std::span<const int> convolutions) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "policy/graph/changed_program.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/operators/strides.hpp"
@@ -83,11 +84,8 @@ class channels_last_writer {
   std::string name_of(const std::string& value) const { return form_of(value); }
   const tensor_type& type_of(const std::string& value) const { return types_.at(form_of(value)); }
 
-  std::string fresh_name(const std::string& name) const {
-    std::string out = name;
-    for (int n = 2; p_->types.contains(out) || types_.contains(out); ++n)
-      out = name + std::to_string(n);
-    return out;
+  std::string new_name(const std::string& name) const {
+    return fresh_name(name, [this](const auto& n) { return p_->types.contains(n) || types_.contains(n); });
   }
 
   std::string copied(const std::string& value, const std::string& format, tensor_type type, std::string name) {
@@ -109,7 +107,7 @@ class channels_last_writer {
     auto& made = contiguous_[value];
     if (made.empty())
       made = copied(value, "", contiguous(own.type, own.shape),
-                    own.is_contiguous() ? value : fresh_name(value + "_contiguous"));
+                    own.is_contiguous() ? value : new_name(value + "_contiguous"));
     return made;
   }
 
@@ -120,7 +118,7 @@ class channels_last_writer {
     auto& made = last_[value];
     if (made.empty())
       made = copied(value, now.dim() == 5 ? "channels_last_3d" : "channels_last", std::move(wanted),
-                    fresh_name(value + "_last"));
+                    new_name(value + "_last"));
     return made;
   }
 
@@ -170,7 +168,7 @@ class channels_last_writer {
       const std::string value = made.results[r];
       if (value.empty()) continue;
       const bool is_own = is_same_layout(results[r].type, p_->types.at(value));
-      if (!is_own) made.results[r] = fresh_name(value + "_last");
+      if (!is_own) made.results[r] = new_name(value + "_last");
       keep(value, made.results[r], is_own ? p_->types.at(value) : results[r].type);
     }
     steps_.emplace_back(std::move(made));
@@ -236,10 +234,7 @@ bool convolves_by_fours(const operator_call& convolution) {
 
 expected<std::shared_ptr<const task>> with_channels_last(const task& t, std::span<const int> convolutions) {
   CUDAL1_TRY(program text, channels_last_writer(t.reference).write(convolutions));
-  CUDAL1_TRY(checked_program checked, check_program(std::move(text)));
-  auto out = std::make_shared<task>(t);
-  out->reference = std::move(checked);
-  return out;
+  return with_program(t, std::move(text));
 }
 
 }  // namespace cudal1

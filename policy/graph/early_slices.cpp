@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "policy/graph/changed_program.hpp"
 #include "policy/graph/step_arguments.hpp"
 
 namespace cudal1 {
@@ -84,11 +85,8 @@ std::shared_ptr<const task> with_early_slices(const task& t) {
     halves.insert(std::get<aten_step>(changed->steps[found->conversion]).results[0]);
   }
   if (!changed) return nullptr;
-  auto checked = check_program(std::move(*changed));
-  if (!checked) return nullptr;  // a view that follows may need the order in memory that the conversion made
-  auto out = std::make_shared<task>(t);
-  out->reference = std::move(*checked);
-  return out;
+  // An error where a view that follows needs the order in memory that the conversion made.
+  return with_program(t, std::move(*changed)).value_or(nullptr);
 }
 
 }  // namespace cudal1

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "policy/graph/changed_program.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -22,19 +23,12 @@ int64_t reduction_of_rows(const checked_program& p, std::size_t step) {
   return 0;
 }
 
-std::string fresh_name(const checked_program& p, const std::string& name) {
-  std::string out = name;
-  for (int n = 2; p.types.contains(out); ++n)
-    out = name + std::to_string(n);
-  return out;
-}
-
 void add_loss(const checked_program& p, const aten_step& loss, int64_t reduction, std::vector<step>& into) {
   aten_step rows = loss;
   std::erase_if(rows.args, [](const auto& argument) { return argument.first == "reduction"; });
   const json none(0);
   rows.args.emplace_back("reduction", none);  // the last one in the operator's schema
-  rows.results = {fresh_name(p, loss.results[0] + "_of_rows")};
+  rows.results = {fresh_name(loss.results[0] + "_of_rows", [&](const auto& n) { return p.types.contains(n); })};
   aten_step whole;
   whole.op = reduction == 1 ? "aten::mean" : "aten::sum";
   whole.args = {{"self", json(rows.results[0])}};
@@ -61,11 +55,7 @@ std::shared_ptr<const task> with_loss_steps(const task& t) {
   }
   program text = p.text;
   text.steps = std::move(steps);
-  auto checked = check_program(std::move(text));
-  if (!checked) return nullptr;  // more steps than a program may have
-  auto out = std::make_shared<task>(t);
-  out->reference = std::move(*checked);
-  return out;
+  return with_program(t, std::move(text)).value_or(nullptr);
 }
 
 }  // namespace cudal1

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "policy/graph/changed_program.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -27,7 +28,7 @@ class bias_writer {
   void add(const step& s) { steps_.push_back(s); }
 
   void add_convolution(const aten_step& s) {
-    const json bias = *argument_of(s, "bias"), none, result(fresh_name(s.results[0] + "_without_bias"));
+    const json bias = *argument_of(s, "bias"), none, result(new_name(s.results[0] + "_without_bias"));
     aten_step convolution = s, sum;
     std::ranges::find(convolution.args, "bias", [](const auto& a) { return a.first; })->second = none;
     convolution.results = {result.as_string()};
@@ -53,16 +54,13 @@ class bias_writer {
     aten_step view;
     view.op = "aten::reshape";
     view.args = {{"self", self}, {"shape", wanted}};
-    view.results = {known = fresh_name(bias + "_by_channel")};
+    view.results = {known = new_name(bias + "_by_channel")};
     steps_.emplace_back(std::move(view));
     return known;
   }
 
-  std::string fresh_name(const std::string& name) {
-    std::string out = name;
-    for (int n = 2; p_->types.contains(out) || !taken_.insert(out).second; ++n)
-      out = name + std::to_string(n);
-    return out;
+  std::string new_name(const std::string& name) {
+    return fresh_name(name, [this](const auto& n) { return p_->types.contains(n) || !taken_.insert(n).second; });
   }
 
   const checked_program* p_;
@@ -88,11 +86,7 @@ std::shared_ptr<const task> with_separate_bias(const task& t) {
   if (!found) return nullptr;
   program text = p.text;
   text.steps = steps.take();
-  auto checked = check_program(std::move(text));
-  if (!checked) return nullptr;  // more steps than a program may have
-  auto out = std::make_shared<task>(t);
-  out->reference = std::move(*checked);
-  return out;
+  return with_program(t, std::move(text)).value_or(nullptr);
 }
 
 }  // namespace cudal1

@@ -37,11 +37,12 @@ std::vector<move> channels_last_candidates(const graph& g, const lowering_target
 
 expected<std::string> apply_channels_last(graph& g, const move& m, const lowering_target&) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  if (is_part(g)) return fail(errc::invalid_argument, "a part's tensors lie in memory as its whole has them");
   const auto possible = possible_convolutions(g);
   for (const int n : steps)
     if (!std::ranges::binary_search(possible, n))
       return fail(errc::invalid_argument,
-                  "step {} is not a convolution over two or three dimensions of several channels, or of a part", n);
+                  "step {} is not a convolution over two or three dimensions of several channels", n);
   const std::size_t before = g.steps().size();
   CUDAL1_TRY(auto laid_out, with_channels_last(g.origin(), steps));
   if (laid_out->reference.id == g.origin().reference.id)
@@ -56,8 +57,9 @@ expected<std::string> apply_channels_last(graph& g, const move& m, const lowerin
 expected<std::string> apply_separate_bias(graph& g, const move&, const lowering_target& target) {
   if (target.convolutions_add_bias())
     return fail(errc::invalid_argument, "convolutions add their bias at no cost on this device");
-  auto separate = is_part(g) ? nullptr : with_separate_bias(g.origin());
-  if (separate == nullptr) return fail(errc::invalid_argument, "no convolution has a bias, or this is a part");
+  if (is_part(g)) return fail(errc::invalid_argument, "a part's steps are those that its whole has");
+  auto separate = with_separate_bias(g.origin());
+  if (separate == nullptr) return fail(errc::invalid_argument, "no convolution has a bias");
   CUDAL1_CHECK(g.prepare(std::move(separate)));
   return "the biases of convolutions are steps of their own, which may be in the kernels of what follows";
 }

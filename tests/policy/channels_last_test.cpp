@@ -13,6 +13,7 @@
 #include "policy/search/assembly.hpp"
 #include "policy/search/starting_schedules.hpp"
 #include "tests/policy/judged_task.hpp"
+#include "tests/policy/known_parts_of_tests.hpp"
 #include "tests/policy/moves/moves_under_test.hpp"
 #include "tests/sandbox/cuda/compiler/harness.hpp"
 
@@ -199,16 +200,6 @@ TEST_P(channels_last, has_parts_that_the_gates_accept) {
   }
 }
 
-// As if each part had been measured: its first whole schedule halves its time.
-known_parts all_known(const task_partitions& parts, const lowering_target& target) {
-  known_parts out;
-  for (const task* part : distinct_tasks(parts)) {
-    const auto whole = whole_schedules(*part, target);
-    out[part->id] = whole.empty() ? known_part{{}, 10, 10} : known_part{whole.front(), 5, 10};
-  }
-  return out;
-}
-
 TEST_P(channels_last, is_assembled_from_its_parts) {
   for (const auto& t : networks()) {
     const auto layouts = partitions_by_layout(t, target());
@@ -265,7 +256,8 @@ schedule with_order(const task& t) {
 TEST(ChannelsLast, LeavesImagesToKernelsInFloat32) {
   const auto all = networks();
   const auto& t = *std::ranges::find(all, "classifier", &task::name);
-  EXPECT_THAT(print_schedule(with_order(t)), HasSubstr("channels_last(steps=4)")) << "not the convolution of 3 channels";
+  EXPECT_THAT(print_schedule(with_order(t)), HasSubstr("channels_last(steps=4)"))
+      << "not the convolution of 3 channels";
 }
 
 TEST(ChannelsLast, SoftmaxOverChannelsStoresThroughSharedMemory) {

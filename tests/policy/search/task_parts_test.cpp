@@ -14,6 +14,7 @@
 #include "policy/search/assembly.hpp"
 #include "policy/search/schedule_space.hpp"
 #include "policy/search/starting_schedules.hpp"
+#include "tests/policy/known_parts_of_tests.hpp"
 #include "tests/policy/task_texts.hpp"
 #include "tests/store/store_fixture.hpp"
 
@@ -51,16 +52,6 @@ std::vector<task> all_tasks() {
     out.insert(out.end(), more->begin(), more->end());
   out.push_back(residual_network(3));
   out.push_back(chained_network(4));
-  return out;
-}
-
-// As if each part had been measured: its first whole schedule halves its time.
-known_parts all_known(const task_partitions& parts, const lowering_target& target) {
-  known_parts out;
-  for (const task* part : distinct_tasks(parts)) {
-    const auto whole = whole_schedules(*part, target);
-    out[part->id] = whole.empty() ? known_part{{}, 10, 10} : known_part{whole.front(), 5, 10};
-  }
   return out;
 }
 

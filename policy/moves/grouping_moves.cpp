@@ -138,7 +138,7 @@ std::vector<move> as_moves(const std::string& name, const std::vector<std::vecto
 // Those that would copy badly last, when other kernels have been made of most of their steps.
 std::vector<move> row_candidates(const graph& g, const lowering_target& target) {
   auto sets = candidate_sets(g, true);
-  std::ranges::stable_partition(sets, [&](const auto& set) { return !copies_badly(g, set, target); });
+  std::stable_partition(sets.begin(), sets.end(), [&](const auto& set) { return !copies_badly(g, set, target); });
   return as_moves("row_kernel", sets);
 }
 

@@ -341,6 +341,19 @@ std::vector<assembled_schedule> assemble(const task& t, const lowering_target& t
   return out;
 }
 
+std::vector<move> mixed_preparation(const task& t, const lowering_target& target, const task_partitions& own,
+                                    const task_partitions& last, const known_parts& known) {
+  auto out = preparation_of(own);
+  const auto steps = convolutions_after(t, target, out);
+  const auto steps_last = convolutions_after(t, target, preparation_of(last));
+  std::vector<int> faster;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (time_of_step(last, steps_last.at(i), known) < time_of_step(own, steps[i], known)) faster.push_back(steps[i]);
+  if (faster.empty() || faster.size() == steps.size()) return {};
+  out.push_back({"channels_last", {{"steps", print_steps(faster)}}});
+  return out;
+}
+
 expected<task_assembly> task_assembly::make(const task& t, const lowering_target& target, store& records,
                                             std::string environment_class) {
   task_assembly out(t, target);
@@ -367,15 +380,8 @@ expected<void> task_assembly::read_parts(store& records, const task_partitions& 
 // none.
 std::optional<task_partitions> task_assembly::mixed_layout() const {
   if (layouts_.size() < 2) return std::nullopt;
-  const auto &own = layouts_.front(), &last = layouts_.back();
-  const auto steps = convolutions_after(*task_, *target_, preparation_of(own));
-  const auto steps_last = convolutions_after(*task_, *target_, preparation_of(last));
-  std::vector<int> faster;
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    if (time_of_step(last, steps_last.at(i), known_) < time_of_step(own, steps[i], known_)) faster.push_back(steps[i]);
-  if (faster.empty() || faster.size() == steps.size()) return std::nullopt;
-  auto preparation = preparation_of(own);
-  preparation.push_back({"channels_last", {{"steps", print_steps(faster)}}});
+  const auto preparation = mixed_preparation(*task_, *target_, layouts_.front(), layouts_.back(), known_);
+  if (preparation.empty()) return std::nullopt;
   return partitions_of(*task_, *target_, preparation);
 }
 

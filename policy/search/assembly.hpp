@@ -62,6 +62,11 @@ expected<known_parts> known_parts_of(store& records, const task_partitions& part
 std::vector<assembled_schedule> assemble(const task& t, const lowering_target& target, const task_partitions& parts,
                                          const known_parts& known);
 
+// The moves of preparation that put the channels last for the convolutions which are known to be faster so; empty where
+// these are all or none. `own`, `last`: partitions_by_layout.
+std::vector<move> mixed_preparation(const task& t, const lowering_target& target, const task_partitions& own,
+                                    const task_partitions& last, const known_parts& known);
+
 // The assembled schedules of one task, from what was known when it was made: of each of partitions_by_layout, and where
 // some convolutions are known to be faster with the channels last and others are not, of the layout with those that
 // are. Not thread-safe.

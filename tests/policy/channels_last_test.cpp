@@ -215,6 +215,36 @@ TEST_P(channels_last, is_assembled_from_its_parts) {
   }
 }
 
+// As if the convolution of that step had been measured alone.
+void set_time(const task_partitions& layout, int step, double us, known_parts& known) {
+  for (const auto& way : layout.ways)
+    for (const auto& part : way.parts)
+      if (part.covers == std::vector{step}) known[part.what.id] = {{}, us, us};
+}
+
+TEST_P(channels_last, is_chosen_for_the_convolutions_that_are_faster_so) {
+  const auto all = networks();
+  const auto& t = *std::ranges::find(all, "branches", &task::name);
+  const auto layouts = partitions_by_layout(t, target());
+  const auto last = convolutions_after(t, target(), {layouts[1].proofs.moves[0]});
+  ASSERT_THAT(last, testing::SizeIs(2));
+  known_parts known;
+  for (const auto& [layout, step, us] : {std::tuple(0, 0, 10.0), {0, 1, 10.0}, {1, last[0], 5.0}, {1, last[1], 20.0}})
+    set_time(layouts[static_cast<std::size_t>(layout)], step, us, known);
+  ASSERT_THAT(known, testing::SizeIs(4));
+  const auto mixed = mixed_preparation(t, target(), layouts[0], layouts[1], known);
+  EXPECT_EQ(print_schedule({mixed}), "channels_last(steps=0)");
+  const auto parts = partitions_of(t, target(), mixed);
+  judged_task judged(t);
+  for (const auto& s : assemble(t, target(), parts, all_known(parts, target()))) {
+    auto made = lower(t, s.plan, target());
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << print_schedule(s.plan);
+  }
+  set_time(layouts[1], last[1], 5, known);
+  EXPECT_THAT(mixed_preparation(t, target(), layouts[0], layouts[1], known), testing::IsEmpty()) << "both";
+}
+
 // Steps of the task with other operators than views and copies, as the move leaves them.
 std::string operators_after(const std::string& name, const std::string& moves, const lowering_target& target) {
   const auto all = networks();

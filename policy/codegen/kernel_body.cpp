@@ -64,10 +64,10 @@ void order_dimensions(kernel_body& body) {
   if (leading == nullptr) return;
   std::vector<std::size_t> order(body.domain.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto key = [&, strides = leading->strides](std::size_t d) { return -strides[d]; };
+  const auto key = [&](std::size_t d) { return -leading->strides[d]; };
   const auto columns = order.begin() + body.row_dims;
-  std::stable_sort(order.begin(), columns, [&](auto a, auto b) { return key(a) < key(b); });
-  std::stable_sort(columns, order.end(), [&](auto a, auto b) { return key(a) < key(b); });
+  std::ranges::stable_sort(order.begin(), columns, {}, key);
+  std::ranges::stable_sort(columns, order.end(), {}, key);
   const auto reorder = [&](std::vector<int64_t>& values) {
     std::vector<int64_t> out;
     for (const std::size_t d : order)

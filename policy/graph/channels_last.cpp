@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -56,10 +55,10 @@ class channels_last_writer {
       const auto& s = std::get<aten_step>(p_->text.steps[i]);
       if (std::ranges::count(convolutions, static_cast<int>(i)) > 0) {
         CUDAL1_CHECK(add(s, [this](const std::string& value, std::string_view argument) {
-          return argument == "bias" ? name_of(value) : channels_last(value);
+          return argument == "bias" ? form_of(value) : channels_last(value);
         }));
       } else {
-        CUDAL1_CHECK(add_other(s));
+        CUDAL1_CHECK(add_other(s, p_->calls[i]));
       }
     }
     for (const auto& output : p_->text.outputs) {
@@ -81,7 +80,6 @@ class channels_last_writer {
     types_[name] = type;
   }
   const std::string& form_of(const std::string& value) const { return forms_.at(value); }
-  std::string name_of(const std::string& value) const { return form_of(value); }
   const tensor_type& type_of(const std::string& value) const { return types_.at(form_of(value)); }
 
   std::string new_name(const std::string& name) const {
@@ -176,17 +174,15 @@ class channels_last_writer {
   }
 
   // A step that is not asked to have the channels last.
-  expected<void> add_other(const aten_step& s) {
-    const operator_record& record = *find_operator(s.op)->record;
+  expected<void> add_other(const aten_step& s, const operator_call& call) {
+    const operator_record& record = work_parts::record_of(call);
     bool is_moved = false, are_contiguous = true;  // whether an operand is in another order, and all of these are dense
-    with_forms(s, [&](const std::string& value, std::string_view) {
-      if (form_of(value) != value) {
-        is_moved = true;
-        are_contiguous = are_contiguous && type_of(value).is_contiguous();
-      }
-      return value;
-    });
-    const auto now = [this](const std::string& value, std::string_view) { return name_of(value); };
+    for (const auto& value : work_parts::operands_of(call)) {
+      if (form_of(value) == value) continue;
+      is_moved = true;
+      are_contiguous = are_contiguous && type_of(value).is_contiguous();
+    }
+    const auto now = [this](const std::string& value, std::string_view) { return form_of(value); };
     if (!is_moved) return add(s, now);
     const bool is_view = record.kind == operator_kind::view || record.kind == operator_kind::list;
     // A stride says which element it means only where the order in memory is the task's.

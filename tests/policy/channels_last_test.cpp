@@ -97,6 +97,12 @@ std::vector<task> networks() {
           a = add.Tensor {"self": "s", "other": "b"}
           y = sigmoid {"self": "a"})",
        R"(["y"])"},
+      {"two_results", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 16, 5, 8]}],
+        "weights": [{"name": "w", "dtype": "float32", "shape": [16, 256, 3, 3]}])",
+       R"(c = conv_transpose2d.input {"input": "x", "weight": "w"}
+          s = softmax.int {"self": "c", "dim": 1}
+          y = sigmoid {"self": "s"})",
+       R"(["s", "y"])"},
       {"instances", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 16, 9, 8]}],
         "weights": [{"name": "w", "dtype": "float32", "shape": [16, 24, 3, 3]}])",
        R"(c = conv_transpose2d.input {"input": "x", "weight": "w"}

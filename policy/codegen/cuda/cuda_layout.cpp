@@ -20,8 +20,8 @@ constexpr int64_t k_values_in_flight = 16;      // words read before a thread co
 // Columns from which on rows are shifted. Half types gain where rows are read again; float32, of which a warp reads 128
 // bytes at a time anyhow, where they do not fit in registers.
 constexpr int64_t k_shifted_half_row = 4096, k_shifted_row = 24 << 10;
-constexpr int64_t k_staged_rows = 32;            // of a block whose results are staged
-constexpr int64_t k_staged_elements = 10 << 10;  // at most, of 4 bytes in static shared memory
+constexpr int64_t k_staged_rows = 32;         // of a block whose results are staged
+constexpr int64_t k_staged_bytes = 40 << 10;  // at most, of static shared memory, which reductions need too
 
 int64_t power_below(int64_t v) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
@@ -169,11 +169,14 @@ bool has_rows_beside(const kernel_body& body, const body_operand& o) {
 
 namespace {
 
-// Whether operands have the columns side by side, and results the rows: those of a block fit in shared memory.
+// Whether results have the rows side by side, and those of a block fit in shared memory.
 bool stages_results(const kernel_body& body) {
   if (body.has_scan() || body.product || static_cast<int>(body.domain.size()) - body.row_dims != 1) return false;
-  const auto is_turned = [&](const body_result& r) { return has_rows_beside(body, r.target); };
-  return std::ranges::any_of(body.results, is_turned) && body.columns() * k_staged_rows <= k_staged_elements;
+  int64_t bytes = 0;
+  for (const auto& r : body.results)
+    if (has_rows_beside(body, r.target))
+      bytes += k_staged_rows * body.columns() * size_of(body.nodes[static_cast<std::size_t>(r.node)].type);
+  return bytes > 0 && bytes <= k_staged_bytes;
 }
 
 }  // namespace

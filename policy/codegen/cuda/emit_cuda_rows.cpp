@@ -394,8 +394,7 @@ class cuda_rows_writer {
   void stage_vector(int r) {
     const std::string row = l_.rows == 1 ? "0" : fmt::format("threadIdx.x / {}", l_.row_threads);
     for (int64_t l = 0; l < l_.width; ++l)
-      w_.line(fmt::format("{}[{}][{}{}] = {}_q[{}];", stage(r), row, "c0", l == 0 ? "" : fmt::format(" + {}", l),
-                          w_.target(r), l));
+      w_.line(fmt::format("{}[{}][c0 + {}] = {}_q[{}];", stage(r), row, l, w_.target(r), l));
   }
 
   // The rows of the block, its neighbouring threads on neighbouring rows.

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t k_side = 32;  // of a tile: a warp's lanes
 constexpr int64_t k_threads = 256;
+constexpr int64_t k_most_tiles = 5;   // of up to 8 bytes an element, in static shared memory
 constexpr int64_t k_least_size = 16;  // of both dimensions; where one is smaller, neighbouring threads share sectors
 constexpr double k_index = 10;        // instructions of a division by a constant
 constexpr double k_exchange = 60;     // cycles that a warp waits for the others
@@ -180,8 +181,9 @@ std::optional<std::size_t> transposed_dimension(const kernel_body& body) {
     if (r.target.strides[along] != 1) return std::nullopt;
   for (std::size_t d = along; d-- > 0;) {
     if (body.domain[d] < k_least_size) continue;
-    const auto is_across = [&](const body_operand& o) { return is_side_by_side(body, o, d); };
-    if (std::ranges::any_of(body.operands, is_across)) return d;
+    const auto tiles =
+        std::ranges::count_if(body.operands, [&](const body_operand& o) { return is_side_by_side(body, o, d); });
+    if (tiles > 0) return tiles <= k_most_tiles ? std::optional(d) : std::nullopt;
   }
   return std::nullopt;
 }

@@ -106,8 +106,7 @@ std::string print_assembled(const search_report& r, const terminal& t) {
   if (any_rest_far_off)
     add("More than 15% off where parts were not measured: their kernels are chosen anew in the whole, and the time of "
         "the task's own program has gaps between kernels that a CUDA graph shortens; of a layout with the channels "
-        "last, "
-        "its convolutions are still those of the task's own.");
+        "last, its convolutions are still those of the task's own.");
   return text;
 }
 

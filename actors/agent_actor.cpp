@@ -363,7 +363,7 @@ agent_actor::behavior_type run_agent(agent_actor::stateful_pointer<agent_state> 
       [&s](const message::long_evaluation& m) { log_exceptions(s.name, [&] { s.extend(m); }); },
       [&s](const message::device_state_changed& m) { log_exceptions(s.name, [&] { s.device_changed(m); }); },
       [&s](const message::work_done& m) { return s.work_done(m); },
-      [&s](const message::best_score& m) { return s.pass_on<message::score>(m); },
+      [&s](const message::best_score& m) { return s.pass_on<message::best_result>(m); },
       [&s](const message::load_variant& m) { return s.pass_on<variant_record>(m); },
       [&s](const message::load_hack_cases& m) { return s.pass_on<message::hack_cases>(m); },
       [&s](const message::retire&) { return s.retire(); },

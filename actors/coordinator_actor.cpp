@@ -347,7 +347,7 @@ coordinator_actor::behavior_type run_coordinator(coordinator_actor::stateful_poi
       [&s](const message::leave& m) { return reply_or_error(s.name, [&] { return s.leave(m); }); },
       [&s](const message::drain_machine& m) { return reply_or_error(s.name, [&] { return s.drain_machine(m); }); },
       [&s](const message::read_blob& m) { return s.read_blob(m); },
-      [&s](const message::best_score& m) { return s.ask_store<message::score>(m); },
+      [&s](const message::best_score& m) { return s.ask_store<message::best_result>(m); },
       [&s](const message::load_variant& m) { return s.ask_store<variant_record>(m); },
       [&s](const message::load_hack_cases& m) { return s.ask_store<message::hack_cases>(m); },
       [&s](const message::device_died& m) { log_exceptions(s.name, [&] { s.device_died(m); }); },

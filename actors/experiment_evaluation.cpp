@@ -238,10 +238,9 @@ void experiment_flow::settled(slot_id id, const verdict& v) {
   // A group that is not stored is paid no rewards, so nothing is learned from it.
   if (const auto p = prompts_.find(s.prompt); p != prompts_.end() && !p->second.group.id.empty())
     p->second.members.push_back({s.variant, v});
-  const double best_before = books_->best(s.task);
-  books_->settle(s.task, v, clock::now());
+  const bool is_best = books_->settle(s.task, v, clock::now());
   log(s, v);
-  if (books_->best(s.task) > best_before)
+  if (is_best)
     note("best", s,
          fmt::format("{}: {:.3f}x [{:.3f}, {:.3f}]", setup_.tasks[s.task]->name, v.score, v.score_interval.low,
                      v.score_interval.high));

@@ -34,7 +34,7 @@ using store_actor = caf::typed_actor<
     // Resets a task's islands: whether there were enough of them.
     answers<message::reset_islands, message::done>,
     // The best confirmed score of a task in an experiment.
-    answers<message::best_score, message::score>,
+    answers<message::best_score, message::best_result>,
     // The state of an experiment's policy; errc::already_exists if it would replace a version that its learner does not
     // know.
     answers<message::save_policy, message::done>, answers<message::load_policy, message::policy_version>,
@@ -105,7 +105,7 @@ using auditor_actor = caf::typed_actor<
 // What is asked of the coordinator's store while an evaluation is judged.
 using records_actor = caf::typed_actor<
     // The best confirmed score of a task in an experiment.
-    answers<message::best_score, message::score>,
+    answers<message::best_score, message::best_result>,
     // A variant; errc::not_found.
     answers<message::load_variant, variant_record>,
     // Hack cases that are newer than those that the auditor has.
@@ -170,7 +170,7 @@ using agent_actor = caf::typed_actor<
     takes<message::device_idle>, takes<message::long_evaluation>, takes<message::device_state_changed>,
     answers<message::work_done, message::done>,
     // From its profiler and auditors, answered by the coordinator's store.
-    answers<message::best_score, message::score>, answers<message::load_variant, variant_record>,
+    answers<message::best_score, message::best_result>, answers<message::load_variant, variant_record>,
     answers<message::load_hack_cases, message::hack_cases>,
     // From its process, which should end.
     answers<message::retire, message::done>,
@@ -190,7 +190,7 @@ using coordinator_actor = caf::typed_actor<
     // From an agent that lacks the blob of a task.
     answers<message::read_blob, message::blob_part>,
     // From an agent's profiler and auditors: answered by the store.
-    answers<message::best_score, message::score>, answers<message::load_variant, variant_record>,
+    answers<message::best_score, message::best_result>, answers<message::load_variant, variant_record>,
     answers<message::load_hack_cases, message::hack_cases>,
     // From an agent, of one of its devices: it asks for work; a lease needs more time; it has started, or cannot; its
     // actor died; a lease has ended, answered after the experiment's acknowledgement.

@@ -4,6 +4,7 @@
 
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
+#include "sandbox/verify/host_pace.hpp"
 
 namespace cudal1 {
 
@@ -101,7 +102,7 @@ void ledger::resume(std::size_t task, const tally_record& t) {
   auto& b = books_[task];
   b.shown.evaluations += t.evaluations;
   b.shown.correct += t.correct;
-  b.shown.best = t.best;
+  b.shown.best = b.best.score = t.best;
   b.shown.best_variant = t.best_variant;
   b.proposals += static_cast<uint64_t>(t.evaluations);
   for (const auto& [result, count] : t.outcomes)
@@ -114,7 +115,7 @@ void ledger::resume(std::size_t task, const tally_record& t) {
   unrecorded_ += t.unrecorded;
 }
 
-void ledger::settle(std::size_t task, const verdict& v, time_point now) {
+bool ledger::settle(std::size_t task, const verdict& v, time_point now) {
   auto& b = books_[task];
   --b.in_flight;
   recent_.push_back(now);
@@ -128,12 +129,13 @@ void ledger::settle(std::size_t task, const verdict& v, time_point now) {
   for (const auto& [stage, ms] : v.stage_ms)
     stage_ms_[stage] += ms;
   b.device_ms += device_ms_of(v.stage_ms);
-  if (v.result != outcome::correct) return;
+  if (v.result != outcome::correct) return false;
   ++b.shown.correct;
-  if (v.confirmed && v.score > b.shown.best) {
-    b.shown.best = v.score;
-    b.shown.best_variant = v.variant;
-  }
+  if (!v.confirmed || !is_faster(v, b.best)) return false;
+  b.best = v;
+  b.shown.best = v.score;
+  b.shown.best_variant = v.variant;
+  return true;
 }
 
 bool ledger::idle() const {

@@ -48,7 +48,8 @@ class ledger {
   // The verdicts of earlier runs of the experiment.
   void resume(std::size_t task, const tally_record& t);
   // The verdict of an evaluation that next_task() or take() took; it is in the store.
-  void settle(std::size_t task, const verdict& v, time_point now);
+  // Returns whether it is the task's new best.
+  bool settle(std::size_t task, const verdict& v, time_point now);
   void count_fault() { ++faults_; }
   void count_answer(const answer_cost& cost) { answers_.add(cost); }
   // Time in which the devices had nothing to do because the policy was thinking, in seconds.
@@ -72,6 +73,7 @@ class ledger {
  private:
   struct book {
     task_progress shown;
+    measured_score best;  // shown.best; without times after a restart
     int64_t in_flight = 0;
     double device_ms = 0;  // that its evaluations held devices
     uint64_t proposals = 0;

@@ -152,10 +152,10 @@ struct best_score {
 };
 BOOST_DESCRIBE_STRUCT(best_score, (), (task, experiment))
 
-struct score {
-  double value = 1;  // 1, the reference, if there is no confirmed variant
+struct best_result {
+  measured_score value;  // a score of 1, the reference's, without times if there is no confirmed variant
 };
-BOOST_DESCRIBE_STRUCT(score, (), (value))
+BOOST_DESCRIBE_STRUCT(best_result, (), (value))
 
 // The state of an experiment's policy. `replaces`: the version that its learner started from or saved last; if another
 // one is stored, nothing is saved (errc::already_exists).

@@ -29,9 +29,9 @@ message::timing_step profiler_state::step_of(const timing_decider& d) {
 caf::result<message::timing_step> profiler_state::begin(const message::begin_timing& m) {
   auto promise = self->make_response_promise<message::timing_step>();
   leases.insert_or_assign(m.lease, std::nullopt);
-  ask<message::score>(
+  ask<message::best_result>(
       self, records, store_timeout, message::best_score{m.task, m.experiment},
-      [this, promise, lease = m.lease](const message::score& best) mutable {
+      [this, promise, lease = m.lease](const message::best_result& best) mutable {
         const auto found = leases.find(lease);
         if (found == leases.end()) {
           promise.deliver(to_caf(forgotten(lease)));

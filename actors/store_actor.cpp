@@ -287,9 +287,12 @@ expected<message::done> store_state::put_rewards(const message::put_rewards& m) 
   return message::done{};
 }
 
-expected<message::score> store_state::best_score(const message::best_score& m) {
+expected<message::best_result> store_state::best_score(const message::best_score& m) {
   CUDAL1_TRY(const std::vector<store::ranked> best, db->best(m.task, 1, store::ranking::confirmed, m.experiment));
-  return message::score{best.empty() ? 1.0 : best.front().result.score};
+  message::best_result answer;
+  answer.value.score = 1;
+  if (!best.empty()) answer.value = best.front().result;
+  return answer;
 }
 
 constexpr std::string_view state_ending = ".policy";

@@ -81,7 +81,7 @@ struct store_state {
   expected<message::done> close_group(const message::close_group& m);
   expected<message::done> reset_islands(const message::reset_islands& m);
   expected<message::done> put_rewards(const message::put_rewards& m);
-  expected<message::score> best_score(const message::best_score& m);
+  expected<message::best_result> best_score(const message::best_score& m);
   expected<std::optional<store::policy_state>> find_policy(const std::string& key);
   expected<std::string> state_of(const store::policy_state& stored) const;
   void remove_unused_state(const std::string& blob);

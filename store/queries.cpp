@@ -1,9 +1,11 @@
 #include "store/queries.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "config/base/describe.hpp"
+#include "sandbox/verify/host_pace.hpp"
 #include "store/records.hpp"
 #include "store/verdict_records.hpp"
 
@@ -285,10 +287,37 @@ expected<std::vector<opinion_record>> store_queries::opinions_of_variant(const s
 
 // ---- the best -------------------------------------------------------------------------------------------------------
 
+namespace {
+
+constexpr std::size_t compared_at_one_pace = 16;
+
+// Indices of results that are sorted by score, best first: those of the first one's environment compared at one pace.
+std::vector<std::size_t> order_at_one_pace(std::span<const verdict> results) {
+  std::vector<measured_score> comparable;
+  std::vector<std::size_t> order(results.size()), at;
+  std::vector<double> scores;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    order[i] = i;
+    scores.push_back(results[i].score);
+    if (results[i].environment_id != results.front().environment_id) continue;
+    comparable.push_back(results[i]);
+    at.push_back(i);
+  }
+  const auto at_one_pace = scores_at_one_pace(comparable);
+  for (std::size_t i = 0; i < at.size(); ++i)
+    scores[at[i]] = at_one_pace[i];
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return scores[i]; });
+  return order;
+}
+
+}  // namespace
+
 expected<std::vector<store::ranked>> store_queries::best(const std::string& task, std::size_t limit, ranking among,
                                                          const std::string& experiment) {
   std::vector<keys::verdict_key> order;
   if (limit == 0) return std::vector<ranked>();
+  // The scores are those of the host's pace at the time; what is best at one pace is among the first.
+  const std::size_t looked_at = std::max(limit, compared_at_one_pace);
   const std::string prefix = keys::ranking_of(task, experiment, among);
   CUDAL1_CHECK(
       database_->scan(family::rankings, prefix, [&](std::string_view key, std::string_view value) -> expected<bool> {
@@ -298,14 +327,19 @@ expected<std::vector<store::ranked>> store_queries::best(const std::string& task
         order.push_back({r.text(), standing.experiment, task, standing.attempt});
         if (!r.ok() || !r.at_end())
           return tl::unexpected(database_->damaged(family::rankings, short_id(task), "its key is malformed"));
-        return order.size() < limit;
+        return order.size() < looked_at;
       }));
 
-  std::vector<ranked> out;
+  std::vector<verdict> results;
   for (const auto& k : order) {
     CUDAL1_TRY(auto v, load_summary(k));
-    CUDAL1_TRY(auto variant, load_with_schedule(k));
-    out.push_back({std::move(v), std::move(variant)});
+    results.push_back(std::move(v));
+  }
+  std::vector<ranked> out;
+  for (const std::size_t i : order_at_one_pace(results)) {
+    if (out.size() == limit) break;
+    CUDAL1_TRY(auto variant, load_with_schedule(order[i]));
+    out.push_back({std::move(results[i]), std::move(variant)});
   }
   return out;
 }

@@ -17,7 +17,8 @@ namespace cudal1 {
 class step_lowering {
  public:
   virtual ~step_lowering() = default;
-  // `call`: the step of the task's program, with the names that its values have in the lowered one.
+  // `call`: the step of the task's program, and what the internal operator reads under names of its own, with the names
+  // that the values have in the lowered one.
   virtual expected<void> add(const graph_step& s, const aten_step& call) = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/codegen/activated_layer.hpp"
 #include "policy/codegen/class_loss.hpp"
 #include "policy/codegen/extremum_index.hpp"
 #include "policy/codegen/product_operators.hpp"
@@ -109,6 +110,32 @@ expected<std::string> apply_index(graph& g, const move& m, const lowering_target
   return fmt::format("group {}: step {} ({}) as one kernel that takes a row at a time", group, s->number, s->task_op());
 }
 
+// ---- the activation of a layer --------------------------------------------------------------------------------------
+
+std::vector<move> activation_candidates(const graph& g, const lowering_target& target) {
+  std::vector<move> out;
+  if (!target.products_apply_activations()) return out;
+  for (const auto& s : g.steps())
+    if (operands_of_activated_layer(g, s)) out.push_back({"library_activation", {{"step", std::to_string(s.number)}}});
+  return out;
+}
+
+expected<std::string> apply_activation(graph& g, const move& m, const lowering_target& target) {
+  if (!target.products_apply_activations())
+    return fail(errc::invalid_argument, "only a GPU's library applies activations in its products");
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  CUDAL1_TRY(const activated_layer_operands operands, operands_of_activated_layer(g, *s));
+  CUDAL1_CHECK(leave_group(g, s->number, target));
+  const std::string between = g.step_at(operands.layer).text->results[0];
+  g.rewrite(s->number, {.by = activated_layer(g, operands),
+                        .certificate = fmt::format("step {}: the activation of {}, which step {} makes and nothing "
+                                                   "else reads, before it is rounded",
+                                                   s->number, between, operands.layer),
+                        .left_out = {operands.layer}});
+  return fmt::format("steps {} and {} (aten::linear, {}): the library applies the activation in its product",
+                     operands.layer, s->number, s->task_op());
+}
+
 }  // namespace
 
 std::vector<move_kind> implementation_moves() {
@@ -119,6 +146,13 @@ std::vector<move_kind> implementation_moves() {
            .parts = {starting_part::other_implementations},
            .candidates = loss_candidates,
            .apply = apply_loss},
+          {.name = "library_activation",
+           .summary = "a ReLU or tanh GELU of a linear layer of half types as part of the library's product (cuda)",
+           .parameters = {"step"},
+           .phase = move_phase::implementation,
+           .parts = {starting_part::other_implementations},
+           .candidates = activation_candidates,
+           .apply = apply_activation},
           {.name = "extremum_index",
            .summary = "an argmax or argmin as a kernel over rows",
            .parameters = {"step"},

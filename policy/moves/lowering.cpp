@@ -6,6 +6,7 @@
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/codegen/memory_order.hpp"
 #include "policy/graph/renamed_step.hpp"
+#include "policy/graph/step_arguments.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/moves/move_registry.hpp"
 #include "sandbox/program/operators/operators.hpp"
@@ -123,6 +124,9 @@ class library_steps {
         return fail(errc::invalid_argument, "step {} ({}) is in no kernel and has no other lowering", s.number, s.op());
       lowering = own->lowering(*graph_, *kernels_);
     }
+    for (const auto& [key, value] : s.use->arguments)  // of the internal operator alone
+      if (const auto* operand = std::get_if<tensor_argument>(&value); operand && argument_of(call, key) == nullptr)
+        call.args.emplace_back(key, json((*name_)(operand->name)));
     return lowering->add(s, call);
   }
 

@@ -19,6 +19,8 @@ element_rules product_rules();
 // Null where there is none. `op`: the name of an operator's record, or of an internal operator.
 element_rule find_element_rule(std::string_view op);
 
+// GELU by its tanh approximation.
+double gelu_by_tanh(double x);
 // A dimension that may be counted from the end, as a number below `dims`.
 std::size_t dimension_of(int64_t dim, std::size_t dims);
 // A place in one dimension.

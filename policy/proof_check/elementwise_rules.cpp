@@ -111,9 +111,8 @@ double softplus(const step& s, const place& p) {
 }
 double gelu(const step& s, const place& p) {
   const double x = s.element("self", p);
-  if (string_argument(s.step(), "approximate").value_or("none") == "none")
-    return x * 0.5 * (1 + std::erf(x * std::sqrt(0.5)));
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+  if (string_argument(s.step(), "approximate").value_or("none") == "tanh") return gelu_by_tanh(x);
+  return x * 0.5 * (1 + std::erf(x * std::sqrt(0.5)));
 }
 double threshold(const step& s, const place& p) {
   const double x = s.element("self", p);
@@ -134,6 +133,10 @@ double row_scale(const step& s, const place& p) {
 }
 
 }  // namespace
+
+double gelu_by_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
 
 element_rules elementwise_rules() {
   return {{"aten::relu", unary<relu>},

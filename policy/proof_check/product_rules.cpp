@@ -182,6 +182,12 @@ double split_product(const step& s, const place& p) {
   return matrix_product<in_three_products>(s, p, "self", s.has("mat2") ? "mat2" : "other");
 }
 
+// The activation of a layer.
+double activated_layer(const step& s, const place& p) {
+  const double x = layer<exact>(s, p);
+  return s.boolean("gelu") ? gelu_by_tanh(x) : (x < 0 ? 0 : x);
+}
+
 }  // namespace
 
 element_rules product_rules() {
@@ -195,7 +201,8 @@ element_rules product_rules() {
                        {"aten::addmm", addmm},
                        {"aten::baddbmm", baddbmm},
                        {"cudal1::row_dot", row_dot},
-                       {"cudal1::tf32x3_product", split_product}};
+                       {"cudal1::tf32x3_product", split_product},
+                       {"cudal1::activated_layer", activated_layer}};
   for (const char* op : {"aten::conv1d", "aten::conv2d", "aten::conv3d"})
     out.emplace_back(op, convolution);
   for (const char* op : {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"})

@@ -5,6 +5,7 @@
 
 #include "policy/search/schedule_space.hpp"
 #include "policy/search/starting_schedules.hpp"
+#include "sandbox/verify/host_pace.hpp"
 
 namespace cudal1 {
 
@@ -22,13 +23,21 @@ constexpr std::size_t k_tournament = 3;
 constexpr int k_draws = 4, k_first_draws = 16;
 constexpr double k_without_estimate = 0.1;
 
-const exemplar& tournament(const std::vector<const exemplar*>& from, random_source& random) {
-  const exemplar* best = from[random.below(from.size())];
-  for (std::size_t i = 1; i < k_tournament; ++i) {
-    const exemplar* other = from[random.below(from.size())];
-    if (other->score() > best->score()) best = other;
-  }
-  return *best;
+// An exemplar from which a schedule may be made, with its score at the pace of the host that all are compared at.
+struct parent {
+  const exemplar* of = nullptr;
+  double score = 0;
+};
+
+bool is_worse(const parent& a, const parent& b) {
+  return a.score < b.score;
+}
+
+const exemplar& tournament(const std::vector<parent>& from, random_source& random) {
+  const parent* best = &from[random.below(from.size())];
+  for (std::size_t i = 1; i < k_tournament; ++i)
+    best = std::max(best, &from[random.below(from.size())], [](auto* a, auto* b) { return is_worse(*a, *b); });
+  return *best->of;
 }
 
 schedule_builder with_one_more(const prompt& p, const schedule& s, random_source& random) {
@@ -84,10 +93,17 @@ schedule_builder mutated(const prompt& p, const schedule& s, random_source& rand
   }
 }
 
-std::vector<const exemplar*> correct_of(const prompt& p) {
-  std::vector<const exemplar*> out;
-  for (const auto& e : p.exemplars)
-    if (e.result() == outcome::correct && e.plan) out.push_back(&e);
+std::vector<parent> correct_of(const prompt& p) {
+  std::vector<parent> out;
+  std::vector<measured_score> times;
+  for (const auto& e : p.exemplars) {
+    if (e.result() != outcome::correct || !e.plan) continue;
+    out.push_back({&e});
+    times.push_back(e.known.result);
+  }
+  const auto scores = scores_at_one_pace(times);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i].score = scores[i];
   return out;
 }
 
@@ -100,10 +116,9 @@ struct drawn_schedule {
 };
 
 // A random schedule, or one made from measured ones.
-drawn_schedule evolved(const prompt& p, const std::vector<const exemplar*>& correct, random_source& random) {
+drawn_schedule evolved(const prompt& p, const std::vector<parent>& correct, random_source& random) {
   if (correct.empty() || random.chance(k_fresh)) return {random_schedule(*p.what, *p.target, random), "random", {}};
-  const exemplar* best = *std::max_element(correct.begin(), correct.end(),
-                                           [](const auto* a, const auto* b) { return a->score() < b->score(); });
+  const exemplar* best = std::ranges::max_element(correct, is_worse)->of;
   if (random.chance(k_best)) return {mutated(p, *best->plan, random), "mutation", {best->id()}};
   const exemplar& a = tournament(correct, random);
   if (correct.size() > 1 && random.chance(k_crossover)) {

@@ -6,6 +6,8 @@
 
 #include <boost/math/distributions/students_t.hpp>
 
+#include "sandbox/verify/host_pace.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -150,7 +152,7 @@ double half_width_of(const timing_estimate& e) {
 
 }  // namespace
 
-timing_decider::timing_decider(profiling_options options, double best) : options_(options), best_(best) {
+timing_decider::timing_decider(profiling_options options, measured_score best) : options_(options), best_(best) {
   plan(options_.screening_forks, options_.screening_pairs, options_.screening_forks);
 }
 
@@ -183,26 +185,39 @@ void timing_decider::add(const timing_report& report) {
   action_ = usable ? (confirming_ ? after_confirmation() : after_screening()) : action::stop;
 }
 
+timing_decider::timing_decider(profiling_options options, double best_score)
+    : timing_decider(std::move(options), [&] {
+        measured_score best;
+        best.score = best_score;
+        return best;
+      }()) {}
+
+double timing_decider::best_beside(const timing_estimate& e) const {
+  return score_at_pace_of(best_, e);
+}
+
 timing_decider::action timing_decider::after_screening() {
   const timing_estimate e = *result();
+  const double best = best_beside(e);
   // A variant that is clearly no new best needs only a wide interval; otherwise it must be clear on which side it lies.
-  const bool no_best = e.score_interval.high<best_, new_best = e.score_interval.low> best_;
+  const bool no_best = e.score_interval.high < best;
+  const bool new_best = e.score_interval.low > best;
   const double wanted = no_best ? options_.screened_limit : options_.screening_half_width;
   const bool known = new_best || half_width_of(e) <= wanted;
   if (!known && e.forks < options_.max_screening_forks && !out_of_time()) {
     plan(options_.screening_forks, options_.screening_pairs, options_.max_screening_forks - e.forks);
     return action::measure;
   }
-  if (no_best || (!new_best && e.score <= best_ * (1 + options_.least_gain))) return action::stop;
+  if (no_best || (!new_best && e.score <= best * (1 + options_.least_gain))) return action::stop;
   plan(options_.refinement_forks, options_.refinement_pairs, options_.max_forks);
   return action::confirm;
 }
 
 timing_decider::action timing_decider::after_confirmation() {
   const timing_estimate e = *result();
-  const double half_width = half_width_of(e);
-  const bool new_best = e.score_interval.low > best_, close = half_width <= options_.decided_half_width;
-  if (e.score_interval.high < best_ || (close && e.score <= best_)) return action::stop;
+  const double half_width = half_width_of(e), best = best_beside(e);
+  const bool new_best = e.score_interval.low > best, close = half_width <= options_.decided_half_width;
+  if (e.score_interval.high < best || (close && e.score <= best)) return action::stop;
   const bool enough = half_width <= options_.target_half_width || (close && new_best);
   const bool ends = (enough && e.pairs >= least_pairs_to_confirm) || e.forks >= options_.max_forks || out_of_time();
   if (!ends) {
@@ -210,7 +225,7 @@ timing_decider::action timing_decider::after_confirmation() {
     return action::measure;
   }
   // A variant that is much faster may have a wider interval: the host's share of its time varies more.
-  const double gain = new_best ? std::log(e.score / best_) : 0;
+  const double gain = new_best ? std::log(e.score / best) : 0;
   const double more = std::min(share_of_gain * gain, max_limit_factor * options_.confirmed_limit);
   confirmed_ = half_width <= std::max(options_.confirmed_limit, more);
   return action::stop;

@@ -34,8 +34,10 @@ timing_estimate estimate_timing(std::span<const timing_sample> samples,
 // A report with a fault or an inconsistency ends the measurement.
 class timing_decider {
  public:
-  // `best`: the task's best confirmed score so far; 1 if there is none (the reference itself).
-  timing_decider(profiling_options options, double best);
+  // `best`: the task's best confirmed measurement so far, compared at the pace of the host of the variant's samples
+  // (host_pace.hpp); a score of 1 without times if there is none (the reference itself).
+  timing_decider(profiling_options options, measured_score best);
+  timing_decider(profiling_options options, double best_score);  // without times
 
   enum class action { measure, confirm, stop };
   // `measure`: run plan(); `confirm`: the same on a renewed pool, and count only samples from there on.
@@ -52,7 +54,7 @@ class timing_decider {
 
  private:
   profiling_options options_;
-  double best_;
+  measured_score best_;
   action action_ = action::measure;
   timing_plan plan_;
   int next_fork_ = 0;
@@ -61,6 +63,7 @@ class timing_decider {
   double spent_ms_ = 0;
   std::vector<timing_sample> all_;
 
+  double best_beside(const timing_estimate& e) const;
   bool out_of_time() const { return spent_ms_ >= options_.max_seconds * 1000; }
   action after_screening();
   action after_confirmation();

@@ -181,6 +181,21 @@ TEST(ledger, only_a_confirmed_score_is_a_best) {
   EXPECT_EQ(books.best(0), 2);
 }
 
+TEST(ledger, the_best_is_what_is_faster_at_one_pace_of_the_host) {
+  auto books = books_of(0);
+  const auto settle = [&](const measured_score& m) {
+    books.take(0);
+    verdict v = verdict_of(outcome::correct, m.score, true);
+    static_cast<measured_score&>(v) = m;
+    return books.settle(0, v, start);
+  };
+  EXPECT_TRUE(settle({4.138, {4, 4.3}, 86.995, 19.842, 39.472, 9.664}));
+  EXPECT_TRUE(settle({3.76, {3.7, 3.8}, 60.5, 16.1, 39.25, 8.4})) << "the host was faster";
+  EXPECT_EQ(books.best(0), 3.76);
+  EXPECT_FALSE(settle({3.9, {3.8, 4.0}, 86.995, 22.3, 39.472, 10.2}));
+  EXPECT_EQ(books.best(0), 3.76);
+}
+
 TEST(ledger, progress_adds_up) {
   auto books = books_of(4);
   tally_record earlier;

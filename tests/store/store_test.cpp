@@ -340,6 +340,27 @@ TEST(store, best_ranks_correct_variants_by_score) {
   EXPECT_EQ(s->verdicts_of_task("task-a").value().size(), 5u);
 }
 
+TEST(store, best_compares_at_one_pace_of_the_host) {
+  store_folder folder;
+  auto s = open(folder);
+  const auto measure = [&](const std::string& name, const measured_score& m) {
+    const auto a = s->reserve(make_variant(name), "e1");
+    ASSERT_TRUE(holds(a));
+    verdict v = make_verdict(*a, m.score, true);
+    static_cast<measured_score&>(v) = m;
+    ASSERT_TRUE(holds(s->commit(*a, v, make_environment())));
+  };
+  measure("when the host was slow", {4.138, {4, 4.3}, 86.995, 19.842, 39.472, 9.664});
+  measure("when it was fast", {3.76, {3.7, 3.8}, 60.5, 16.1, 39.25, 8.4});
+  evaluate(*s, "without device times", 3.0, true);
+  const auto best = s->best("task-a", 10, store::ranking::confirmed).value();
+  ASSERT_EQ(best.size(), 3u);
+  EXPECT_EQ(best[0].variant.id, make_variant("when it was fast").id);
+  EXPECT_EQ(best[0].result.score, 3.76) << "the score stays as it was measured";
+  EXPECT_EQ(best[2].result.score, 3.0);
+  EXPECT_EQ(s->best("task-a", 1, store::ranking::confirmed).value().front().variant.id, best[0].variant.id);
+}
+
 TEST(store, a_variant_is_ranked_by_its_newest_confirmed_verdict) {
   store_folder folder;
   auto s = open(folder);

@@ -84,6 +84,14 @@ rule addmm() {
   };
 }
 
+// The activation of addmm's result: a ReLU, or a GELU by its tanh approximation.
+rule addmm_activation() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_CHECK(check_kind(a.tensor("mat1"), floats, "mat1"));
+    return addmm()(a);
+  };
+}
+
 rule baddbmm() {
   return [](const arguments& a) -> outcome {
     CUDAL1_TRY(auto shape, product_shape(a.tensor("batch1"), a.tensor("batch2"), 3, "batch1", "batch2"));
@@ -317,6 +325,7 @@ std::vector<operator_record> product_records() {
       {"aten::mm(Tensor self, Tensor mat2) -> Tensor", mm(), {.changes = products, .product = {"self", "mat2"}}},
       {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", bmm(), {.changes = products, .product = {"self", "mat2"}}},
       {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm(), {.changes = products, .product = {"mat1", "mat2"}}},
+      {"aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor", addmm_activation(), {.product = {"mat1", "mat2"}}},
       {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", baddbmm(), {.changes = products, .product = {"batch1", "batch2"}}},
       {"aten::matmul(Tensor self, Tensor other) -> Tensor", matmul(), {.changes = products, .product = {"self", "other"}}},
       {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear(), {.changes = products, .product = {"input", "weight", true}}},

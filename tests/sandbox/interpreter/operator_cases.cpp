@@ -357,6 +357,8 @@ const char* const cases[] = {
     R"(aten::mm | a=i[3,4] c=i[4,5] | {"self":"a","mat2":"c"})",
     R"(aten::bmm | a=f[2,3,4] c=f[2,4,5] | {"self":"a","mat2":"c"})",
     R"(aten::addmm | b=f[5] a=f[3,4] c=f[4,5] | {"self":"b","mat1":"a","mat2":"c","alpha":0.5,"beta":2})",
+    R"(aten::_addmm_activation | b=f[5] a=f[3,4] c=f[4,5] | {"self":"b","mat1":"a","mat2":"c"})",
+    R"(aten::_addmm_activation | b=f[5] a=f[3,4] c=f[4,5]:1,4 | {"self":"b","mat1":"a","mat2":"c","use_gelu":true})",
     R"(aten::baddbmm | b=f[3,1] a=f[2,3,4] c=f[2,4,5] | {"self":"b","batch1":"a","batch2":"c"})",
     R"(aten::linear | a=f[3,4] w=f[5,4] b=f[5] | {"input":"a","weight":"w","bias":"b"})",
     R"(aten::linear | a=f[2,3,4] w=f[5,4] | {"input":"a","weight":"w"})",

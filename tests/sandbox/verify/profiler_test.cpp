@@ -246,6 +246,30 @@ TEST(timing_decider, a_best_is_measured_with_fresh_pairs_until_it_is_decided) {
   EXPECT_LT(e.forks, 12);
 }
 
+// The best was measured when the host took longer for the reference (23 us), which made its score the higher.
+TEST(timing_decider, a_best_that_was_measured_on_a_slower_host_does_not_hide_a_faster_variant) {
+  const measured_score best{4.138, {4, 4.3}, 86.995, 19.842, 39.472, 9.664};
+  const auto confirmed = [](timing_decider d) {
+    for (int fork = 0; d.next() != timing_decider::action::stop; ++fork) {
+      timing_report r;
+      for (int f = 0; f < d.plan().forks; ++f)
+        for (int p = 0; p < d.plan().pairs; ++p)
+          r.samples.push_back({.fork = d.next_fork() + f,
+                               .reference_us = 60.5 + 0.1 * (p % 3),
+                               .variant_us = 16.1 + 0.05 * (p % 2),
+                               .reference_device_us = 39.25,
+                               .variant_device_us = 8.4});
+      r.total_ms = 1;
+      d.add(r);
+    }
+    return d.confirmed();
+  };
+  profiling_options options;
+  options.fork_bias = 0.004;
+  EXPECT_TRUE(confirmed({options, best}));
+  EXPECT_FALSE(confirmed({options, best.score})) << "as scores alone say, 3.76 against 4.14";
+}
+
 TEST(timing_decider, screening_adds_forks_only_while_the_decision_needs_them) {
   const profiling_options defaults;
   int noisy_forks = 0, plain_forks = 0, quiet_forks = 0;

@@ -93,7 +93,7 @@ expected<std::vector<output_file>> make_files(store& s, const search_report& r) 
       t.program = stem + ".cu1";
       t.verdict = stem + ".verdict.json";
       CUDAL1_TRY(const auto variant, s.get_variant(row.variant));
-      CUDAL1_TRY(const auto best, s.best(row.task, 2, store::ranking::confirmed, r.experiment));
+      CUDAL1_TRY(const auto best, s.best(row.task, looked_at_for_best, store::ranking::confirmed, r.experiment));
       files.push_back({t.program, variant.program + (variant.program.ends_with('\n') ? "" : "\n")});
       for (const auto& candidate : best)
         if (candidate.variant.id == row.variant) {

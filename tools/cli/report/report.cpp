@@ -187,14 +187,13 @@ expected<verdict> with_details(store& s, const verdict& summary) {
 
 expected<std::optional<store::ranked>> best_faster_variant(store& s, const std::string& task, const std::string& own,
                                                            const std::string& experiment) {
-  constexpr std::size_t looked_at = 8;
   const auto is_faster = [](const verdict& v) {
     if (v.score <= 1) return false;
     // A difference in call time that may be noise does not outweigh more work on the device.
     constexpr double noise = 1.02;
     return v.score_interval.low > 1 || !(v.variant_device_us > noise * v.reference_device_us);
   };
-  CUDAL1_TRY(auto best, s.best(task, looked_at, store::ranking::confirmed, experiment));
+  CUDAL1_TRY(auto best, s.best(task, looked_at_for_best, store::ranking::confirmed, experiment));
   for (auto& candidate : best)
     if (candidate.variant.id != own && is_faster(candidate.result)) return std::optional(std::move(candidate));
   return std::optional<store::ranked>();

@@ -102,6 +102,9 @@ expected<void> compare_with_base(store& s, search_report& r, const std::string& 
 expected<void> compare_with_base_or_usual(store& s, search_report& r, const std::string& kind);
 task_speedup speedup_of_row(const best_row& row);
 
+// As many of a task's confirmed variants are looked at for the best one.
+inline constexpr std::size_t looked_at_for_best = 8;
+
 // The best confirmed variant of a task that is faster than its reference, of an experiment or ("") of all; not one that
 // may be no faster, by the interval of its speedup, and takes longer on the device. Skips the task's own program, whose
 // id is `own` and which may be in the store as a variant.

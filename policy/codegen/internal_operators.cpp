@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "policy/codegen/activated_convolution.hpp"
 #include "policy/codegen/activated_layer.hpp"
 #include "policy/codegen/class_loss.hpp"
 #include "policy/codegen/constant_fill.hpp"
@@ -16,8 +17,9 @@ namespace cudal1 {
 
 const internal_operator* find_internal_operator(std::string_view name) {
   static const std::vector<internal_operator> all = {
-      row_scale_operator(),  row_dot_operator(),       split_product_operator(),  class_loss_operator(),
-      interleave_operator(), constant_fill_operator(), extremum_index_operator(), activated_layer_operator()};
+      row_scale_operator(),      row_dot_operator(),         split_product_operator(),
+      class_loss_operator(),     interleave_operator(),      constant_fill_operator(),
+      extremum_index_operator(), activated_layer_operator(), activated_convolution_operator()};
   const auto found = std::ranges::find(all, name, &internal_operator::name);
   return found == all.end() ? nullptr : &*found;
 }

@@ -32,8 +32,8 @@ class lowering_target {
   virtual bool has_tf32_products() const { return false; }  // library products of precision "tf32"
   // Whether a library's convolution adds its bias without a pass of its own over the result.
   virtual bool convolutions_add_bias() const { return false; }
-  // Whether a library's product of half types applies an activation without a pass of its own over the result.
-  virtual bool products_apply_activations() const { return false; }
+  // Whether a library's products of half types, and its convolutions, apply activations without a pass of their own.
+  virtual bool library_applies_activations() const { return false; }
   // Whether its kernels describe their work (emitted_kernel::work), so that their times can be estimated.
   virtual bool describes_work() const { return false; }
   // The forms of a kernel that can make this product, what is estimated to be the fastest first.

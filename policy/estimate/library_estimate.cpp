@@ -60,16 +60,18 @@ double whole_waves(const operator_call& call, const tensor_type& result, double 
   return waves * processors / parts * k_tile * k_tile / static_cast<double>(result.numel());
 }
 
-// Beside a convolution: cuDNN's knows no bias, which ATen adds in a kernel of its own, and its kernels on tensor cores
-// have the channels last, so that others' operands and results are copied; those of single channels are not.
+// Beside a convolution: cuDNN's knows no bias, which ATen adds in a kernel of its own except with a ReLU, and its
+// kernels on tensor cores have the channels last, so that others' operands and results are copied; those of single
+// channels are not.
 double around_convolution_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
-  const auto *input = work_parts::tensor_of(call, "input"), *weight = work_parts::tensor_of(call, "weight");
-  if (work_parts::record_of(call).kind != operator_kind::convolution || input == nullptr || weight == nullptr) return 0;
+  const auto *input = work_parts::convolved_operand(call), *weight = work_parts::tensor_of(call, "weight");
+  if (input == nullptr || weight == nullptr) return 0;
   const auto kernel_over = [&](int64_t bytes) {
     return k_kernel + k_plain_kernels * memory_us({2 * static_cast<double>(bytes), 0}, gpu);
   };
   double out = 0;
-  if (work_parts::tensor_of(call, "bias") != nullptr) out += kernel_over(result.bytes());
+  const bool adds_bias = work_parts::tensor_of(call, "input") == nullptr;  // cudnn_convolution_relu
+  if (!adds_bias && work_parts::tensor_of(call, "bias") != nullptr) out += kernel_over(result.bytes());
   if (weight->dim() > 3 && weight->shape[1] > 1 && convolves_by_fours(call) &&
       rules::suggested_format(result) == rules::format::contiguous)
     out += kernel_over(input->bytes()) + kernel_over(result.bytes());

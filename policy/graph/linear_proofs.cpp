@@ -86,7 +86,8 @@ class scaling_chain {
     constant_pointer scale, offset;
   };
 
-  scaling_chain(const graph& g, const tensor_type& type) : graph_(&g), type_(&type) {}
+  scaling_chain(const graph& g, const tensor_type& type, bool in_kernels)
+      : graph_(&g), type_(&type), in_kernels_(in_kernels) {}
 
   // What the step computes from the layer; an error where that is anything else.
   expected<form> of_step(const graph_step& s) {
@@ -97,7 +98,7 @@ class scaling_chain {
       if (layer_ != nullptr) return no(s, "it is a second layer");
       layer_ = &s;
     } else {
-      if (s.dropped || s.group >= 0 || s.is_replaced()) return no(s, "it is in a kernel");
+      if (s.dropped || (s.group >= 0 && !in_kernels_) || s.is_replaced()) return no(s, "it is in a kernel");
       CUDAL1_TRY(made, is_batch_norm(s) ? of_batch_norm(s) : of_arithmetic(s));
     }
     forms_.emplace(s.number, made);
@@ -113,8 +114,8 @@ class scaling_chain {
       out.push_back(number);
     return out;
   }
-  // The weights that scale and shift, and those of batch norms, which have one number for each channel.
-  const std::set<std::string>& weights() const { return weights_; }
+  // The types in which weights scale and shift, and the weights of batch norms, which have one number for each channel.
+  const std::vector<std::pair<std::string, tensor_type>>& weights() const { return weights_; }
   const std::set<std::string>& channel_weights() const { return channel_weights_; }
 
  private:
@@ -182,20 +183,29 @@ class scaling_chain {
     }
     const std::string value = operand_of(*graph_, s, argument);
     if (value.empty()) return no(s, "an operand is missing");
-    if (graph_->is_constant(value)) {
-      weights_.insert(value);
-      return form{constant_of(0), constant_of(value)};
-    }
+    if (graph_->is_constant(value)) return of_weight(value, value);
     const graph_step* made = graph_->producer(value);
     if (made == nullptr) return no(s, value + " is an input");
+    if (made->op() == "aten::reshape" && !made->dropped) {
+      const std::string weight = operand_of(*graph_, *made, "self");
+      if (graph_->is_constant(weight) && graph_->type_of(weight).is_contiguous()) return of_weight(weight, value);
+    }
     return of_step(*made);
+  }
+
+  // `seen_as`: the weight, or the same elements in another shape.
+  form of_weight(const std::string& weight, const std::string& seen_as) {
+    weights_.emplace_back(weight, graph_->type_of(seen_as));
+    return {constant_of(0), constant_of(weight)};
   }
 
   const graph* graph_;
   const tensor_type* type_;
   const graph_step* layer_ = nullptr;
   std::map<int, form> forms_;
-  std::set<std::string> weights_, channel_weights_;
+  std::vector<std::pair<std::string, tensor_type>> weights_;
+  std::set<std::string> channel_weights_;
+  bool in_kernels_;
 };
 
 // One number, or one a feature: features are the last dimension of a linear layer's result, and the second of a
@@ -278,13 +288,14 @@ expected<composed_linear_proof> prove_composed_linear(const graph& g, const grap
   return out;
 }
 
-expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s, bool bias_is_free) {
+expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s, bool bias_is_free,
+                                                bool in_kernels) {
   const auto no = [&](const std::string& why) {
     return fail(errc::invalid_argument, "step {} ({}) cannot be folded into a layer: {}", s.number, s.op(), why);
   };
   if (s.dropped || is_layer(g, s)) return no("it is dropped, or a layer itself");
   if (s.result_types.empty()) return no("it has no result");
-  scaling_chain chain(g, s.result_types[0]);
+  scaling_chain chain(g, s.result_types[0], in_kernels);
   CUDAL1_TRY(const auto form, chain.of_step(s));
   if (chain.layer() == nullptr || is_number(form.scale, 0)) return no("it depends on none");
   const graph_step& layer = *chain.layer();
@@ -307,8 +318,8 @@ expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step
   const bool convolves = !is_linear(g, layer);
   out.feature_dim = convolves && layer.record().traits.transposed ? 1 : 0;
   const std::size_t features = convolves ? 1 : s.result_types[0].shape.size() - 1;
-  for (const auto& weight : chain.weights())
-    if (!is_one_a_feature(g.type_of(weight), s.result_types[0], features))
+  for (const auto& [weight, type] : chain.weights())
+    if (!is_one_a_feature(type, s.result_types[0], features))
       return no(fmt::format("{} is not one number, nor one for each feature", weight));
   if (!chain.channel_weights().empty() && features != 1)
     return no("a batch norm's channels are not the layer's features");

@@ -1,7 +1,9 @@
 #include "policy/moves/implementation_moves.hpp"
 
 #include <algorithm>
+#include <set>
 
+#include "policy/codegen/activated_convolution.hpp"
 #include "policy/codegen/activated_layer.hpp"
 #include "policy/codegen/class_loss.hpp"
 #include "policy/codegen/extremum_index.hpp"
@@ -50,21 +52,30 @@ std::vector<move> loss_candidates(const graph& g, const lowering_target&) {
   return out;
 }
 
-// Out of its kernel, which the others of the group keep.
-expected<void> leave_group(graph& g, int step, const lowering_target& target) {
-  const int group = g.step_at(step).group;
-  if (group < 0) return {};
-  auto others = g.groups()[static_cast<std::size_t>(group)].steps;
-  std::erase(others, step);
-  g.groups()[static_cast<std::size_t>(group)] = {};
-  for (const int each : others)
-    g.set_group(each, -1);
-  g.set_group(step, -1);
-  if (others.empty()) return {};
-  const bool rows =
-      std::ranges::any_of(others, [&](int n) { return family_of(g.step_at(n)) != operator_family::pointwise; });
-  CUDAL1_TRY(const int made, make_group(g, others, rows ? group_kind::rows : group_kind::pointwise));
-  return check_group(g, made, target);
+// The steps out of their kernels, which the others of their groups keep.
+expected<void> leave_groups(graph& g, const std::vector<int>& steps, const lowering_target& target) {
+  std::set<int> left;
+  for (const int step : steps)
+    if (const int group = g.step_at(step).group; group >= 0) left.insert(group);
+  std::vector<std::vector<int>> remaining;
+  for (const int group : left) {
+    auto& others = remaining.emplace_back(g.groups()[static_cast<std::size_t>(group)].steps);
+    g.groups()[static_cast<std::size_t>(group)] = {};
+    for (const int each : others)
+      g.set_group(each, -1);
+    std::erase_if(others, [&](int n) { return std::ranges::count(steps, n) > 0; });
+  }
+  std::vector<int> made;
+  for (const auto& others : remaining) {
+    if (others.empty()) continue;
+    const bool rows =
+        std::ranges::any_of(others, [&](int n) { return family_of(g.step_at(n)) != operator_family::pointwise; });
+    CUDAL1_TRY(const int group, make_group(g, others, rows ? group_kind::rows : group_kind::pointwise));
+    made.push_back(group);
+  }
+  for (const int group : made)
+    CUDAL1_CHECK(check_group(g, group, target));
+  return {};
 }
 
 expected<std::string> apply_loss(graph& g, const move& m, const lowering_target& target) {
@@ -72,8 +83,7 @@ expected<std::string> apply_loss(graph& g, const move& m, const lowering_target&
   if (s->dropped || s->is_replaced())
     return fail(errc::invalid_argument, "step {} ({}) is not a library call any more", s->number, s->task_op());
   CUDAL1_TRY(const class_loss_operands operands, operands_of_class_loss(g, *s));
-  for (const int step : operands.left_out)
-    CUDAL1_CHECK(leave_group(g, step, target));
+  CUDAL1_CHECK(leave_groups(g, operands.left_out, target));
   g.rewrite(s->number, {.by = class_loss(g, *s, operands),
                         .certificate = fmt::format("step {}: log(sum(exp(x - max))) - (x[target] - max) is the loss of "
                                                    "each row of {}",
@@ -112,62 +122,109 @@ expected<std::string> apply_index(graph& g, const move& m, const lowering_target
 
 // ---- the activation of a layer --------------------------------------------------------------------------------------
 
+// cuDNN convolves single elements of images whose channels are apart in float32, and in TF32 where it applies a ReLU.
+bool loses_precision(const graph& g, const activated_convolution_operands& of) {
+  const graph_step& layer = g.step_at(of.layer);
+  const auto& weight = g.type_of(operand_of(g, layer, "weight")).shape;
+  return layer.result_types[0].type == dtype::float32 && weight[2] == 1 && weight[3] == 1 &&
+         g.type_of(operand_of(g, layer, "input")).is_contiguous();
+}
+
 std::vector<move> activation_candidates(const graph& g, const lowering_target& target) {
   std::vector<move> out;
-  if (!target.products_apply_activations()) return out;
-  for (const auto& s : g.steps())
-    if (operands_of_activated_layer(g, s)) out.push_back({"library_activation", {{"step", std::to_string(s.number)}}});
+  if (!target.library_applies_activations()) return out;
+  for (const auto& s : g.steps()) {
+    const auto convolution = operands_of_activated_convolution(g, s);
+    if (convolution ? !loses_precision(g, *convolution) : operands_of_activated_layer(g, s).has_value())
+      out.push_back({"library_activation", {{"step", std::to_string(s.number)}}});
+  }
   return out;
 }
 
+// The convolution's own bias, or what is added to its channels.
+std::string bias_of(graph& g, const activated_convolution_operands& of) {
+  const graph_step& layer = g.step_at(of.layer);
+  const tensor_type& type = layer.result_types[0];
+  if (of.scaling) return shifted_bias(g, *of.scaling, type.shape[1]);
+  if (of.bias.empty()) return operand_of(g, layer, "bias");
+  if (g.type_of(of.bias).dim() == 1) return of.bias;
+  return add_setup_step(g, "aten::reshape",
+                        {{"self", json(of.bias)}, {"shape", json(json::array{json(type.shape[1])})}}, of.bias + "_flat",
+                        contiguous(type.type, {type.shape[1]}));
+}
+
+expected<std::string> activate_convolution(graph& g, int number, const activated_convolution_operands& of,
+                                           const lowering_target& target) {
+  std::vector<int> left_out = of.left_out, all = left_out;
+  std::ranges::sort(left_out);
+  all.push_back(number);
+  CUDAL1_CHECK(leave_groups(g, all, target));
+  const std::string weight = of.scaling ? scaled_weight(g, *of.scaling) : operand_of(g, g.step_at(of.layer), "weight");
+  const std::string bias = bias_of(g, of);
+  g.rewrite(number, {.by = activated_convolution(g, of, weight, bias),
+                     .certificate = of.scaling ? of.scaling->certificate
+                                               : fmt::format("step {}: nothing else reads what steps {} make", number,
+                                                             print_steps(left_out)),
+                     .left_out = left_out});
+  return fmt::format("steps {} and {} ({}, ReLU): one call of the library", print_steps(left_out), number,
+                     g.definition(of.layer).op());
+}
+
 expected<std::string> apply_activation(graph& g, const move& m, const lowering_target& target) {
-  if (!target.products_apply_activations())
+  if (!target.library_applies_activations())
     return fail(errc::invalid_argument, "only a GPU's library applies activations in its products");
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
-  CUDAL1_TRY(const activated_layer_operands operands, operands_of_activated_layer(g, *s));
-  CUDAL1_CHECK(leave_group(g, s->number, target));
+  const int number = s->number;
+  auto convolution = operands_of_activated_convolution(g, *s);
+  if (convolution) return activate_convolution(g, number, *convolution, target);
+  auto layer = operands_of_activated_layer(g, *s);
+  if (!layer) return tl::unexpected(s->result_types[0].dim() == 4 ? convolution.error() : layer.error());
+  const activated_layer_operands operands = std::move(*layer);
+  CUDAL1_CHECK(leave_groups(g, {number}, target));
   const std::string between = g.step_at(operands.layer).text->results[0];
-  g.rewrite(s->number, {.by = activated_layer(g, operands),
-                        .certificate = fmt::format("step {}: the activation of {}, which step {} makes and nothing "
-                                                   "else reads, before it is rounded",
-                                                   s->number, between, operands.layer),
-                        .left_out = {operands.layer}});
+  g.rewrite(number, {.by = activated_layer(g, operands),
+                     .certificate = fmt::format("step {}: the activation of {}, which step {} makes and nothing "
+                                                "else reads, before it is rounded",
+                                                number, between, operands.layer),
+                     .left_out = {operands.layer}});
   return fmt::format("steps {} and {} (aten::linear, {}): the library applies the activation in its product",
-                     operands.layer, s->number, s->task_op());
+                     operands.layer, number, g.definition(number).op());
 }
 
 }  // namespace
 
 std::vector<move_kind> implementation_moves() {
-  return {{.name = "class_loss",
-           .summary = "a cross-entropy over many classes as a kernel over rows that writes no probabilities",
-           .parameters = {"step"},
-           .phase = move_phase::implementation,
-           .parts = {starting_part::other_implementations},
-           .candidates = loss_candidates,
-           .apply = apply_loss},
-          {.name = "library_activation",
-           .summary = "a ReLU or tanh GELU of a linear layer of half types as part of the library's product (cuda)",
-           .parameters = {"step"},
-           .phase = move_phase::implementation,
-           .parts = {starting_part::other_implementations},
-           .candidates = activation_candidates,
-           .apply = apply_activation},
-          {.name = "extremum_index",
-           .summary = "an argmax or argmin as a kernel over rows",
-           .parameters = {"step"},
-           .phase = move_phase::implementation,
-           .parts = {starting_part::other_implementations},
-           .candidates = index_candidates,
-           .apply = apply_index},
-          {.name = "precision",
-           .summary = "a float32 library product as three TF32 products on split operands, which keeps float32's "
-                      "precision (cuda)",
-           .parameters = {"step", "as"},
-           .phase = move_phase::implementation,
-           .parts = {starting_part::other_implementations},
-           .candidates = precision_candidates,
-           .apply = apply_precision}};
+  return {
+      {.name = "class_loss",
+       .summary = "a cross-entropy over many classes as a kernel over rows that writes no probabilities",
+       .parameters = {"step"},
+       .phase = move_phase::implementation,
+       .parts = {starting_part::other_implementations},
+       .candidates = loss_candidates,
+       .apply = apply_loss},
+      {.name = "library_activation",
+       .summary = "a ReLU or tanh GELU of a linear layer of half types, or a ReLU of a convolution with what scales, "
+                  "shifts or is added to its result, as part of the library's call (cuda)",
+       .parameters = {"step"},
+       .phase = move_phase::implementation,
+       .parts = {starting_part::other_implementations},
+       .candidates = activation_candidates,
+       .apply = apply_activation},
+      {.name = "extremum_index",
+       .summary = "an argmax or argmin as a kernel over rows",
+       .parameters = {"step"},
+       .phase = move_phase::implementation,
+       .parts = {starting_part::other_implementations},
+       .candidates = index_candidates,
+       .apply = apply_index},
+      {.name = "precision",
+       .summary = "a float32 library product as three TF32 products on split operands, which keeps float32's "
+                  "precision (cuda)",
+       .parameters = {"step", "as"},
+       .phase = move_phase::implementation,
+       .parts = {starting_part::other_implementations},
+       .candidates = precision_candidates,
+       .apply = apply_precision}};
 }
 
 }  // namespace cudal1

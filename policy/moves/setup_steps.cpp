@@ -70,4 +70,35 @@ std::string add_expression(graph& g, const constant_expression& e) {
                         contiguous(dtype::float64, {count}));
 }
 
+std::string scaled_weight(graph& g, const scaled_layer_proof& proof) {
+  if (is_number(proof.scale, 1)) return proof.weight;
+  const tensor_type& type = g.type_of(proof.weight);
+  const tensor_type wide{dtype::float64, type.shape, rules::preserved_strides(type)};
+  std::vector<int64_t> along(wide.shape.size(), 1);
+  const std::string scale = add_expression(g, *proof.scale);
+  along[proof.feature_dim] = g.type_of(scale).numel();
+  json::array shape;
+  for (const int64_t n : along)
+    shape.emplace_back(n);
+  const std::string factors =
+      add_setup_step(g, "aten::reshape", {{"self", json(scale)}, {"shape", json(std::move(shape))}}, "factors",
+                     contiguous(dtype::float64, along));
+  const std::string own = add_conversion(g, proof.weight, dtype::float64);
+  return add_conversion(
+      g, add_setup_step(g, "aten::mul.Tensor", {{"self", json(own)}, {"other", json(factors)}}, "weights", wide),
+      dtype::float32);
+}
+
+std::string shifted_bias(graph& g, const scaled_layer_proof& proof, int64_t features) {
+  const auto own = proof.bias.empty() ? constant_of(0) : constant_of(proof.bias);
+  const auto bias = sum_of(product_of(proof.scale, own), proof.offset);
+  if (is_number(bias, 0)) return "";
+  if (bias->what == constant_expression::kind::weight && bias->weight == proof.bias) return proof.bias;
+  std::string wide = add_expression(g, *bias);
+  if (g.type_of(wide).numel() != features)
+    wide = add_setup_step(g, "aten::repeat", {{"self", json(wide)}, {"repeats", json(json::array{json(features)})}},
+                          "offset", contiguous(dtype::float64, {features}));
+  return add_conversion(g, wide, dtype::float32);
+}
+
 }  // namespace cudal1

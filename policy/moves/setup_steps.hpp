@@ -5,6 +5,7 @@
 
 #include "policy/graph/constant_expression.hpp"
 #include "policy/graph/graph.hpp"
+#include "policy/graph/linear_proofs.hpp"
 
 namespace cudal1 {
 
@@ -17,5 +18,10 @@ std::string add_conversion(graph& g, const std::string& value, dtype to);
 // The expression, which is not just a number, in float64 with one dimension: one number, or one a feature. Its weights
 // have one number each, or as many as the others.
 std::string add_expression(graph& g, const constant_expression& e);
+
+// The layer's weight times the scale of each feature, in float32; the weight itself where that is 1.
+std::string scaled_weight(graph& g, const scaled_layer_proof& proof);
+// The bias of the scaled and shifted layer, in float32; "" if it has none.
+std::string shifted_bias(graph& g, const scaled_layer_proof& proof, int64_t features);
 
 }  // namespace cudal1

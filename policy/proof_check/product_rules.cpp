@@ -188,6 +188,11 @@ double activated_layer(const step& s, const place& p) {
   return s.boolean("gelu") ? gelu_by_tanh(x) : (x < 0 ? 0 : x);
 }
 
+double activated_convolution(const step& s, const place& p) {
+  const double x = convolution(s, p) + (s.has("addend") ? s.element("addend", p) : 0);
+  return x < 0 ? 0 : x;
+}
+
 }  // namespace
 
 element_rules product_rules() {
@@ -202,7 +207,8 @@ element_rules product_rules() {
                        {"aten::baddbmm", baddbmm},
                        {"cudal1::row_dot", row_dot},
                        {"cudal1::tf32x3_product", split_product},
-                       {"cudal1::activated_layer", activated_layer}};
+                       {"cudal1::activated_layer", activated_layer},
+                       {"cudal1::activated_convolution", activated_convolution}};
   for (const char* op : {"aten::conv1d", "aten::conv2d", "aten::conv3d"})
     out.emplace_back(op, convolution);
   for (const char* op : {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"})

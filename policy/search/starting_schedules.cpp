@@ -63,10 +63,15 @@ kind_list joined(kind_list list, const kind_list& behind) {
 
 std::vector<schedule> whole_schedules(const task& t, const lowering_target& target) {
   using enum move_phase;
-  // The biases of convolutions apart, which costs nothing, and with other orders in memory as well.
+  // The biases of convolutions apart, which costs nothing, and with other orders in memory as well: there the library's
+  // convolutions also do what follows at no cost.
   const move_kind* const reorders = find_move("channels_last");
   std::vector<kind_list> bases = {kinds_of({preparation, always, grouping}, reorders)};
-  if (!reorders->candidates(graph(t), target).empty()) bases.push_back(kinds_of({preparation, always, grouping}));
+  if (!reorders->candidates(graph(t), target).empty()) {
+    const kind_list reordered = kinds_of({preparation, always, grouping});
+    bases.push_back(joined(reordered, {find_move("library_activation")}));
+    bases.push_back(reordered);
+  }
   std::vector<kind_list> lists;
   for (const auto& base : bases)
     lists.push_back(joined(base, moves_of(execution)));

@@ -51,6 +51,45 @@ std::vector<task> tasks() {
   return out;
 }
 
+constexpr const char* k_images =
+    R"("inputs": [{"name": "x", "dtype": "TYPE", "shape": [2, 8, 9, 7]}],
+       "weights": [{"name": "w", "dtype": "TYPE", "shape": [8, 8, 3, 3]}, {"name": "b", "dtype": "TYPE", "shape": [8]},
+                   {"name": "v", "dtype": "TYPE", "shape": [8, 4, 1, 1]}, {"name": "m", "dtype": "TYPE", "shape": [8]},
+                   {"name": "s", "dtype": "TYPE", "shape": [8], "draw": {"distribution": "uniform", "low": 0.5, "high": 2}}])";
+
+task images(const char* name, const char* steps, const std::string& type = "float32",
+            const char* outputs = R"(["y"])") {
+  std::string tensors = k_images;
+  for (auto at = tensors.find("TYPE"); at != std::string::npos; at = tensors.find("TYPE", at))
+    tensors.replace(at, 4, type);
+  return task_of({name, tensors.c_str(), steps, outputs});
+}
+
+constexpr const char* k_plain = R"(c = conv2d {"input": "x", "weight": "w", "padding": 1, "dilation": 2}
+                                   y = relu {"self": "c"})";
+constexpr const char* k_biased = R"(c = conv2d {"input": "x", "weight": "v", "bias": "b", "stride": [2, 1], "groups": 2}
+                                    r = relu {"self": "c"}
+                                    y = mul.Scalar {"self": "r", "other": 3.0})";
+// A block of a residual network: the first convolution with its norm and ReLU, the second with its norm, the input and
+// the ReLU of the sum.
+constexpr const char* k_block = R"(c = conv2d {"input": "x", "weight": "w", "padding": 1}
+    n = batch_norm {"input": "c", "weight": "b", "bias": "m", "running_mean": "m", "running_var": "s", "training": false, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
+    r = relu {"self": "n"}
+    d = conv2d {"input": "r", "weight": "w", "bias": "b", "padding": 1}
+    k = batch_norm {"input": "d", "weight": "m", "bias": "b", "running_mean": "b", "running_var": "s", "training": false, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
+    a = add.Tensor {"self": "k", "other": "x"}
+    y = relu {"self": "a"})";
+
+std::vector<task> networks() {
+  std::vector<task> out;
+  for (const char* type : {"float32", "float16", "bfloat16"}) {
+    out.push_back(images("plain", k_plain, type));
+    out.push_back(images("biased", k_biased, type));
+  }
+  out.push_back(images("block", k_block));
+  return out;
+}
+
 class LibraryActivation : public testing::Test {
  protected:
   static void SetUpTestSuite() { use_judging_arena(); }
@@ -63,13 +102,16 @@ std::string calls_of(const program& p) {
   return out;
 }
 
+bool uses_it(const schedule& s) {
+  return std::ranges::count(s.moves, "library_activation", &move::name) > 0;
+}
+
 TEST_F(LibraryActivation, IsAcceptedByTheGates) {
   proof_checks proofs;
   for (const auto& t : tasks()) {
     judged_task judged(t);
     auto schedules = whole_schedules(t, for_cuda());
-    std::erase_if(schedules,
-                  [](const schedule& s) { return !std::ranges::count(s.moves, "library_activation", &move::name); });
+    std::erase_if(schedules, [](const schedule& s) { return !uses_it(s); });
     EXPECT_FALSE(schedules.empty()) << t.name;
     schedules.push_back(parsed("library_activation(step=1)"));
     for (const auto& s : schedules) {
@@ -89,6 +131,36 @@ TEST_F(LibraryActivation, IsOneCallWithViews) {
             "t reshape _addmm_activation reshape linear ");
   EXPECT_EQ(calls(layers("scaled", k_scaled), "fuse(steps=1..3); library_activation(step=1)"), "t _addmm_activation ")
       << "what follows stays a kernel";
+}
+
+// Every whole schedule with the move, in both orders in memory.
+TEST_F(LibraryActivation, OfConvolutionsIsAcceptedByTheGates) {
+  proof_checks proofs;
+  for (const auto& t : networks()) {
+    judged_task judged(t);
+    auto schedules = whole_schedules(t, for_cuda());
+    std::erase_if(schedules, [](const schedule& s) { return !uses_it(s); });
+    EXPECT_GE(schedules.size(), 1U) << t.name;
+    for (const auto& s : schedules) {
+      auto made = lower(t, s, for_cuda());
+      ASSERT_TRUE(made) << t.name << ": " << print_schedule(s) << ": " << made.error().message;
+      EXPECT_THAT(calls_of(made->checked.text), HasSubstr("cudnn_convolution")) << print_schedule(s);
+      EXPECT_TRUE(refuse_wrong_proofs(proofs.of(t, s, for_cuda(), made->certificates))) << print_schedule(s);
+      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
+    }
+  }
+}
+
+TEST_F(LibraryActivation, OfAResidualBlockIsTwoCalls) {
+  const auto calls = [](const char* moves) { return calls_of(lowered_for_cuda(images("block", k_block), moves)); };
+  EXPECT_EQ(calls("library_activation(step=2); library_activation(step=6)"),
+            "cudnn_convolution_relu cudnn_convolution_add_relu ");
+  EXPECT_EQ(calls("fuse(steps=1..2); fuse(steps=4..6); library_activation(step=6)"),
+            "conv2d cudnn_convolution_add_relu ");
+  EXPECT_EQ(calls_of(lowered_for_cuda(images("biased", k_biased),
+                                      "separate_bias(); fuse(steps=2..4); library_activation(step=3)")),
+            "cudnn_convolution_relu ")
+      << "the bias is an argument again";
 }
 
 TEST_F(LibraryActivation, IsRefusedWhereItIsNotTheSame) {
@@ -116,6 +188,16 @@ TEST_F(LibraryActivation, IsRefusedWhereItIsNotTheSame) {
               HasSubstr("not evenly spaced"));
   EXPECT_THAT(why(layers("kernel", k_relu), "product_kernel(steps=0); library_activation(step=1)"),
               HasSubstr("not made by aten::linear in the library"));
+  EXPECT_THAT(why(images("norm", R"(c = conv2d {"input": "x", "weight": "w"}
+      n = batch_norm {"input": "c", "weight": "b", "bias": null, "running_mean": null, "running_var": null, "training": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
+      y = relu {"self": "n"})"),
+                  "library_activation(step=2)"),
+              HasSubstr("neither a convolution"));
+  EXPECT_THAT(why(images("scaled_sum", R"(c = conv2d {"input": "x", "weight": "w", "padding": 1}
+                                          a = add.Tensor {"self": "x", "other": "c", "alpha": 2}
+                                          y = relu {"self": "a"})"),
+                  "library_activation(step=2)"),
+              HasSubstr("nor a sum with one"));
   EXPECT_THAT(refusal(layers("relu", k_relu), "library_activation(step=1)"), HasSubstr("only a GPU's library"));
 }
 

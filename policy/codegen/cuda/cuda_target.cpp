@@ -193,7 +193,7 @@ class cuda_target final : public lowering_target {
 
   bool replays_graphs() const override { return true; }
   bool has_tf32_products() const override { return true; }
-  bool products_apply_activations() const override { return true; }
+  bool library_applies_activations() const override { return true; }
   bool describes_work() const override { return true; }
 
   bool is_coalesced(const kernel_body& body) const override {

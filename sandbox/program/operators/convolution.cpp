@@ -161,6 +161,23 @@ rule convolution_general() {
   };
 }
 
+// cuDNN's convolution with a bias, another operand and a ReLU, over two dimensions. A GPU's alone.
+rule convolution_relu(bool adds) {
+  return [=](const arguments& a) -> outcome {
+    CUDAL1_TRY(auto g, read_geometry(a, 2));
+    CUDAL1_TRY(g.padding, a.per_dimension("padding", 2));
+    const auto& input = a.tensor("self");
+    CUDAL1_TRY(auto result, convolved(input, a.tensor("weight"), a.optional_tensor("bias"), g));
+    if (adds) {
+      const auto& z = a.tensor("z");
+      CUDAL1_CHECK(check_same_type(input, z, "self", "z"));
+      if (z.shape != result.shape)
+        return refuse("z is {}, but should have shape {}", z.text(), shape_text(result.shape));
+    }
+    return one(std::move(result));
+  };
+}
+
 }  // namespace
 
 }  // namespace rules
@@ -171,7 +188,7 @@ using namespace work_parts;
 
 // Counts each pair of an input element and a kernel tap inside the input, for each pair of channels of one group.
 double convolution_flops(const operator_call& call, const tensor_type& result) {
-  const auto* input = tensor_of(call, "input");
+  const auto* input = convolved_operand(call);
   const auto* weight = tensor_of(call, "weight");
   if (input == nullptr || weight == nullptr || weight->dim() < 3) return 0;
   const auto spatial = weight->shape.size() - 2;
@@ -200,6 +217,8 @@ std::vector<operator_record> convolution_records() {
       {"aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor", convolution_transposed(2), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
       {"aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor", convolution_transposed(3), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
       {"aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", convolution_general(), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {"aten::cudnn_convolution_relu(Tensor self, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(false), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
+      {"aten::cudnn_convolution_add_relu(Tensor self, Tensor weight, Tensor z, Scalar? alpha, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(true), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
   });
   // clang-format on
 }

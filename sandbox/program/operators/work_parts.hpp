@@ -48,6 +48,8 @@ std::vector<window> windows_of(const operator_call& call, const tensor_type& res
 double touched_share(const std::vector<window>& windows);
 
 bool is_transposed(const operator_call& call);  // a convolution
+// What a convolution goes over; null for other operators.
+const tensor_type* convolved_operand(const operator_call& call);
 
 // The steps whose products cheaper ones may replace: their results only go, through linear steps, into sums, means or
 // other products (GEMM and row sum as GEMV; (A B) x as A (B x)).

@@ -72,6 +72,12 @@ bool is_transposed(const operator_call& call) {
   return transposed != nullptr && *transposed;
 }
 
+const tensor_type* convolved_operand(const operator_call& call) {
+  if (record_of(call).kind != operator_kind::convolution) return nullptr;
+  const tensor_type* input = tensor_of(call, "input");
+  return input != nullptr ? input : tensor_of(call, "self");
+}
+
 int64_t window::touched() const {
   std::vector<bool> met(static_cast<std::size_t>(std::max<int64_t>(0, size)), false);
   for (int64_t p = 0; p < positions; ++p)
@@ -96,7 +102,7 @@ int64_t window::pairs() const {
 
 std::vector<window> windows_of(const operator_call& call, const tensor_type& result) {
   if (record_of(call).kind == operator_kind::convolution) {
-    const auto* input = tensor_of(call, "input");
+    const auto* input = convolved_operand(call);
     const auto* weight = tensor_of(call, "weight");
     if (input == nullptr || weight == nullptr) return {};
     // If transposed, the window moves over the result, and the input's elements are its positions.

@@ -1,0 +1,168 @@
+#include "policy/codegen/activated_convolution.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "policy/graph/step_arguments.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr const char* k_name = "cudal1::activated_convolution";
+
+class convolution_writer final : public step_lowering {
+ public:
+  explicit convolution_writer(program_kernels& kernels) : out_(&kernels.into()) {}
+
+  expected<void> add(const graph_step& s, const aten_step& call) override {
+    const json* const addend = argument_of(call, "addend");
+    const json* const bias = argument_of(call, "bias");
+    const json none, once(int64_t{1});
+    aten_step made;
+    made.op = addend != nullptr ? "aten::cudnn_convolution_add_relu" : "aten::cudnn_convolution_relu";
+    const auto put = [&](const char* name, const json& value) { made.args.emplace_back(name, value); };
+    put("self", *argument_of(call, "input"));
+    put("weight", *argument_of(call, "weight"));
+    if (addend != nullptr) {
+      put("z", *addend);
+      put("alpha", once);
+    }
+    put("bias", bias != nullptr ? *bias : none);
+    put("stride", pair_of(s, "stride", 1));
+    put("padding", pair_of(s, "padding", 0));
+    put("dilation", pair_of(s, "dilation", 1));
+    const json groups(integer_argument(s, "groups").value_or(1));
+    put("groups", groups);
+    made.results = call.results;
+    out_->steps.emplace_back(std::move(made));
+    return {};
+  }
+
+ private:
+  static json pair_of(const graph_step& s, const char* name, int64_t otherwise) {
+    auto values = integers_argument(s, name).value_or(std::vector<int64_t>());
+    if (values.empty()) values.push_back(integer_argument(s, name).value_or(otherwise));
+    return json(json::array{json(values.front()), json(values.back())});
+  }
+
+  program* out_;
+};
+
+// Finds what a value is of a convolution whose result nothing else reads.
+class convolution_finder {
+ public:
+  explicit convolution_finder(const graph& g) : graph_(&g) {}
+
+  std::optional<activated_convolution_operands> find(const std::string& value, int reader) const {
+    const graph_step* made = producer_for(value, reader);
+    if (made == nullptr) return std::nullopt;
+    activated_convolution_operands out;
+    if (is_convolution(*made)) {
+      out.layer = made->number;
+      out.left_out = {made->number};
+      return out;
+    }
+    if (made->result_types[0].type != dtype::float32) return with_bias(*made);
+    auto scaling = prove_scaled_layer(*graph_, *made, true, true);
+    if (!scaling || !is_convolution(graph_->step_at(scaling->layer))) return std::nullopt;
+    out.layer = scaling->layer;
+    out.left_out = scaling->scaling;
+    out.left_out.push_back(out.layer);
+    out.scaling = std::move(*scaling);
+    return out;
+  }
+
+  // The step that makes the value, if it is a call or in a kernel, and only `reader` reads it.
+  const graph_step* producer_for(const std::string& value, int reader) const {
+    const graph_step* made = graph_->producer(value);
+    const bool fits = made != nullptr && !made->dropped && !made->is_replaced() && !graph_->is_output(value) &&
+                      graph_->readers(value) == std::vector<int>{reader};
+    return fits ? made : nullptr;
+  }
+
+ private:
+  static bool is_convolution(const graph_step& s) {
+    return s.op() == "aten::conv2d" && s.group < 0 && s.text->precision.empty() && s.result_types[0].dim() == 4;
+  }
+
+  // A sum of a convolution without a bias and of one weight for each channel.
+  std::optional<activated_convolution_operands> with_bias(const graph_step& s) const {
+    if (s.op() != "aten::add.Tensor" || number_argument(s, "alpha").value_or(1) != 1) return std::nullopt;
+    for (const auto& [convolved, added] : {std::pair{"self", "other"}, {"other", "self"}}) {
+      const graph_step* layer = producer_for(operand_of(*graph_, s, convolved), s.number);
+      if (layer == nullptr || !is_convolution(*layer) || !operand_of(*graph_, *layer, "bias").empty()) continue;
+      const std::string bias = weight_by_channel(operand_of(*graph_, s, added), s.result_types[0]);
+      if (!bias.empty()) return activated_convolution_operands{layer->number, {layer->number, s.number}, {}, bias, ""};
+    }
+    return std::nullopt;
+  }
+
+  // The weight of which `value` has one element for each channel of the result; "" where it is none.
+  std::string weight_by_channel(const std::string& value, const tensor_type& result) const {
+    const tensor_type& type = graph_->type_of(value);
+    const int64_t channels = result.shape[1];
+    if (type.type != result.type || type.numel() != channels || type.dim() < 3 ||
+        type.shape[type.shape.size() - 3] != channels)
+      return "";
+    if (graph_->is_constant(value)) return value;
+    const graph_step* view = graph_->producer(value);
+    if (view == nullptr || view->op() != "aten::reshape") return "";
+    const std::string weight = operand_of(*graph_, *view, "self");
+    return graph_->is_constant(weight) && graph_->type_of(weight).is_contiguous() ? weight : "";
+  }
+
+  const graph* graph_;
+};
+
+}  // namespace
+
+expected<activated_convolution_operands> operands_of_activated_convolution(const graph& g, const graph_step& s) {
+  const auto no = [&](const char* why) {
+    return fail(errc::invalid_argument, "step {} ({}) is no ReLU in a library's convolution: {}", s.number, s.task_op(),
+                why);
+  };
+  if (s.dropped || s.op() != "aten::relu") return no("it is not a ReLU, or dropped");
+  const tensor_type& type = s.result_types[0];
+  if (type.dim() != 4 || type.numel() == 0 || (type.type != dtype::float32 && !is_half(type.type)))
+    return no("it is not of a batch of images in float32 or a half type");
+  const convolution_finder finder(g);
+  const std::string value = operand_of(g, s, "self");
+  if (auto found = finder.find(value, s.number)) return std::move(*found);
+  const graph_step* sum = finder.producer_for(value, s.number);
+  if (sum == nullptr || sum->op() != "aten::add.Tensor" || number_argument(*sum, "alpha").value_or(1) != 1)
+    return no("what it reads is neither a convolution, scaled and shifted by weights, nor a sum with one");
+  for (const auto& [convolved, added] : {std::pair{"other", "self"}, {"self", "other"}}) {
+    auto found = finder.find(operand_of(g, *sum, convolved), sum->number);
+    const std::string addend = operand_of(g, *sum, added);
+    if (!found || addend.empty() || g.type_of(addend) != type) continue;
+    found->addend = addend;
+    found->left_out.push_back(sum->number);
+    return std::move(*found);
+  }
+  return no("neither of the values that it adds is a convolution that nothing else reads, and the other one as large");
+}
+
+operator_use activated_convolution(const graph& g, const activated_convolution_operands& of, const std::string& weight,
+                                   const std::string& bias) {
+  operator_use out{k_name, {}};
+  const graph_step& layer = g.step_at(of.layer);
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) out.arguments.emplace_back(name, tensor_argument{value, g.type_of(value)});
+  };
+  add("input", operand_of(g, layer, "input"));
+  add("weight", weight);
+  add("bias", bias);
+  add("addend", of.addend);
+  for (const auto& [name, value] : layer.use->arguments)
+    if (name == "stride" || name == "padding" || name == "dilation" || name == "groups")
+      out.arguments.emplace_back(name, value);
+  return out;
+}
+
+internal_operator activated_convolution_operator() {
+  return {k_name, nullptr, std::nullopt,
+          [](const graph&, program_kernels& kernels) { return std::make_unique<convolution_writer>(kernels); }};
+}
+
+}  // namespace cudal1

@@ -63,9 +63,10 @@ class convolution_finder {
       out.left_out = {made->number};
       return out;
     }
-    if (made->result_types[0].type != dtype::float32) return with_bias(*made);
-    auto scaling = prove_scaled_layer(*graph_, *made, true, true);
+    auto scaling = prove_scaled_layer(*graph_, *made, {.in_kernels = true, .half_types = true});
     if (!scaling || !is_convolution(graph_->step_at(scaling->layer))) return std::nullopt;
+    // float16 is too narrow for products of weights that are large.
+    if (made->result_types[0].type == dtype::float16 && !is_number(scaling->scale, 1)) return std::nullopt;
     out.layer = scaling->layer;
     out.left_out = scaling->scaling;
     out.left_out.push_back(out.layer);
@@ -84,32 +85,6 @@ class convolution_finder {
  private:
   static bool is_convolution(const graph_step& s) {
     return s.op() == "aten::conv2d" && s.group < 0 && s.text->precision.empty() && s.result_types[0].dim() == 4;
-  }
-
-  // A sum of a convolution without a bias and of one weight for each channel.
-  std::optional<activated_convolution_operands> with_bias(const graph_step& s) const {
-    if (s.op() != "aten::add.Tensor" || number_argument(s, "alpha").value_or(1) != 1) return std::nullopt;
-    for (const auto& [convolved, added] : {std::pair{"self", "other"}, {"other", "self"}}) {
-      const graph_step* layer = producer_for(operand_of(*graph_, s, convolved), s.number);
-      if (layer == nullptr || !is_convolution(*layer) || !operand_of(*graph_, *layer, "bias").empty()) continue;
-      const std::string bias = weight_by_channel(operand_of(*graph_, s, added), s.result_types[0]);
-      if (!bias.empty()) return activated_convolution_operands{layer->number, {layer->number, s.number}, {}, bias, ""};
-    }
-    return std::nullopt;
-  }
-
-  // The weight of which `value` has one element for each channel of the result; "" where it is none.
-  std::string weight_by_channel(const std::string& value, const tensor_type& result) const {
-    const tensor_type& type = graph_->type_of(value);
-    const int64_t channels = result.shape[1];
-    if (type.type != result.type || type.numel() != channels || type.dim() < 3 ||
-        type.shape[type.shape.size() - 3] != channels)
-      return "";
-    if (graph_->is_constant(value)) return value;
-    const graph_step* view = graph_->producer(value);
-    if (view == nullptr || view->op() != "aten::reshape") return "";
-    const std::string weight = operand_of(*graph_, *view, "self");
-    return graph_->is_constant(weight) && graph_->type_of(weight).is_contiguous() ? weight : "";
   }
 
   const graph* graph_;

@@ -11,9 +11,8 @@ namespace cudal1 {
 struct activated_convolution_operands {
   int layer = -1;                             // the step of the convolution
   std::vector<int> left_out;                  // that step and those between it and the ReLU
-  std::optional<scaled_layer_proof> scaling;  // of float32: how these scale and shift its channels
-  std::string bias;    // of half types: what is added to its channels, a weight with one number for each; "" for none
-  std::string addend;  // what is added to its elements; "" for none
+  std::optional<scaled_layer_proof> scaling;  // how these scale and shift its channels
+  std::string addend;                         // what is added to its elements; "" for none
 };
 // errc::invalid_argument with the reason where the step is not a ReLU of a convolution over two dimensions that is
 // still a library call, with nothing between them but that, and nothing else that reads what is between.

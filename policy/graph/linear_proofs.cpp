@@ -66,12 +66,17 @@ bool is_linear(const graph& g, const graph_step& s) {
 
 // ---- scaled layers --------------------------------------------------------------------------------------------------
 
-// A layer in float32 with constant weights.
-bool is_layer(const graph& g, const graph_step& s) {
+// Whether a layer of that type may be scaled: of float32, and of half types where they are allowed.
+bool may_be_scaled(dtype type, const scaling_limits& limits) {
+  return type == dtype::float32 || (limits.half_types && is_half(type));
+}
+
+// A layer with constant weights.
+bool is_layer(const graph& g, const graph_step& s, const scaling_limits& limits) {
   if (is_linear(g, s)) return true;
   const auto& r = s.record();
   if (s.dropped || s.group >= 0 || r.kind != operator_kind::convolution || s.op() == "aten::convolution" ||
-      !s.text->precision.empty() || s.result_types[0].type != dtype::float32)
+      !s.text->precision.empty() || !may_be_scaled(s.result_types[0].type, limits))
     return false;
   const std::string weight = operand_of(g, s, "weight"), bias = operand_of(g, s, "bias");
   return g.is_constant(weight) && (bias.empty() || g.is_constant(bias)) &&
@@ -86,19 +91,19 @@ class scaling_chain {
     constant_pointer scale, offset;
   };
 
-  scaling_chain(const graph& g, const tensor_type& type, bool in_kernels)
-      : graph_(&g), type_(&type), in_kernels_(in_kernels) {}
+  scaling_chain(const graph& g, const tensor_type& type, const scaling_limits& limits)
+      : graph_(&g), type_(&type), limits_(limits) {}
 
   // What the step computes from the layer; an error where that is anything else.
   expected<form> of_step(const graph_step& s) {
     if (const auto known = forms_.find(s.number); known != forms_.end()) return known->second;
     if (s.result_types.empty() || s.result_types[0] != *type_) return no(s, "its result has another type");
     form made{constant_of(1), constant_of(0)};
-    if (is_layer(*graph_, s)) {
+    if (is_layer(*graph_, s, limits_)) {
       if (layer_ != nullptr) return no(s, "it is a second layer");
       layer_ = &s;
     } else {
-      if (s.dropped || (s.group >= 0 && !in_kernels_) || s.is_replaced()) return no(s, "it is in a kernel");
+      if (s.dropped || (s.group >= 0 && !limits_.in_kernels) || s.is_replaced()) return no(s, "it is in a kernel");
       CUDAL1_TRY(made, is_batch_norm(s) ? of_batch_norm(s) : of_arithmetic(s));
     }
     forms_.emplace(s.number, made);
@@ -205,13 +210,14 @@ class scaling_chain {
   std::map<int, form> forms_;
   std::vector<std::pair<std::string, tensor_type>> weights_;
   std::set<std::string> channel_weights_;
-  bool in_kernels_;
+  scaling_limits limits_;
 };
 
 // One number, or one a feature: features are the last dimension of a linear layer's result, and the second of a
 // convolution's.
-bool is_one_a_feature(const tensor_type& t, const tensor_type& result, std::size_t feature_dim) {
-  if (t.type != dtype::float32 || t.dim() > result.dim()) return false;
+bool is_one_a_feature(const tensor_type& t, const tensor_type& result, std::size_t feature_dim,
+                      const scaling_limits& limits) {
+  if (!may_be_scaled(t.type, limits) || t.dim() > result.dim()) return false;
   const std::size_t missing = result.shape.size() - t.shape.size();
   for (std::size_t d = 0; d < t.shape.size(); ++d)
     if (t.shape[d] != 1 && (d + missing != feature_dim || t.shape[d] != result.shape[feature_dim])) return false;
@@ -288,14 +294,13 @@ expected<composed_linear_proof> prove_composed_linear(const graph& g, const grap
   return out;
 }
 
-expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s, bool bias_is_free,
-                                                bool in_kernels) {
+expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s, const scaling_limits& limits) {
   const auto no = [&](const std::string& why) {
     return fail(errc::invalid_argument, "step {} ({}) cannot be folded into a layer: {}", s.number, s.op(), why);
   };
-  if (s.dropped || is_layer(g, s)) return no("it is dropped, or a layer itself");
+  if (s.dropped || is_layer(g, s, limits)) return no("it is dropped, or a layer itself");
   if (s.result_types.empty()) return no("it has no result");
-  scaling_chain chain(g, s.result_types[0], in_kernels);
+  scaling_chain chain(g, s.result_types[0], limits);
   CUDAL1_TRY(const auto form, chain.of_step(s));
   if (chain.layer() == nullptr || is_number(form.scale, 0)) return no("it depends on none");
   const graph_step& layer = *chain.layer();
@@ -319,13 +324,14 @@ expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step
   out.feature_dim = convolves && layer.record().traits.transposed ? 1 : 0;
   const std::size_t features = convolves ? 1 : s.result_types[0].shape.size() - 1;
   for (const auto& [weight, type] : chain.weights())
-    if (!is_one_a_feature(type, s.result_types[0], features))
+    if (!is_one_a_feature(type, s.result_types[0], features, limits))
       return no(fmt::format("{} is not one number, nor one for each feature", weight));
   if (!chain.channel_weights().empty() && features != 1)
     return no("a batch norm's channels are not the layer's features");
   for (const auto& weight : chain.channel_weights())
-    if (g.type_of(weight).type != dtype::float32) return no(fmt::format("{} is not in float32", weight));
-  if (convolves && !bias_is_free && out.bias.empty() && !is_number(out.offset, 0))
+    if (!may_be_scaled(g.type_of(weight).type, limits))
+      return no(fmt::format("{} is of {}", weight, name_of(g.type_of(weight).type)));
+  if (convolves && !limits.bias_is_free && out.bias.empty() && !is_number(out.offset, 0))
     return no("the convolution has no bias, and adding one would be a pass of its own");
   out.certificate = fmt::format(
       "steps {} scale and shift the features of step {} ({}) by numbers that no input changes, and nothing else reads "

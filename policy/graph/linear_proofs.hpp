@@ -34,9 +34,11 @@ struct scaled_layer_proof {
   constant_pointer scale, offset;  // result = scale * layer + offset, with weights of one number or one a feature
   std::string certificate;
 };
-// `bias_is_free`: whether a convolution adds a bias without a pass of its own. `in_kernels`: whether the steps after
-// the layer may be in groups.
-expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s, bool bias_is_free,
-                                                bool in_kernels = false);
+struct scaling_limits {
+  bool bias_is_free = true;  // a convolution adds a bias without a pass of its own
+  bool in_kernels = false;   // the steps after the layer may be in groups
+  bool half_types = false;   // the layer may be of a half type, to which its scaled weights are rounded
+};
+expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step& s, const scaling_limits& limits);
 
 }  // namespace cudal1

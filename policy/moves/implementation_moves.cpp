@@ -141,26 +141,16 @@ std::vector<move> activation_candidates(const graph& g, const lowering_target& t
   return out;
 }
 
-// The convolution's own bias, or what is added to its channels.
-std::string bias_of(graph& g, const activated_convolution_operands& of) {
-  const graph_step& layer = g.step_at(of.layer);
-  const tensor_type& type = layer.result_types[0];
-  if (of.scaling) return shifted_bias(g, *of.scaling, type.shape[1]);
-  if (of.bias.empty()) return operand_of(g, layer, "bias");
-  if (g.type_of(of.bias).dim() == 1) return of.bias;
-  return add_setup_step(g, "aten::reshape",
-                        {{"self", json(of.bias)}, {"shape", json(json::array{json(type.shape[1])})}}, of.bias + "_flat",
-                        contiguous(type.type, {type.shape[1]}));
-}
-
 expected<std::string> activate_convolution(graph& g, int number, const activated_convolution_operands& of,
                                            const lowering_target& target) {
   std::vector<int> left_out = of.left_out, all = left_out;
   std::ranges::sort(left_out);
   all.push_back(number);
   CUDAL1_CHECK(leave_groups(g, all, target));
-  const std::string weight = of.scaling ? scaled_weight(g, *of.scaling) : operand_of(g, g.step_at(of.layer), "weight");
-  const std::string bias = bias_of(g, of);
+  const graph_step& layer = g.step_at(of.layer);
+  const int64_t channels = layer.result_types[0].shape[1];
+  const std::string weight = of.scaling ? scaled_weight(g, *of.scaling) : operand_of(g, layer, "weight");
+  const std::string bias = of.scaling ? shifted_bias(g, *of.scaling, channels) : operand_of(g, layer, "bias");
   g.rewrite(number, {.by = activated_convolution(g, of, weight, bias),
                      .certificate = of.scaling ? of.scaling->certificate
                                                : fmt::format("step {}: nothing else reads what steps {} make", number,

@@ -65,7 +65,8 @@ expected<std::string> apply_composed(graph& g, const move& m, const lowering_tar
 
 expected<std::string> apply_scaled(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
-  CUDAL1_TRY(const scaled_layer_proof proof, prove_scaled_layer(g, *s, target.convolutions_add_bias()));
+  CUDAL1_TRY(const scaled_layer_proof proof,
+             prove_scaled_layer(g, *s, {.bias_is_free = target.convolutions_add_bias()}));
   const graph_step& layer = g.step_at(proof.layer);
   const std::string weight = scaled_weight(g, proof);
   const auto& shape = layer.result_types[0].shape;
@@ -85,7 +86,7 @@ std::vector<move> scaled_candidates(const graph& g, const lowering_target& targe
   auto out = each_step("fold_into_layer", g);
   std::erase_if(out, [&](const move& m) {
     const auto step = step_parameter(g, m);
-    return !step || !prove_scaled_layer(g, **step, target.convolutions_add_bias());
+    return !step || !prove_scaled_layer(g, **step, {.bias_is_free = target.convolutions_add_bias()});
   });
   std::ranges::reverse(out);
   return out;

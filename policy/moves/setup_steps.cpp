@@ -86,7 +86,7 @@ std::string scaled_weight(graph& g, const scaled_layer_proof& proof) {
   const std::string own = add_conversion(g, proof.weight, dtype::float64);
   return add_conversion(
       g, add_setup_step(g, "aten::mul.Tensor", {{"self", json(own)}, {"other", json(factors)}}, "weights", wide),
-      dtype::float32);
+      type.type);
 }
 
 std::string shifted_bias(graph& g, const scaled_layer_proof& proof, int64_t features) {
@@ -98,7 +98,7 @@ std::string shifted_bias(graph& g, const scaled_layer_proof& proof, int64_t feat
   if (g.type_of(wide).numel() != features)
     wide = add_setup_step(g, "aten::repeat", {{"self", json(wide)}, {"repeats", json(json::array{json(features)})}},
                           "offset", contiguous(dtype::float64, {features}));
-  return add_conversion(g, wide, dtype::float32);
+  return add_conversion(g, wide, g.type_of(proof.weight).type);
 }
 
 }  // namespace cudal1

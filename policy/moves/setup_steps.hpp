@@ -19,9 +19,9 @@ std::string add_conversion(graph& g, const std::string& value, dtype to);
 // have one number each, or as many as the others.
 std::string add_expression(graph& g, const constant_expression& e);
 
-// The layer's weight times the scale of each feature, in float32; the weight itself where that is 1.
+// The layer's weight times the scale of each feature, rounded to its type once; the weight itself where that is 1.
 std::string scaled_weight(graph& g, const scaled_layer_proof& proof);
-// The bias of the scaled and shifted layer, in float32; "" if it has none.
+// The bias of the scaled and shifted layer, in the weight's type; "" if it has none.
 std::string shifted_bias(graph& g, const scaled_layer_proof& proof, int64_t features);
 
 }  // namespace cudal1

@@ -185,6 +185,22 @@ TEST(cpp_text, lays_a_result_out_that_devices_lay_out_as_they_like) {
   EXPECT_THAT(text, Not(HasSubstr("laid_out_as(v.y_")));
 }
 
+TEST(cpp_text, calls_the_library_with_what_follows) {
+  const auto text = cpp_text(checked(R"({"format": 1, "name": "p",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 5, 5]}, {"name": "z", "dtype": "float32", "shape": [2, 4, 5, 5]}],
+    "weights": [{"name": "w", "dtype": "float32", "shape": [4, 3, 3, 3]}, {"name": "b", "dtype": "float32", "shape": [4]}],
+    "setup": [], "steps": [
+      {"aten": "aten::cudnn_convolution_add_relu", "args": {"self": "x", "weight": "w", "z": "z", "alpha": 1, "bias": "b",
+       "stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "groups": 1}, "out": ["y"]}],
+    "outputs": ["y"]}
+---
+)"),
+                             "demo");
+  EXPECT_THAT(text,
+              HasSubstr("at::_ops::cudnn_convolution_add_relu::call(v.x_, v.w_, v.z_, at::Scalar(int64_t{1}), v.b_,"));
+  EXPECT_THAT(text, HasSubstr("#include <ATen/ops/cudnn_convolution_add_relu_ops.h>"));
+}
+
 TEST(cpp_text, of_lanes_enters_waits_and_frees_nothing_before_the_join) {
   const auto text = cpp_text(checked(with_view(program_text(R"({"graph": false, "lanes": 4})"))), "demo");
   EXPECT_TRUE(text.starts_with("#define PROGRAM_LANES\n"));

@@ -84,7 +84,7 @@ rule addmm() {
   };
 }
 
-// The activation of addmm's result: a ReLU, or a GELU by its tanh approximation.
+// The activation of addmm's result: a ReLU, or a GELU, on a GPU by its tanh approximation.
 rule addmm_activation() {
   return [](const arguments& a) -> outcome {
     CUDAL1_CHECK(check_kind(a.tensor("mat1"), floats, "mat1"));

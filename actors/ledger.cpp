@@ -4,7 +4,7 @@
 
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
-#include "sandbox/verify/host_pace.hpp"
+#include "sandbox/verify/compared_scores.hpp"
 
 namespace cudal1 {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "config/base/describe.hpp"
-#include "sandbox/verify/host_pace.hpp"
+#include "sandbox/verify/compared_scores.hpp"
 #include "store/records.hpp"
 #include "store/verdict_records.hpp"
 

@@ -234,9 +234,9 @@ class store : public attempt_store {
   };
   enum class ranking { all, confirmed };  // all correct variants, or those with a confirmed verdict
   // Correct variants of a task, best first: by score, of which the highest 16 and more are compared at one pace of the
-  // host (sandbox/verify/host_pace.hpp). `experiment` "" is any; replayed verdicts are only in the rankings of their
-  // experiments. A variant with several verdicts is ranked by the newest confirmed one, or the newest. The time depends
-  // on `limit` only.
+  // host (sandbox/verify/compared_scores.hpp). `experiment` "" is any; replayed verdicts are only in the rankings of
+  // their experiments. A variant with several verdicts is ranked by the newest confirmed one, or the newest. The time
+  // depends on `limit` only.
   virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, ranking among,
                                              const std::string& experiment = "") = 0;
   virtual expected<environment> get_environment(const std::string& id) = 0;

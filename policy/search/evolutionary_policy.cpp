@@ -5,7 +5,7 @@
 
 #include "policy/search/schedule_space.hpp"
 #include "policy/search/starting_schedules.hpp"
-#include "sandbox/verify/host_pace.hpp"
+#include "sandbox/verify/compared_scores.hpp"
 
 namespace cudal1 {
 

@@ -6,7 +6,7 @@
 
 #include <boost/math/distributions/students_t.hpp>
 
-#include "sandbox/verify/host_pace.hpp"
+#include "sandbox/verify/compared_scores.hpp"
 
 namespace cudal1 {
 

@@ -35,7 +35,7 @@ timing_estimate estimate_timing(std::span<const timing_sample> samples,
 class timing_decider {
  public:
   // `best`: the task's best confirmed measurement so far, compared at the pace of the host of the variant's samples
-  // (host_pace.hpp); a score of 1 without times if there is none (the reference itself).
+  // (compared_scores.hpp); a score of 1 without times if there is none (the reference itself).
   timing_decider(profiling_options options, measured_score best);
   timing_decider(profiling_options options, double best_score);  // without times
 

@@ -1,4 +1,4 @@
-#include "sandbox/verify/host_pace.hpp"
+#include "sandbox/verify/compared_scores.hpp"
 
 #include <algorithm>
 #include <array>
@@ -79,7 +79,7 @@ double deviation(const std::vector<double>& scores) {
   return std::sqrt(squares / n - sum / n * (sum / n));
 }
 
-TEST(HostPace, OneProgramHasOneScoreAtOnePace) {
+TEST(ComparedScores, OneProgramHasOneScoreAtOnePace) {
   for (const auto* program : {&first, &slower_on_device, &faster_on_device}) {
     std::vector<double> measured, at_one_pace;
     for (const auto& m : *program) {
@@ -101,7 +101,7 @@ double share(const std::vector<measured_score>& a, const std::vector<measured_sc
   return count / static_cast<double>(a.size() * b.size());
 }
 
-TEST(HostPace, WhatIsFasterIsFoundMoreOften) {
+TEST(ComparedScores, WhatIsFasterIsFoundMoreOften) {
   const auto by_score = [](const auto& a, const auto& b) { return a.score > b.score; };
   EXPECT_LT(share(faster_on_device, slower_on_device, by_score), 0.75);
   EXPECT_GT(share(faster_on_device, slower_on_device, is_faster), 0.95);
@@ -110,7 +110,7 @@ TEST(HostPace, WhatIsFasterIsFoundMoreOften) {
   EXPECT_GT(share(first, slower_on_device, is_faster), 0.8);
 }
 
-TEST(HostPace, WithoutDeviceTimesOrAtTheSamePaceAScoreStays) {
+TEST(ComparedScores, WithoutDeviceTimesOrAtTheSamePaceAScoreStays) {
   const measured_score with_times = of(row{3.5, 58, 17, 39, 10});
   measured_score without;
   without.score = 2;
@@ -123,13 +123,13 @@ TEST(HostPace, WithoutDeviceTimesOrAtTheSamePaceAScoreStays) {
 }
 
 // A program of many calls follows the host as the reference does.
-TEST(HostPace, AProgramOfManyCallsFollowsTheHost) {
+TEST(ComparedScores, AProgramOfManyCallsFollowsTheHost) {
   const measured_score at_fast = of(row{1.2, 60, 50, 40, 34}), at_slow = of(row{1.18, 80, 68, 40, 34});
   EXPECT_NEAR(score_at_pace_of(at_fast, at_slow), 1.2 * (80. / 60) * 50 / (34 + 16 * std::pow(2, 0.8)), 1e-9);
   EXPECT_NEAR(score_at_pace_of(of(row{1.2, 60, 62, 40, 34}), at_slow), 1.2 * (80. / 60) * 62 / (34 + 28 * 2), 1e-9);
 }
 
-TEST(HostPace, TheMiddlePaceIsThatOfMeasurementsWithTimes) {
+TEST(ComparedScores, TheMiddlePaceIsThatOfMeasurementsWithTimes) {
   measured_score without;
   without.score = 9;
   EXPECT_EQ(scores_at_one_pace(std::vector{without}), std::vector{9.});

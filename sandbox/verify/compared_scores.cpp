@@ -1,4 +1,4 @@
-#include "sandbox/verify/host_pace.hpp"
+#include "sandbox/verify/compared_scores.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -186,7 +186,7 @@ void timing_decider::add(const timing_report& report) {
 }
 
 timing_decider::timing_decider(profiling_options options, double best_score)
-    : timing_decider(std::move(options), [&] {
+    : timing_decider(options, [&] {
         measured_score best;
         best.score = best_score;
         return best;

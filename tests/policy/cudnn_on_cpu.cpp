@@ -1,5 +1,9 @@
 // The operators of ATen that exist for cuDNN alone, as PyTorch's documentation has them, so that programs for a GPU can
 // be judged on the CPU.
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include <ATen/ops/add.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/relu.h>
@@ -11,22 +15,23 @@ using optional_tensor = std::optional<at::Tensor>;
 
 at::Tensor convolved(const at::Tensor& self, const at::Tensor& weight, const optional_tensor& bias,
                      c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                     const c10::SymInt& groups) {
+                     c10::SymInt groups) {
   const std::vector<c10::SymInt> none(stride.size(), 0);
-  return at::convolution_symint(self, weight, bias, stride, padding, dilation, false, none, groups);
+  return at::convolution_symint(self, weight, bias, stride, padding, dilation, false, none, std::move(groups));
 }
 
 at::Tensor convolution_relu(const at::Tensor& self, const at::Tensor& weight, const optional_tensor& bias,
                             c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                             c10::SymInt groups) {
-  return at::relu(convolved(self, weight, bias, stride, padding, dilation, groups));
+  return at::relu(convolved(self, weight, bias, stride, padding, dilation, std::move(groups)));
 }
 
 at::Tensor convolution_add_relu(const at::Tensor& self, const at::Tensor& weight, const at::Tensor& z,
                                 const std::optional<at::Scalar>& alpha, const optional_tensor& bias,
                                 c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                                 c10::SymInt groups) {
-  return at::relu(at::add(convolved(self, weight, bias, stride, padding, dilation, groups), z, alpha.value_or(1)));
+  return at::relu(
+      at::add(convolved(self, weight, bias, stride, padding, dilation, std::move(groups)), z, alpha.value_or(1)));
 }
 
 TORCH_LIBRARY_IMPL(aten, CPU, m) {

@@ -102,7 +102,7 @@ void ledger::resume(std::size_t task, const tally_record& t) {
   auto& b = books_[task];
   b.shown.evaluations += t.evaluations;
   b.shown.correct += t.correct;
-  b.shown.best = b.best.score = t.best;
+  b.best.score = t.best;
   b.shown.best_variant = t.best_variant;
   b.proposals += static_cast<uint64_t>(t.evaluations);
   for (const auto& [result, count] : t.outcomes)
@@ -133,7 +133,6 @@ bool ledger::settle(std::size_t task, const verdict& v, time_point now) {
   ++b.shown.correct;
   if (!v.confirmed || !is_faster(v, b.best)) return false;
   b.best = v;
-  b.shown.best = v.score;
   b.shown.best_variant = v.variant;
   return true;
 }
@@ -157,7 +156,7 @@ double ledger::active_s(time_point now) const {
 }
 
 double ledger::best(std::size_t task) const {
-  return books_[task].shown.best;
+  return books_[task].best.score;
 }
 
 std::optional<std::size_t> ledger::index_of(const std::string& task) const {
@@ -178,6 +177,7 @@ experiment_progress ledger::progress(time_point now) const {
       p.planned +=
           b.exhausted.empty() ? std::max(record_.evaluations_per_task, b.shown.evaluations) : b.shown.evaluations;
     p.tasks.push_back(b.shown);
+    p.tasks.back().best = b.best.score;
   }
   const auto recent = std::count_if(recent_.begin(), recent_.end(), [&](auto t) { return now - t <= rate_window; });
   const double window = std::min(std::chrono::duration<double>(rate_window).count(),

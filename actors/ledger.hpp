@@ -72,8 +72,8 @@ class ledger {
 
  private:
   struct book {
-    task_progress shown;
-    measured_score best;  // shown.best; without times after a restart
+    task_progress shown;  // its best score is in `best`
+    measured_score best;  // without times after a restart
     int64_t in_flight = 0;
     double device_ms = 0;  // that its evaluations held devices
     uint64_t proposals = 0;

@@ -293,19 +293,14 @@ constexpr std::size_t compared_at_one_pace = 16;
 
 // Indices of results that are sorted by score, best first: those of the first one's environment compared at one pace.
 std::vector<std::size_t> order_at_one_pace(std::span<const verdict> results) {
-  std::vector<measured_score> comparable;
-  std::vector<std::size_t> order(results.size()), at;
-  std::vector<double> scores;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    order[i] = i;
-    scores.push_back(results[i].score);
-    if (results[i].environment_id != results.front().environment_id) continue;
-    comparable.push_back(results[i]);
-    at.push_back(i);
+  std::vector<measured_score> all;
+  std::vector<std::size_t> order;
+  for (const verdict& v : results) {
+    order.push_back(all.size());
+    measured_score& m = all.emplace_back(v);
+    if (v.environment_id != results.front().environment_id) m.variant_device_us = 0;  // without it a score stays
   }
-  const auto at_one_pace = scores_at_one_pace(comparable);
-  for (std::size_t i = 0; i < at.size(); ++i)
-    scores[at[i]] = at_one_pace[i];
+  const auto scores = scores_at_one_pace(all);
   std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return scores[i]; });
   return order;
 }

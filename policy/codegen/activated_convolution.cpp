@@ -29,10 +29,9 @@ class convolution_writer final : public step_lowering {
       put("alpha", once);
     }
     put("bias", bias != nullptr ? *bias : none);
-    put("stride", pair_of(s, "stride", 1));
-    put("padding", pair_of(s, "padding", 0));
-    put("dilation", pair_of(s, "dilation", 1));
-    const json groups(integer_argument(s, "groups").value_or(1));
+    for (const char* name : {"stride", "padding", "dilation"})
+      put(name, pair_of(s, name));
+    const json groups(*integer_argument(s, "groups"));
     put("groups", groups);
     made.results = call.results;
     out_->steps.emplace_back(std::move(made));
@@ -40,55 +39,39 @@ class convolution_writer final : public step_lowering {
   }
 
  private:
-  static json pair_of(const graph_step& s, const char* name, int64_t otherwise) {
-    auto values = integers_argument(s, name).value_or(std::vector<int64_t>());
-    if (values.empty()) values.push_back(integer_argument(s, name).value_or(otherwise));
+  // One number stands for both dimensions.
+  static json pair_of(const graph_step& s, const char* name) {
+    const auto values = *integers_argument(s, name);
     return json(json::array{json(values.front()), json(values.back())});
   }
 
   program* out_;
 };
 
-// Finds what a value is of a convolution whose result nothing else reads.
-class convolution_finder {
- public:
-  explicit convolution_finder(const graph& g) : graph_(&g) {}
+bool is_convolution(const graph_step& s) {
+  return s.op() == "aten::conv2d" && s.group < 0 && s.text->precision.empty() && s.result_types[0].dim() == 4;
+}
 
-  std::optional<activated_convolution_operands> find(const std::string& value, int reader) const {
-    const graph_step* made = producer_for(value, reader);
-    if (made == nullptr) return std::nullopt;
-    activated_convolution_operands out;
-    if (is_convolution(*made)) {
-      out.layer = made->number;
-      out.left_out = {made->number};
-      return out;
-    }
-    auto scaling = prove_scaled_layer(*graph_, *made, {.in_kernels = true, .half_types = true});
-    if (!scaling || !is_convolution(graph_->step_at(scaling->layer))) return std::nullopt;
-    // float16 is too narrow for products of weights that are large.
-    if (made->result_types[0].type == dtype::float16 && !is_number(scaling->scale, 1)) return std::nullopt;
-    out.layer = scaling->layer;
-    out.left_out = scaling->scaling;
-    out.left_out.push_back(out.layer);
-    out.scaling = std::move(*scaling);
+// The value as a convolution, scaled and shifted or not, that this step alone reads; nothing if it is none.
+std::optional<activated_convolution_operands> find_convolution(const graph& g, int step, const std::string& value) {
+  const graph_step* made = made_for(g, step, value);
+  if (made == nullptr) return std::nullopt;
+  activated_convolution_operands out;
+  if (is_convolution(*made)) {
+    out.layer = made->number;
+    out.left_out = {made->number};
     return out;
   }
-
-  // The step that makes the value, if it is a call or in a kernel, and only `reader` reads it.
-  const graph_step* producer_for(const std::string& value, int reader) const {
-    const graph_step* made = graph_->producer(value);
-    const bool fits = made != nullptr && !made->dropped && !made->is_replaced() && !graph_->is_output(value) &&
-                      graph_->readers(value) == std::vector<int>{reader};
-    return fits ? made : nullptr;
-  }
-
- private:
-  static bool is_convolution(const graph_step& s) {
-    return s.op() == "aten::conv2d" && s.group < 0 && s.text->precision.empty() && s.result_types[0].dim() == 4;
-  }
-
-  const graph* graph_;
-};
+  auto scaling = prove_scaled_layer(g, *made, {.in_kernels = true, .half_types = true});
+  if (!scaling || !is_convolution(g.step_at(scaling->layer))) return std::nullopt;
+  // float16 is too narrow for products of weights that are large.
+  if (made->result_types[0].type == dtype::float16 && !is_number(scaling->scale, 1)) return std::nullopt;
+  out.layer = scaling->layer;
+  out.left_out = scaling->scaling;
+  out.left_out.push_back(out.layer);
+  out.scaling = std::move(*scaling);
+  return out;
+}
 
 }  // namespace
 
@@ -101,14 +84,13 @@ expected<activated_convolution_operands> operands_of_activated_convolution(const
   const tensor_type& type = s.result_types[0];
   if (type.dim() != 4 || type.numel() == 0 || (type.type != dtype::float32 && !is_half(type.type)))
     return no("it is not of a batch of images in float32 or a half type");
-  const convolution_finder finder(g);
   const std::string value = operand_of(g, s, "self");
-  if (auto found = finder.find(value, s.number)) return std::move(*found);
-  const graph_step* sum = finder.producer_for(value, s.number);
+  if (auto found = find_convolution(g, s.number, value)) return std::move(*found);
+  const graph_step* sum = made_for(g, s.number, value);
   if (sum == nullptr || sum->op() != "aten::add.Tensor" || number_argument(*sum, "alpha").value_or(1) != 1)
     return no("what it reads is neither a convolution, scaled and shifted by weights, nor a sum with one");
   for (const auto& [convolved, added] : {std::pair{"other", "self"}, {"self", "other"}}) {
-    auto found = finder.find(operand_of(g, *sum, convolved), sum->number);
+    auto found = find_convolution(g, sum->number, operand_of(g, *sum, convolved));
     const std::string addend = operand_of(g, *sum, added);
     if (!found || addend.empty() || g.type_of(addend) != type) continue;
     found->addend = addend;

@@ -1,7 +1,7 @@
 #include "policy/codegen/activated_layer.hpp"
 
-#include <set>
-
+#include "config/base/describe.hpp"
+#include "policy/codegen/step_writer.hpp"
 #include "policy/graph/proofs.hpp"
 #include "policy/graph/step_arguments.hpp"
 
@@ -13,54 +13,38 @@ constexpr const char* k_name = "cudal1::activated_layer";
 
 class layer_writer final : public step_lowering {
  public:
-  layer_writer(const graph& g, program_kernels& kernels) : graph_(&g), out_(&kernels.into()) {}
+  layer_writer(const graph& g, program_kernels& kernels) : graph_(&g), writer_(g, kernels.into()) {}
 
   expected<void> add(const graph_step& s, const aten_step& call) override {
     const auto name_of = [&](const char* argument) { return argument_of(call, argument)->as_string(); };
     const tensor_type& type = s.result_types[0];
-    const std::string result = call.results[0], columns = fresh(name_of("weight") + "_columns");
-    add_step("aten::t", {{"self", json(name_of("weight"))}}, columns);
+    const std::string result = call.results[0], columns = writer_.fresh(name_of("weight") + "_columns");
+    writer_.add("aten::t", {{"self", json(name_of("weight"))}}, columns);
     std::string rows = name_of("input"), made = result;
-    const int64_t terms = graph_->type_of(graph_->resolve(*tensor_argument_name(s, "weight"))).shape[1];
     if (type.dim() != 2) {
-      const std::string input = std::exchange(rows, fresh(rows + "_rows"));
-      made = fresh(result + "_rows");
-      const json shape(json::array{json(int64_t{-1}), json(terms)});
-      add_step("aten::reshape", {{"self", json(input)}, {"shape", shape}}, rows);
+      const int64_t terms = graph_->type_of(*tensor_argument_name(s, "weight")).shape[1];
+      rows = writer_.fresh(rows + "_rows");
+      made = writer_.fresh(result + "_rows");
+      reshape(name_of("input"), {-1, terms}, rows);
     }
-    add_step("aten::_addmm_activation",
-             {{"self", json(name_of("bias"))},
-              {"mat1", json(rows)},
-              {"mat2", json(columns)},
-              {"use_gelu", json(*boolean_argument(s, "gelu"))}},
-             made);
-    if (made == result) return {};
-    json::array shape;
-    for (const int64_t n : type.shape)
-      shape.emplace_back(n);
-    add_step("aten::reshape", {{"self", json(made)}, {"shape", json(std::move(shape))}}, result);
+    writer_.add("aten::_addmm_activation",
+                {{"self", json(name_of("bias"))},
+                 {"mat1", json(rows)},
+                 {"mat2", json(columns)},
+                 {"use_gelu", json(*boolean_argument(s, "gelu"))}},
+                made);
+    if (made != result) reshape(made, type.shape, result);
     return {};
   }
 
  private:
-  void add_step(const char* op, std::vector<std::pair<std::string, json>> args, const std::string& result) {
-    aten_step added;
-    added.op = op;
-    added.args = std::move(args);
-    added.results = {result};
-    out_->steps.emplace_back(std::move(added));
-  }
-
-  std::string fresh(const std::string& name) {
-    std::string out = graph_->fresh_name(name);
-    for (int n = 2; !taken_.insert(out).second; ++n)
-      out = graph_->fresh_name(name + "_" + std::to_string(n));
-    return out;
+  void reshape(const std::string& value, const std::vector<int64_t>& shape, const std::string& result) {
+    const json self(value), wanted = to_json(shape);
+    writer_.add("aten::reshape", {{"self", self}, {"shape", wanted}}, result);
   }
 
   const graph* graph_;
-  program* out_;
-  std::set<std::string> taken_;
+  step_writer writer_;
 };
 
 }  // namespace
@@ -78,8 +62,7 @@ expected<activated_layer_operands> operands_of_activated_layer(const graph& g, c
   const graph_step* layer = g.producer(between);
   if (layer == nullptr || layer->dropped || layer->group >= 0 || layer->op() != "aten::linear")
     return no("what it reads is not made by aten::linear in the library");
-  if (g.is_output(between) || g.readers(between) != std::vector<int>{s.number})
-    return no("its operand is read elsewhere");
+  if (made_for(g, s.number, between) == nullptr) return no("its operand is read elsewhere");
   out.layer = layer->number;
   out.input = operand_of(g, *layer, "input");
   out.weight = operand_of(g, *layer, "weight");

@@ -8,6 +8,7 @@
 #include "policy/codegen/body_edits.hpp"
 #include "policy/codegen/operator_values.hpp"
 #include "policy/graph/alignment.hpp"
+#include "policy/graph/proofs.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -25,13 +26,6 @@ int reduce(kernel_body& body, reduction_kind how, int of) {
   n.operands = {of};
   n.per_row = true;
   return add_node(body, std::move(n));
-}
-
-// The step that makes the value for this step alone; null for none.
-const graph_step* made_for(const graph& g, int step, const std::string& value) {
-  const graph_step* made = g.producer(value);
-  if (made == nullptr || made->dropped || made->is_replaced()) return nullptr;
-  return g.readers(value) == std::vector<int>{step} && !g.is_output(value) ? made : nullptr;
 }
 
 // What makes float32 of a half type for this step alone; null for none.

@@ -4,11 +4,11 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "policy/codegen/body_edits.hpp"
 #include "policy/codegen/memory_order.hpp"
 #include "policy/codegen/product_operators.hpp"
+#include "policy/codegen/step_writer.hpp"
 #include "policy/graph/alignment.hpp"
 #include "policy/graph/step_arguments.hpp"
 
@@ -45,7 +45,8 @@ int64_t pieces_of(const tensor_type& left, const tensor_type& right, const tenso
 // Writes products and the operands' parts into a program.
 class product_splitter final : public step_lowering {
  public:
-  product_splitter(const graph& g, program_kernels& kernels) : graph_(&g), kernels_(&kernels), out_(&kernels.into()) {}
+  product_splitter(const graph& g, program_kernels& kernels)
+      : graph_(&g), kernels_(&kernels), out_(&kernels.into()), writer_(g, kernels.into()) {}
   expected<void> add(const graph_step& s, const aten_step& call) override;
 
  private:
@@ -59,25 +60,15 @@ class product_splitter final : public step_lowering {
                           const std::string& into);
   // `value` with the pieces of `dim` as the first of three dimensions.
   std::string in_pieces(const std::string& value, int64_t dim, int64_t pieces);
-  void add_step(const char* op, std::vector<std::pair<std::string, json>> args, const std::string& result,
-                const char* precision = "");
-  std::string fresh(const std::string& name);
 
   const graph* graph_;
   program_kernels* kernels_;
   program* out_;
   std::map<std::string, parts> known_;
   std::map<std::string, std::string> in_pieces_;
-  std::set<std::string> taken_;
+  step_writer writer_;
   int written_ = 0;
 };
-
-std::string product_splitter::fresh(const std::string& name) {
-  std::string out = graph_->fresh_name(name);
-  for (int n = 2; !taken_.insert(out).second; ++n)
-    out = graph_->fresh_name(name + "_" + std::to_string(n));
-  return out;
-}
 
 expected<product_splitter::parts> product_splitter::split(const std::string& value, const std::string& name) {
   if (const auto found = known_.find(value); found != known_.end()) return found->second;
@@ -93,11 +84,11 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   const int high = add_pointwise(body, k_rounded, {x});
   const int left = add_pointwise(body, "$0 - $1", {x, high});
   const int low = add_pointwise(body, k_rounded, {left});
-  const std::string names[2] = {fresh(name + "_high"), fresh(name + "_low")};
+  const std::string names[2] = {writer_.fresh(name + "_high"), writer_.fresh(name + "_low")};
   const tensor_type dense = contiguous(dtype::float32, walked.shape);
   std::vector<step> views;
   for (int i = 0; i < 2; ++i) {
-    const std::string memory = straight ? names[i] : fresh(names[i] + "_memory");
+    const std::string memory = straight ? names[i] : writer_.fresh(names[i] + "_memory");
     body.results.push_back({i == 0 ? high : low, {memory, dense, dense.strides}});
     if (straight) continue;
     views.emplace_back(ordered_back(memory, order, names[i]));
@@ -111,33 +102,24 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   return known_[value] = {names[0], names[1]};
 }
 
-void product_splitter::add_step(const char* op, std::vector<std::pair<std::string, json>> args,
-                                const std::string& result, const char* precision) {
-  aten_step added;
-  added.op = op;
-  added.args = std::move(args);
-  added.results = {result};
-  added.precision = precision;
-  out_->steps.emplace_back(std::move(added));
-}
-
 void product_splitter::multiply(const product_signature& line, const std::string& x, const std::string& y,
                                 const std::string& into) {
   const product_signature* plain = find_product_signature(line.plain);
-  add_step(line.plain.data(), {{std::string(plain->left), json(x)}, {std::string(plain->right), json(y)}}, into,
-           "tf32");
+  writer_.add(line.plain.data(), {{std::string(plain->left), json(x)}, {std::string(plain->right), json(y)}}, into,
+              "tf32");
 }
 
 std::string product_splitter::in_pieces(const std::string& value, int64_t dim, int64_t pieces) {
   std::string& known = in_pieces_[value];
   if (!known.empty()) return known;
-  const std::string divided = fresh(value + "_divided");
-  known = fresh(value + "_pieces");
-  add_step("aten::unflatten.int",
-           {{"self", json(value)}, {"dim", json(dim)}, {"sizes", json(json::array{json(pieces), json(int64_t{-1})})}},
-           divided);
+  const std::string divided = writer_.fresh(value + "_divided");
+  known = writer_.fresh(value + "_pieces");
+  writer_.add(
+      "aten::unflatten.int",
+      {{"self", json(value)}, {"dim", json(dim)}, {"sizes", json(json::array{json(pieces), json(int64_t{-1})})}},
+      divided);
   if (dim == 1)
-    add_step(
+    writer_.add(
         "aten::permute",
         {{"self", json(divided)}, {"dims", json(json::array{json(int64_t{1}), json(int64_t{0}), json(int64_t{2})})}},
         known);
@@ -148,17 +130,18 @@ std::string product_splitter::in_pieces(const std::string& value, int64_t dim, i
 
 void product_splitter::multiply_in_pieces(const product_signature& line, int64_t pieces, const std::string& x,
                                           const std::string& y, const std::string& into) {
-  const std::string left = in_pieces(x, 1, pieces), products = fresh(into + "_pieces");
+  const std::string left = in_pieces(x, 1, pieces), products = writer_.fresh(into + "_pieces");
   std::string right;
   if (line.op == "aten::linear") {  // [n, terms]
-    right = fresh(y + "_right");
-    add_step("aten::transpose.int",
-             {{"self", json(in_pieces(y, 1, pieces))}, {"dim0", json(int64_t{1})}, {"dim1", json(int64_t{2})}}, right);
+    right = writer_.fresh(y + "_right");
+    writer_.add("aten::transpose.int",
+                {{"self", json(in_pieces(y, 1, pieces))}, {"dim0", json(int64_t{1})}, {"dim1", json(int64_t{2})}},
+                right);
   } else {
     right = in_pieces(y, 0, pieces);
   }
-  add_step("aten::bmm", {{"self", json(left)}, {"mat2", json(right)}}, products, "tf32");
-  add_step("aten::sum.dim_IntList", {{"self", json(products)}, {"dim", json(json::array{json(int64_t{0})})}}, into);
+  writer_.add("aten::bmm", {{"self", json(left)}, {"mat2", json(right)}}, products, "tf32");
+  writer_.add("aten::sum.dim_IntList", {{"self", json(products)}, {"dim", json(json::array{json(int64_t{0})})}}, into);
 }
 
 expected<void> product_splitter::add(const graph_step& s, const aten_step& call) {
@@ -169,7 +152,8 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
   CUDAL1_TRY(const parts a, split(operands.left, left));
   CUDAL1_TRY(const parts b, split(operands.right, right));
   const std::string& result = call.results[0];
-  const std::string sums[3] = {fresh(result + "_high"), fresh(result + "_low"), fresh(result + "_low2")};
+  const std::string sums[3] = {writer_.fresh(result + "_high"), writer_.fresh(result + "_low"),
+                               writer_.fresh(result + "_low2")};
   const tensor_type& type = s.result_types[0];
   const json* bias = argument_of(call, "bias");
   const bool adds = line->op != line->plain && line->op != "aten::linear";  // addmm, baddbmm

@@ -274,8 +274,7 @@ expected<composed_linear_proof> prove_composed_linear(const graph& g, const grap
   const std::string between = operand_of(g, s, "input");
   const graph_step* first = g.producer(between);
   if (first == nullptr || !is_linear(g, *first)) return no("its operand is not such a layer's result");
-  if (g.is_output(between) || g.readers(between) != std::vector<int>{s.number})
-    return no("its operand is read elsewhere");
+  if (made_for(g, s.number, between) == nullptr) return no("its operand is read elsewhere");
   composed_linear_proof out{first->number,
                             operand_of(g, *first, "input"),
                             operand_of(g, *first, "weight"),

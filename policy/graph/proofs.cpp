@@ -201,6 +201,12 @@ std::string operand_of(const graph& g, const graph_step& s, std::string_view arg
   return value ? g.resolve(*value) : std::string();
 }
 
+const graph_step* made_for(const graph& g, int step, const std::string& value) {
+  const graph_step* made = g.producer(value);
+  if (made == nullptr || made->dropped || made->is_replaced()) return nullptr;
+  return g.readers(value) == std::vector<int>{step} && !g.is_output(value) ? made : nullptr;
+}
+
 std::optional<std::string> prove(const graph& g, const std::string& name, fact property) {
   const std::string& value = g.resolve(name);
   if (value.empty()) return std::nullopt;

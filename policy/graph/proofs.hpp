@@ -14,6 +14,9 @@ namespace cudal1 {
 // The (resolved) value that the step reads as this argument; "" where it reads none.
 std::string operand_of(const graph& g, const graph_step& s, std::string_view argument);
 
+// The step that makes the value for this step alone, as the task has it: not dropped, not replaced; null for none.
+const graph_step* made_for(const graph& g, int step, const std::string& value);
+
 // A proof that the value has the property in every draw, or nothing.
 std::optional<std::string> prove(const graph& g, const std::string& value, fact property);
 

@@ -77,7 +77,9 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
     lists.push_back(joined(base, moves_of(execution)));
   for (const auto& base : bases)
     for (const move_kind* each : moves_of(implementation))
-      lists.push_back(joined(joined(base, {each}), moves_of(execution)));
+      if (auto list = joined(joined(base, {each}), moves_of(execution));
+          std::ranges::count(base, each) + std::ranges::count(lists, list) == 0)
+        lists.push_back(std::move(list));
   for (const move_kind* each : moves_of(execution))
     lists.push_back(joined(bases.front(), kinds_of({execution}, each)));
   lists.push_back(kinds_of({always, grouping, execution}));

@@ -229,10 +229,7 @@ std::string operators_after(const std::string& name, const std::string& moves, c
   const auto t = std::ranges::find(all, name, &task::name);
   auto made = lower(*t, parsed(moves), target);
   if (!made) throw std::runtime_error(made.error().message);
-  std::string out;
-  for (const auto& s : made->checked.text.steps)
-    if (const auto* call = std::get_if<aten_step>(&s)) out += call->op.substr(6) + " ";
-  return out;
+  return calls_of(made->checked.text);
 }
 
 TEST(ChannelsLast, CopiesOnlyWhereTheOrderHasToChange) {

@@ -18,15 +18,15 @@ constexpr const char* k_two_layers =
        "weights": [{"name": "w", "dtype": "TYPE", "shape": [40, 24]}, {"name": "b", "dtype": "TYPE", "shape": [40]},
                    {"name": "v", "dtype": "TYPE", "shape": [16, 40]}])";
 
+std::string with(std::string text, std::string_view word, const std::string& by) {
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
+    text.replace(at, word.size(), by);
+  return text;
+}
+
 task layers(const std::string& name, const char* steps, const std::string& type = "bfloat16",
             const std::string& shape = "6", const char* outputs = R"(["y"])") {
-  std::string tensors = k_two_layers;
-  const auto put = [&](std::string_view word, const std::string& text) {
-    for (auto at = tensors.find(word); at != std::string::npos; at = tensors.find(word, at + text.size()))
-      tensors.replace(at, word.size(), text);
-  };
-  put("TYPE", type);
-  put("SHAPE", shape);
+  const std::string tensors = with(with(k_two_layers, "TYPE", type), "SHAPE", shape);
   return task_of({name.c_str(), tensors.c_str(), steps, outputs});
 }
 
@@ -59,10 +59,7 @@ constexpr const char* k_images =
 
 task images(const char* name, const char* steps, const std::string& type = "float32",
             const char* outputs = R"(["y"])") {
-  std::string tensors = k_images;
-  for (auto at = tensors.find("TYPE"); at != std::string::npos; at = tensors.find("TYPE", at))
-    tensors.replace(at, 4, type);
-  return task_of({name, tensors.c_str(), steps, outputs});
+  return task_of({name, with(k_images, "TYPE", type).c_str(), steps, outputs});
 }
 
 constexpr const char* k_plain = R"(c = conv2d {"input": "x", "weight": "w", "padding": 1, "dilation": 2}
@@ -95,32 +92,31 @@ class LibraryActivation : public testing::Test {
   static void SetUpTestSuite() { use_judging_arena(); }
 };
 
-std::string calls_of(const program& p) {
-  std::string out;
-  for (const auto& s : p.steps)
-    if (const auto* call = std::get_if<aten_step>(&s)) out += call->op.substr(6) + " ";
+std::vector<schedule> whole_schedules_with_it(const task& t) {
+  auto out = whole_schedules(t, for_cuda());
+  std::erase_if(out,
+                [](const schedule& s) { return std::ranges::count(s.moves, "library_activation", &move::name) == 0; });
+  EXPECT_FALSE(out.empty()) << t.name;
   return out;
 }
 
-bool uses_it(const schedule& s) {
-  return std::ranges::count(s.moves, "library_activation", &move::name) > 0;
+void expect_accepted(const task& t, const std::vector<schedule>& schedules, const char* call) {
+  judged_task judged(t);
+  proof_checks proofs;
+  for (const auto& s : schedules) {
+    auto made = lower(t, s, for_cuda());
+    ASSERT_TRUE(made) << t.name << ": " << print_schedule(s) << ": " << made.error().message;
+    EXPECT_THAT(calls_of(made->checked.text), HasSubstr(call)) << print_schedule(s);
+    EXPECT_TRUE(refuse_wrong_proofs(proofs.of(t, s, for_cuda(), made->certificates))) << print_schedule(s);
+    EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
+  }
 }
 
 TEST_F(LibraryActivation, IsAcceptedByTheGates) {
-  proof_checks proofs;
   for (const auto& t : tasks()) {
-    judged_task judged(t);
-    auto schedules = whole_schedules(t, for_cuda());
-    std::erase_if(schedules, [](const schedule& s) { return !uses_it(s); });
-    EXPECT_FALSE(schedules.empty()) << t.name;
+    auto schedules = whole_schedules_with_it(t);
     schedules.push_back(parsed("library_activation(step=1)"));
-    for (const auto& s : schedules) {
-      auto made = lower(t, s, for_cuda());
-      ASSERT_TRUE(made) << t.name << ": " << print_schedule(s) << ": " << made.error().message;
-      EXPECT_THAT(calls_of(made->checked.text), testing::HasSubstr("_addmm_activation")) << print_schedule(s);
-      EXPECT_TRUE(refuse_wrong_proofs(proofs.of(t, s, for_cuda(), made->certificates))) << print_schedule(s);
-      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
-    }
+    expect_accepted(t, schedules, "_addmm_activation");
   }
 }
 
@@ -135,20 +131,8 @@ TEST_F(LibraryActivation, IsOneCallWithViews) {
 
 // Every whole schedule with the move, in both orders in memory.
 TEST_F(LibraryActivation, OfConvolutionsIsAcceptedByTheGates) {
-  proof_checks proofs;
-  for (const auto& t : networks()) {
-    judged_task judged(t);
-    auto schedules = whole_schedules(t, for_cuda());
-    std::erase_if(schedules, [](const schedule& s) { return !uses_it(s); });
-    EXPECT_GE(schedules.size(), 1U) << t.name;
-    for (const auto& s : schedules) {
-      auto made = lower(t, s, for_cuda());
-      ASSERT_TRUE(made) << t.name << ": " << print_schedule(s) << ": " << made.error().message;
-      EXPECT_THAT(calls_of(made->checked.text), HasSubstr("cudnn_convolution")) << print_schedule(s);
-      EXPECT_TRUE(refuse_wrong_proofs(proofs.of(t, s, for_cuda(), made->certificates))) << print_schedule(s);
-      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
-    }
-  }
+  for (const auto& t : networks())
+    expect_accepted(t, whole_schedules_with_it(t), "cudnn_convolution");
 }
 
 TEST_F(LibraryActivation, OfAResidualBlockIsTwoCalls) {

@@ -1,4 +1,4 @@
-// Tasks of several steps, written in short.
+// Tasks of several steps, written in short, and programs as the operators that they call.
 #pragma once
 
 #include <stdexcept>
@@ -38,6 +38,14 @@ inline task task_of(const network& n) {
   auto read = read_task(text, "cpu");
   if (!read) throw std::runtime_error(read.error().message + "\n" + text);
   return std::move(*read);
+}
+
+// "conv2d relu ": the operators that a program calls, in order.
+inline std::string calls_of(const program& p) {
+  std::string out;
+  for (const auto& s : p.steps)
+    if (const auto* call = std::get_if<aten_step>(&s)) out += call->op.substr(6) + " ";
+  return out;
 }
 
 }  // namespace cudal1::test

@@ -89,6 +89,23 @@ const device_guide& cuda_guide() {
               "`cluster_rank()`, `cluster_size()`, `cluster_sync()`, `load_cluster(shared, rank)` and "
               "`store_cluster(shared, rank, v)` of a float in another block's shared memory; end with "
               "`cluster_sync()`.",
+              "Tensor maps (TMA, compute capability 9.0): `{\"in\": \"a\", \"map\": {\"box\": [64, 64], \"swizzle\": "
+              "128}}` "
+              "passes `const __grid_constant__ tensor_map a`. One thread: `transfer_init(&bar, 1)` of an `unsigned "
+              "long "
+              "long` in shared memory, a `__syncthreads()` of all, `transfer_expect(&bar, bytes)`, `load_tile(shared, "
+              "a, "
+              "&bar, row, column)`; all: `transfer_wait(&bar, parity)`, parity 0, 1, 0... for each use. Boxes: up to "
+              "256 a "
+              "dimension, rows of 16 bytes or of the swizzle (then as warpgroups read them), zeros outside. Back: "
+              "`fence_shared_async()`, `__syncthreads()`, one thread `store_tile(y, shared, row, column)`, "
+              "`store_tile_commit()`, `store_tile_wait<0>()`.",
+              "A launch with \"cooperative\": true runs all its blocks at once (no more than fit the GPU): "
+              "`grid_sync()` "
+              "is a barrier of them, about 1.5 us. With \"programmatic\": true it may begin before the kernel ahead "
+              "has "
+              "ended, which calls `let_next_kernel_begin()`; it calls `wait_for_previous_kernel()` before it touches "
+              "memory that others write.",
               "Half arithmetic or CUB need NVIDIA's headers: `\"headers\": [\"cuda\"]` in the head "
               "allows "
               "`#include <cuda_fp16.h>`, `<mma.h>`; further sets are \"libcu++\", \"cub\", \"cutlass\". Such a program "

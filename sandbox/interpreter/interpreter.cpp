@@ -276,8 +276,15 @@ class program_interpreter final : public interpreter {
   void run_launch(launch_plan& launch) {
     for (const auto& [parameter, slot] : launch.tensors)
       launch.values[parameter] = reinterpret_cast<uintptr_t>(value(slot).const_data_ptr());
-    kernels_->launch(launch.kernel, launch.grid, launch.block, launch.shared_bytes, launch.pointers.data(),
-                     options_.threads);
+    for (auto& m : launch.maps) {
+      const void* const data = value(m.slot).const_data_ptr();
+      if (data == m.of) continue;
+      const auto value_there = kernels_->map_tensor(m.map, m.type, data);
+      if (!value_there) throw std::runtime_error(value_there.error().message);
+      m.value = *value_there;
+      m.of = data;
+    }
+    kernels_->launch(launch.what, launch.pointers.data(), options_.threads);
   }
 
   expected<void> run_aten(const aten_plan& aten, const std::string& label) {

@@ -67,23 +67,26 @@ class planner {
   expected<void> plan_step(const launch_step& s, const operator_call&, const std::vector<operator_result>&,
                            step_plan& planned) {
     if (!kernels_) return fail(errc::invalid_argument, "the program launches kernels, but none were compiled");
-    launch_plan launch;
-    CUDAL1_TRY(launch.kernel, kernels_->find(s.kernel));
-    if (const int wanted = kernels_->parameter_count(launch.kernel); std::cmp_not_equal(wanted, s.args.size()))
+    launch_plan launch{{nullptr, s.grid, s.block, s.shared_bytes, s.cooperative, s.programmatic}, {}, {}, {}, {}};
+    CUDAL1_TRY(launch.what.kernel, kernels_->find(s.kernel));
+    if (const int wanted = kernels_->parameter_count(launch.what.kernel); std::cmp_not_equal(wanted, s.args.size()))
       return fail(errc::invalid_program, "the kernel has {} parameters, but {} arguments are given", wanted,
                   s.args.size());
-    CUDAL1_CHECK(kernels_->prepare(launch.kernel, options_.threads));
-    launch.grid = s.grid;
-    launch.block = s.block;
-    launch.shared_bytes = s.shared_bytes;
+    CUDAL1_CHECK(kernels_->prepare(launch.what, options_.threads));
     for (const auto& a : s.args) {
-      if (a.is_tensor()) launch.tensors.emplace_back(launch.values.size(), slot(a.tensor));
+      const auto parameter = launch.values.size();
+      if (a.map)
+        launch.maps.push_back({parameter, slot(a.tensor), *a.map, program_.types.at(a.tensor)});
+      else if (a.is_tensor())
+        launch.tensors.emplace_back(parameter, slot(a.tensor));
       launch.values.push_back(scalar_bits(a));
     }
     planned.what = std::move(launch);
     auto& kept = std::get<launch_plan>(planned.what);
     for (auto& value : kept.values)
       kept.pointers.push_back(&value);  // they stay valid when the vector is moved
+    for (auto& m : kept.maps)
+      kept.pointers[m.parameter] = &m.value;
     return {};
   }
 
@@ -148,6 +151,8 @@ class planner {
     } else if (const auto* launch = std::get_if<launch_plan>(&s.what)) {
       for (const auto& [parameter, slot] : launch->tensors)
         used.push_back(slot);
+      for (const auto& m : launch->maps)
+        used.push_back(m.slot);
     } else {
       const auto& aten = std::get<aten_plan>(s.what);
       for (const auto& a : aten.arguments) {

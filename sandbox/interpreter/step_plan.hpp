@@ -10,6 +10,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "sandbox/interpreter/boxed_values.hpp"
+#include "sandbox/interpreter/kernel_library.hpp"
 #include "sandbox/interpreter/lane_plan.hpp"
 
 namespace cudal1 {
@@ -41,12 +42,22 @@ struct alloc_plan {
   at::ScalarType element;
 };
 
-// The kernel's parameters: `pointers[i]` is &values[i]; values that are tensors' addresses are set before each launch.
+// A parameter that is a tensor map: `value` is that of the memory at `of`.
+struct mapped_parameter {
+  std::size_t parameter = 0;
+  int slot = no_slot;
+  tensor_map map;
+  tensor_type type;
+  const void* of = nullptr;
+  tensor_map_value value{};
+};
+
+// The kernel's parameters: `pointers[i]` is &values[i], or that of a map's value. Values that are tensors' addresses,
+// and the maps of tensors that have moved, are set before each launch.
 struct launch_plan {
-  const kernel_handle* kernel = nullptr;
-  std::array<int64_t, 3> grid, block;
-  int64_t shared_bytes = 0;
-  std::vector<std::pair<std::size_t, int>> tensors;  // parameter, slot
+  kernel_launch what;
+  std::vector<std::pair<std::size_t, int>> tensors;  // parameter, slot; without those that are mapped
+  std::vector<mapped_parameter> maps;
   std::vector<uint64_t> values;
   std::vector<void*> pointers;
 };

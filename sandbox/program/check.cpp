@@ -48,6 +48,7 @@ void canonicalize(std::vector<step>& steps) {
         launch_argument used;
         used.kind = a.kind;
         if (a.is_tensor()) used.tensor = std::move(a.tensor);
+        if (a.is_tensor()) used.map = std::move(a.map);
         if (a.kind == argument_kind::i32 || a.kind == argument_kind::i64) used.integer = a.integer;
         if (a.kind == argument_kind::f64) used.real = a.real;
         if (a.kind == argument_kind::f32) used.real = static_cast<double>(static_cast<float>(a.real));
@@ -260,14 +261,17 @@ class checker {
 
   expected<void> check_launch(const launch_step& launch) {
     CUDAL1_CHECK(kernels_.check(launch, label_));
+    if (launch.programmatic && p_.how.lanes > 1)
+      return fail(errc::invalid_program, "{}: a programmatic launch needs a program of one lane", label_);
     std::map<std::string, std::size_t> written;
     for (std::size_t i = 0; i < launch.args.size(); ++i) {
       const auto& a = launch.args[i];
       if (!a.is_tensor()) continue;
       const auto where = fmt::format("{}, args[{}]", label_, i);
       if (a.kind != argument_kind::out) CUDAL1_CHECK(check_read(a.tensor, where));
+      if (a.kind != argument_kind::in) CUDAL1_CHECK(check_write(a.tensor, where));
+      if (a.map) CUDAL1_CHECK(check_tensor_map(*a.map, out_.types.at(a.tensor), where));
       if (a.kind == argument_kind::in) continue;
-      CUDAL1_CHECK(check_write(a.tensor, where));
       if (const auto [other, fresh] = written.emplace(a.tensor, i); !fresh)
         return fail(errc::invalid_program, "{}: \"{}\" is written by args[{}] already", where, a.tensor, other->second);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -83,9 +84,11 @@ expected<void> check_launch(const launch_step& launch, const std::string& where)
   if (launch.shared_bytes < 0 || launch.shared_bytes > max_shared_bytes)
     return fail(errc::invalid_program, "{}, shared_bytes: {} is not in 0 to {} (227 KiB, CUDA's limit)", where,
                 launch.shared_bytes, max_shared_bytes);
-  if (launch.args.size() > max_launch_arguments)
-    return fail(errc::invalid_program, "{}, args: {} are above the limit of {}", where, launch.args.size(),
-                max_launch_arguments);
+  const auto maps = std::ranges::count_if(launch.args, [](const auto& a) { return a.map.has_value(); });
+  const auto size = launch.args.size() + static_cast<std::size_t>(maps * (tensor_map_arguments - 1));
+  if (size > max_launch_arguments)
+    return fail(errc::invalid_program, "{}, args: {} are above the limit of {}{}", where, size, max_launch_arguments,
+                maps > 0 ? fmt::format(" (a tensor map counts as {})", tensor_map_arguments) : "");
   for (std::size_t i = 0; i < launch.args.size(); ++i) {
     const auto& a = launch.args[i];
     const auto field = fmt::format("{}, args[{}]", where, i);

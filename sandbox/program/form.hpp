@@ -15,6 +15,7 @@ inline constexpr std::size_t max_name_bytes = 200;
 inline constexpr int64_t max_lanes = 16;
 inline constexpr std::size_t max_aten_arguments = 64;
 inline constexpr std::size_t max_launch_arguments = 512;  // 4 KiB of pointers, CUDA's limit
+inline constexpr int64_t tensor_map_arguments = 24;       // that a tensor map of 128 bytes, aligned to 64, counts as
 inline constexpr std::array<int64_t, 3> max_grid{2147483647, 65535, 65535};
 inline constexpr std::array<int64_t, 3> max_block{1024, 1024, 64};
 inline constexpr int64_t max_block_threads = 1024;

@@ -73,8 +73,20 @@ std::string written_as(argument_kind kind, const launch_argument& a) {
   return fmt::format("{{\"{}\": {}}}", kind_names[static_cast<int>(kind)], value.is_null() ? "..." : value.text());
 }
 
+constexpr std::string_view map_parameter = "const __grid_constant__ tensor_map";
+
 std::string problem_of(const launch_argument& a, const kernel_parameter& p) {
   const auto* kind = kind_names[static_cast<int>(a.kind)];
+  const bool takes_map = p.text.find("tensor_map") != std::string::npos;
+  if (a.map || takes_map) {
+    if (a.map && p.type == map_parameter) return "";
+    return a.map ? fmt::format("it passes a tensor map, but the parameter is \"{}\"; declare it as {} {}", p.text,
+                               map_parameter, a.tensor)
+                 : fmt::format(
+                       "the parameter \"{}\" takes a tensor map; write {{\"{}\": ..., \"map\": {{\"box\": "
+                       "[...]}}}}",
+                       p.text, a.is_tensor() ? kind : "in");
+  }
   if (a.is_tensor() != p.is_pointer)
     return fmt::format("{} passes a {}, but the parameter \"{}\" is a {}; {}", kind,
                        a.is_tensor() ? "tensor" : "scalar", p.text, p.is_pointer ? "pointer" : "scalar",
@@ -115,6 +127,11 @@ expected<void> check_signature(const kernel_signature& kernel, const launch_step
         "{}: the kernel has dynamic shared memory (extern __shared__ {}[]), but the launch gives it none; write "
         "\"shared_bytes\": and the number of bytes that a block uses",
         where, kernel.dynamic_shared);
+  if (kernel.calls_grid_sync && !launch.cooperative)
+    return fail(errc::invalid_program,
+                "{}: the kernel calls grid_sync(), for which all blocks must run at the same time; write "
+                "\"cooperative\": true",
+                where);
   for (std::size_t i = 0; i < launch.args.size(); ++i)
     if (const auto problem = problem_of(launch.args[i], kernel.parameters[i]); !problem.empty())
       return fail(errc::invalid_program, "{}, args[{}]: {}", where, i, problem);
@@ -129,6 +146,7 @@ expected<kernel_table> kernel_table::read(std::string_view source) {
   CUDAL1_TRY(auto kernels, find_kernels(source));
   for (auto& kernel : kernels)
     table.kernels_[kernel.name].push_back(std::move(kernel));
+  table.waits_for_previous_ = calls(source, "wait_for_previous_kernel");
   return table;
 }
 
@@ -144,10 +162,45 @@ expected<void> kernel_table::check(const launch_step& launch, const std::string&
                   fmt::format("; launch one of its kernels: {}",
                               fmt::join(kernels_ | std::views::keys | std::views::take(most_names), ", ")));
   }
+  if (launch.programmatic && !waits_for_previous_)
+    return fail(errc::invalid_program,
+                "{}: a programmatic launch may begin before the kernel ahead of it has ended, but nothing calls "
+                "wait_for_previous_kernel(); call it in the kernel before it reads or writes memory",
+                where);
   expected<void> outcome;
   for (const auto& signature : found->second)
     if (outcome = check_signature(signature, launch, where); outcome) return {};
   return outcome;
+}
+
+expected<void> check_tensor_map(const tensor_map& map, const tensor_type& type, const std::string& where) {
+  constexpr int64_t most_dimensions = 5, most_box = 256, unit_bytes = 16;
+  const auto wrong = [&where]<class... Args>(fmt::format_string<Args...> format, Args&&... args) {
+    return fail(errc::invalid_program, "{}, map: {}", where, fmt::format(format, std::forward<Args>(args)...));
+  };
+  if (type.type == dtype::bool_ || type.type == dtype::int8 || type.type == dtype::int16)
+    return wrong("there are none of {}", name_of(type.type));
+  if (type.dim() < 1 || type.dim() > most_dimensions)
+    return wrong("the tensor has {} dimensions; a map has 1 to {} (view it as another shape in a step before)",
+                 type.dim(), most_dimensions);
+  if (map.box.size() != type.shape.size())
+    return wrong("box has {} sizes, but the tensor has {} dimensions", map.box.size(), type.dim());
+  for (std::size_t d = 0; d < map.box.size(); ++d) {
+    if (map.box[d] < 1 || map.box[d] > most_box) return wrong("box[{}]: {} is not in 1 to {}", d, map.box[d], most_box);
+    const bool last = d + 1 == map.box.size();
+    const int64_t bytes = type.strides[d] * size_of(type.type);
+    if (type.shape[d] < 1) return wrong("the tensor is empty");
+    if (last ? type.strides[d] != 1 : bytes < unit_bytes || bytes % unit_bytes != 0)
+      return wrong("the tensor's stride in dimension {} is {} bytes; {}", d, bytes,
+                   last ? "the elements of the last one must lie side by side" : "it must be a multiple of 16");
+  }
+  const int64_t row = map.box.back() * size_of(type.type);
+  if (row % unit_bytes != 0) return wrong("a row of the box has {} bytes, which is no multiple of 16", row);
+  if (map.swizzle != 0 && map.swizzle != 32 && map.swizzle != 64 && map.swizzle != 128)
+    return wrong("swizzle: {} is not 0, 32, 64 or 128", map.swizzle);
+  if (map.swizzle != 0 && row != map.swizzle)
+    return wrong("with swizzle {0} a row of the box has {0} bytes, but this one has {1}", map.swizzle, row);
+  return {};
 }
 
 expected<void> check_compiled_kernels(const program& p, const std::set<std::string>& compiled) {

@@ -18,13 +18,19 @@ class kernel_table {
   static expected<kernel_table> read(std::string_view source);
 
   // Checks that the kernel exists, has as many parameters as the launch has arguments, pointers where tensors are
-  // passed, and scalars of the tagged kind where their type is recognised (a typedef is not). Of a kernel that is
-  // defined twice, in the branches of an #if, one definition must match.
+  // passed, tensor maps where these are, and scalars of the tagged kind where their type is recognised (a typedef is
+  // not); and that the launch is a cooperative or programmatic one as the kernel needs it. Of a kernel that is defined
+  // twice, in the branches of an #if, one definition must match.
   expected<void> check(const launch_step& launch, const std::string& where) const;
 
  private:
   std::map<std::string, std::vector<kernel_signature>> kernels_;
+  bool waits_for_previous_ = false;  // some function of the source
 };
+
+// What CUDA asks of a tensor map: up to five dimensions, the last one with stride 1 and the other strides multiples of
+// 16 bytes; boxes of at most 256 elements in each, whose rows are multiples of 16 bytes, or as long as the swizzle.
+expected<void> check_tensor_map(const tensor_map& map, const tensor_type& type, const std::string& where);
 
 // Checks that each kernel that the program launches is among those that its compiled code has: a runner finds them
 // there by name. Errors: compile_failed.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -67,12 +68,26 @@ std::string tagged(const json& v) {
   return R"({"in": "x"} or {"i32": 4})";
 }
 
+expected<tensor_map> read_tensor_map(const json& v, const std::string& where) {
+  if (!v.is_object()) return wrong_json_kind(where, R"(an object, such as {"box": [64, 32], "swizzle": 128})", v);
+  CUDAL1_CHECK(known_keys(v, where, {"box", "swizzle"}));
+  tensor_map map;
+  CUDAL1_TRY(const json* box, required_key(v, "box", where));
+  CUDAL1_TRY(map.box, read_integers(*box, where + ", box"));
+  if (const auto* swizzle = v.find("swizzle")) {
+    CUDAL1_TRY(map.swizzle, read_integer(*swizzle, where + ", swizzle"));
+  }
+  return map;
+}
+
 expected<launch_argument> read_launch_argument(const json& v, const std::string& where) {
   static constexpr std::string_view kinds[] = {"in", "out", "inout", "i32", "i64", "f32", "f64"};
-  if (!v.is_object() || v.as_object().size() != 1)
-    return fail(errc::parse_error, "{}: should be an object with one key, {}; write {}", where,
-                fmt::join(kinds, " or "), tagged(v));
-  const auto& [key, value] = v.as_object().front();
+  const auto* const map = v.is_object() ? v.find("map") : nullptr;
+  if (!v.is_object() || v.as_object().size() != (map == nullptr ? 1 : 2))
+    return fail(errc::parse_error, "{}: should be an object with one key, {} (and \"map\", for a tensor map); write {}",
+                where, fmt::join(kinds, " or "), tagged(v));
+  const auto& [key, value] =
+      *std::ranges::find_if(v.as_object(), [](const auto& entry) { return entry.first != "map"; });
   const auto* found = std::find(std::begin(kinds), std::end(kinds), key);
   if (found == std::end(kinds))
     return fail(errc::parse_error, "{}: unknown kind {}{} (known: {})", where, json(key).text(),
@@ -80,8 +95,13 @@ expected<launch_argument> read_launch_argument(const json& v, const std::string&
   launch_argument a;
   a.kind = static_cast<argument_kind>(found - std::begin(kinds));
   const auto field = fmt::format("{}.{}", where, key);
+  if (map != nullptr && !a.is_tensor())
+    return fail(errc::parse_error, "{}: a map is one of a tensor, but this is a scalar", where);
   if (a.is_tensor()) {
     CUDAL1_TRY(a.tensor, read_string(value, field));
+    if (map != nullptr) {
+      CUDAL1_TRY(a.map, read_tensor_map(*map, where + ", map"));
+    }
   } else if (a.kind == argument_kind::i32 || a.kind == argument_kind::i64) {
     CUDAL1_TRY(a.integer, read_integer(value, field));
   } else {
@@ -113,8 +133,17 @@ expected<std::array<int64_t, 3>> read_extent(const json& v, const std::string& w
   return extent;
 }
 
+// A boolean that is false where it is left out.
+expected<bool> read_flag(const json& object, const char* key, const std::string& where) {
+  const auto* const found = object.find(key);
+  if (found == nullptr) return false;
+  if (!found->is_bool()) return wrong_json_kind(fmt::format("{}, {}", where, key), "a boolean", *found);
+  return found->as_bool();
+}
+
 expected<step> read_launch(const json& v, launch_step launch, const std::string& where) {
-  CUDAL1_CHECK(known_keys(v, where, {"launch", "grid", "block", "shared_bytes", "args"}));
+  CUDAL1_CHECK(
+      known_keys(v, where, {"launch", "grid", "block", "shared_bytes", "cooperative", "programmatic", "args"}));
   CUDAL1_TRY(const json* grid, required_key(v, "grid", where));
   CUDAL1_TRY(launch.grid, read_extent(*grid, where + ", grid"));
   CUDAL1_TRY(const json* block, required_key(v, "block", where));
@@ -122,6 +151,8 @@ expected<step> read_launch(const json& v, launch_step launch, const std::string&
   if (const auto* shared = v.find("shared_bytes")) {
     CUDAL1_TRY(launch.shared_bytes, read_integer(*shared, where + ", shared_bytes"));
   }
+  CUDAL1_TRY(launch.cooperative, read_flag(v, "cooperative", where));
+  CUDAL1_TRY(launch.programmatic, read_flag(v, "programmatic", where));
   CUDAL1_TRY(const json* args, required_key(v, "args", where));
   if (!args->is_array()) return wrong_json_kind(where + ", args", "an array", *args);
   for (const auto& item : args->as_array()) {
@@ -202,10 +233,7 @@ expected<execution> read_execution(const json& v) {
   if (!v.is_object()) return wrong_json_kind("execution", "an object, such as {\"graph\": true, \"lanes\": 1}", v);
   CUDAL1_CHECK(known_keys(v, "execution", {"graph", "lanes"}));
   execution how;
-  if (const auto* graph = v.find("graph")) {
-    if (!graph->is_bool()) return wrong_json_kind("execution, graph", "a boolean", *graph);
-    how.graph = graph->as_bool();
-  }
+  CUDAL1_TRY(how.graph, read_flag(v, "graph", "execution"));
   if (const auto* lanes = v.find("lanes")) {
     CUDAL1_TRY(how.lanes, read_integer(*lanes, "execution, lanes"));
   }
@@ -237,7 +265,7 @@ std::string with_plain_line_ends(std::string_view text) {
 bool launch_argument::operator==(const launch_argument& other) const {
   const bool same_real =
       std::isnan(real) ? std::isnan(other.real) : std::bit_cast<uint64_t>(real) == std::bit_cast<uint64_t>(other.real);
-  return kind == other.kind && tensor == other.tensor && integer == other.integer && same_real;
+  return kind == other.kind && tensor == other.tensor && map == other.map && integer == other.integer && same_real;
 }
 
 std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declarations) {

@@ -20,10 +20,17 @@
 // `shared_bytes` may be left out. Every name is bound once (inputs, weights, alloc, results) and used after that;
 // `inout` and `out` arguments must name allocated tensors or results of ATen steps that own their memory, never inputs
 // or weights.
+//
+// A launch with `"cooperative": true` runs all blocks of its grid at the same time, and its kernel may call
+// grid_sync(). With `"programmatic": true` it may begin before the kernel ahead of it has ended (programmatic dependent
+// launch), and its kernel calls wait_for_previous_kernel() before it reads or writes what that one does.
+// `{"in": "a", "map": {"box": [64, 32], "swizzle": 128}}` passes a tensor to a parameter
+// `const __grid_constant__ tensor_map a` in place of a pointer: see tensor_map.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,11 +59,21 @@ struct alloc_step {
 
 enum class argument_kind { in, out, inout, i32, i64, f32, f64 };
 
+// How load_tile() and store_tile() divide a tensor into boxes (CUDA's tensor maps, which the tensor memory accelerator
+// of compute capability 9.0 reads). Elements of a box that are outside the tensor are read as zeros and not written.
+struct tensor_map {
+  std::vector<int64_t> box;  // its size in each of the tensor's dimensions
+  // 32, 64 or 128: the bytes of a box's row, of which the 16-byte pieces are permuted in shared memory; 0: none are.
+  int64_t swizzle = 0;
+  bool operator==(const tensor_map&) const = default;
+};
+
 struct launch_argument {
   argument_kind kind = argument_kind::in;
-  std::string tensor;   // in, out, inout
-  int64_t integer = 0;  // i32, i64
-  double real = 0;      // f32 (already rounded to float), f64; may be infinite or NaN
+  std::string tensor;                  // in, out, inout
+  int64_t integer = 0;                 // i32, i64
+  double real = 0;                     // f32 (already rounded to float), f64; may be infinite or NaN
+  std::optional<tensor_map> map = {};  // of a tensor: it is passed as such a map in place of a pointer
   bool is_tensor() const { return kind <= argument_kind::inout; }
   bool operator==(const launch_argument& other) const;  // compares reals by bits, but NaN equals NaN
 };
@@ -66,6 +83,7 @@ struct launch_step {
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t shared_bytes = 0;  // dynamic shared memory
   std::vector<launch_argument> args;
+  bool cooperative = false, programmatic = false;
   bool operator==(const launch_step&) const = default;
 };
 

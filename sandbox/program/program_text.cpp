@@ -49,7 +49,12 @@ json argument_json(const launch_argument& a) {
   } else {
     value = a.real;  // json prints non-finite numbers as strings
   }
-  return object.set(kinds[static_cast<std::size_t>(a.kind)], std::move(value));
+  object.set(kinds[static_cast<std::size_t>(a.kind)], std::move(value));
+  if (!a.map) return object;
+  json map = json::make_object();
+  map.set("box", integers_json(a.map->box));
+  if (a.map->swizzle != 0) map.set("swizzle", a.map->swizzle);
+  return object.set("map", std::move(map));
 }
 
 json declarations_json(const std::vector<tensor_declaration>& declarations) {
@@ -163,6 +168,8 @@ json step_json(const step& s) {
   object.set("grid", integers_json(launch.grid));
   object.set("block", integers_json(launch.block));
   object.set("shared_bytes", launch.shared_bytes);
+  if (launch.cooperative) object.set("cooperative", true);
+  if (launch.programmatic) object.set("programmatic", true);
   json::array args;
   for (const auto& a : launch.args)
     args.push_back(argument_json(a));

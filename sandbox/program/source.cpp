@@ -227,8 +227,10 @@ std::vector<kernel_signature> kernels_among(std::span<const token> tokens) {
     const auto name = next_behind_bounds();
     const auto end = !name.empty() && opens() ? after_matching_bracket(tokens, at) : tokens.size() + 1;
     if (end > tokens.size()) continue;
+    const auto body = body_behind(tokens, end);
     kernels.push_back({std::string(name), read_parameters(tokens.subspan(at + 1, end - at - 2)),
-                       dynamic_shared_in(body_behind(tokens, end))});
+                       dynamic_shared_in(body),
+                       std::ranges::any_of(body, [](const token& t) { return t.is("grid_sync"); })});
     at = end;
   }
   return kernels;
@@ -254,29 +256,11 @@ bool uses_atomics(std::string_view source) {
   return false;
 }
 
-bool uses_half_types(std::string_view source) {
-  return source.find("float_of_") != std::string_view::npos || source.find("_of_float") != std::string_view::npos;
-}
-
-bool uses_tensor_cores(std::string_view source) {
-  for (const std::string_view word : {"mma_m16n8k", "load_matrix_x", "copy_async", "tf32_of_float"})
-    if (source.find(word) != std::string_view::npos) return true;
-  return false;
-}
-
-bool uses_warpgroups(std::string_view source) {
-  for (const std::string_view word :
-       {"warpgroup_mma_m64n", "warpgroup_fence", "warpgroup_commit", "warpgroup_wait", "fence_shared_async"})
-    if (source.find(word) != std::string_view::npos) return true;
-  return false;
-}
-
-bool uses_clusters(std::string_view source) {
-  for (const std::string_view word : {"cluster_rank", "cluster_size", "cluster_sync", "load_cluster", "store_cluster"})
-    for (auto at = source.find(word); at != std::string_view::npos; at = source.find(word, at + 1)) {
-      const auto next = source.find_first_not_of(" \t\r\n", at + word.size());
-      if (next != std::string_view::npos && source[next] == '(') return true;  // not a variable of that name
-    }
+bool calls(std::string_view source, std::string_view word) {
+  for (auto at = source.find(word); at != std::string_view::npos; at = source.find(word, at + 1)) {
+    const auto next = source.find_first_not_of(" \t\r\n", at + word.size());
+    if (next != std::string_view::npos && source[next] == '(') return true;
+  }
   return false;
 }
 

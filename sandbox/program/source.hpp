@@ -20,7 +20,8 @@ struct kernel_parameter {
 struct kernel_signature {
   std::string name;
   std::vector<kernel_parameter> parameters;
-  std::string dynamic_shared;  // the name of the array that its body declares `extern __shared__`; "" without one
+  std::string dynamic_shared;    // the name of the array that its body declares `extern __shared__`; "" without one
+  bool calls_grid_sync = false;  // in its body
 };
 
 // Checks the source: legal characters; no preprocessor lines other than #define, #undef, #if and the like, and #pragma
@@ -38,13 +39,7 @@ expected<std::vector<kernel_signature>> find_kernels(std::string_view source);
 // Whether kernels may use atomic operations, in CUDA C++ or in inline assembly: then the order of their sums varies
 // from call to call. Errs on the side of yes.
 bool uses_atomics(std::string_view source);
-// Whether it may use the functions that convert half types.
-bool uses_half_types(std::string_view source);
-// Whether it may use the functions for tensor cores and asynchronous copies.
-bool uses_tensor_cores(std::string_view source);
-// Whether it may call those of warpgroups.
-bool uses_warpgroups(std::string_view source);
-// Whether it may call those of clusters of blocks.
-bool uses_clusters(std::string_view source);
+// Whether the word stands before a parenthesis, and so is more than a variable of that name.
+bool calls(std::string_view source, std::string_view word);
 
 }  // namespace cudal1

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "config/base/hash.hpp"
+#include "tests/sandbox/program/examples.hpp"
 #include "tools/kernelbench/argument_text.hpp"
 #include "tools/kernelbench/cpp_text.hpp"
 #include "tools/kernelbench/cuda_text.hpp"
@@ -183,6 +184,22 @@ TEST(cpp_text, lays_a_result_out_that_devices_lay_out_as_they_like) {
                              "attention");
   EXPECT_THAT(text, HasSubstr("    v.a_ = laid_out_as(v.a_, type_of_a);\n    expect(v.a_, type_of_a);\n"));
   EXPECT_THAT(text, Not(HasSubstr("laid_out_as(v.y_")));
+}
+
+TEST(cpp_text, passes_tensor_maps_and_launches_as_the_program_says) {
+  const auto p = checked(hopper_text);
+  const auto text = cpp_text(p, "demo");
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("inline CUtensorMap map_of("), HasSubstr("CUtensorMap mapped("),
+                  HasSubstr("launch(\"tiles\", 0, dim3(4, 1, 1), dim3(32, 1, 1), 0, "
+                            "mapped(v.a_, {32, 64}, 128), mapped(v.b_, {32, 8}, 0));"),
+                  HasSubstr("launch_as(true, true, \"all\", 1, dim3(4, 1, 1), dim3(32, 1, 1), 0, memory_of(v.b_), ")));
+  const auto kernels = cuda_text(p);
+  ASSERT_TRUE(holds(kernels));
+  EXPECT_THAT(*kernels, AllOf(HasSubstr("struct __align__(64) tensor_map"), HasSubstr("griddepcontrol.wait"),
+                              HasSubstr("void cudal1_grid_barrier()")));
+  EXPECT_THAT(cpp_text(checked(with_view(program_text(R"({"graph": false, "lanes": 1})"))), "demo"),
+              Not(HasSubstr("CUtensorMap")));
 }
 
 TEST(cpp_text, calls_the_library_with_what_follows) {

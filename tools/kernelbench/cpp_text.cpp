@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include <fmt/format.h>
@@ -75,6 +76,7 @@ class program_writer {
       text += fmt::format("#include <{}>\n", header);
     if (needs_cuda(p_)) text += texts::cuda_calls();
     if (!kernels_.empty()) text += texts::kernels();
+    if (has_maps()) text.append(texts::tensor_maps()).append(texts::mapped_tensors());
     if (p_.text.how.graph) text += texts::apart_memory();
     if (has_lanes()) text.append(texts::lane_streams()).append(texts::lanes());
     return text;
@@ -220,6 +222,19 @@ class program_writer {
     return items.empty() ? "at::IntArrayRef()" : fmt::format("at::IntArrayRef({})", list_text(items));
   }
 
+  bool has_maps() const {
+    const auto maps = [](const step& s) {
+      const auto* const launch = std::get_if<launch_step>(&s);
+      return launch != nullptr && std::ranges::any_of(launch->args, [](const auto& a) { return a.map.has_value(); });
+    };
+    return std::ranges::any_of(p_.text.setup, maps) || std::ranges::any_of(p_.text.steps, maps);
+  }
+
+  static std::string tensor_text(const launch_argument& a) {
+    if (!a.map) return fmt::format("memory_of({})", value_text(a.tensor));
+    return fmt::format("mapped({}, {}, {})", value_text(a.tensor), list_text(a.map->box), a.map->swizzle);
+  }
+
   std::string launch_text(const launch_step& s) const {
     std::vector<std::string> args;
     for (const auto& a : s.args) {
@@ -237,13 +252,16 @@ class program_writer {
           args.push_back(real_text(a.real));
           break;
         default:
-          args.push_back(fmt::format("memory_of({})", value_text(a.tensor)));
+          args.push_back(tensor_text(a));
       }
     }
     const auto sizes = [](const std::array<int64_t, 3>& n) {
       return fmt::format("dim3({}, {}, {})", n[0], n[1], n[2]);
     };
-    return fmt::format("launch(\"{}\", {}, {}, {}, {}{}{});", s.kernel, kernel_index(s.kernel), sizes(s.grid),
+    const auto called = s.cooperative || s.programmatic
+                            ? fmt::format("launch_as({}, {}, ", s.cooperative, s.programmatic)
+                            : std::string("launch(");
+    return fmt::format("{}\"{}\", {}, {}, {}, {}{}{});", called, s.kernel, kernel_index(s.kernel), sizes(s.grid),
                        sizes(s.block), s.shared_bytes, args.empty() ? "" : ", ", fmt::join(args, ", "));
   }
 

@@ -6,8 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "sandbox/cuda/compiler/dialect_functions.hpp"
+#include "sandbox/cuda/compiler/prologue.hpp"
 #include "sandbox/program/scanner.hpp"
-#include "sandbox/program/source.hpp"
 #include "tools/kernelbench/cpp_text.hpp"
 #include "tools/kernelbench/device_words.hpp"
 #include "tools/kernelbench/runtime_texts.hpp"
@@ -43,9 +44,9 @@ void each_line(std::string_view text, const F& f) {
 }
 
 // NVRTC knows none of the prologue's names; here the C library has defined some of them.
-std::string prologue() {
+std::string prologue_for_nvcc() {
   std::string text;
-  each_line(texts::prologue(), [&](std::string_view line) {
+  each_line(prologue(), [&](std::string_view line) {
     constexpr std::string_view define = "#define ", type = "typedef ";
     if (line.starts_with(define)) {
       const auto name = line.substr(define.size(), line.find_first_of(" (", define.size()) - define.size());
@@ -89,12 +90,9 @@ expected<std::string> cuda_text(const checked_program& p) {
         "its kernels include CUTLASS, which the CUDA toolkit lacks, and an exported file may need nothing else");
   const auto [includes, rest] = includes_apart(p.text.source);
   CUDAL1_TRY(const std::string source, with_device_specifiers(rest));
-  std::string text = std::string(k_head) + includes + prologue();
+  std::string text = std::string(k_head) + includes + prologue_for_nvcc();
   if (source.find("atomic") != std::string::npos) text += texts::atomics();
-  if (uses_half_types(source)) text += texts::prologue_half();
-  if (uses_tensor_cores(source)) text += texts::prologue_tensor_cores();
-  if (uses_warpgroups(source)) text += texts::prologue_warpgroups();
-  if (uses_clusters(source)) text += texts::prologue_clusters();
+  text += dialect_functions(source);
   text += "\n// The program's kernels.\n#line 1 \"program.cu\"\n" + source + "\n";
   text += "const void* const* program_kernels() {\n  static const void* const all[] = {";
   for (const auto& kernel : kernels)

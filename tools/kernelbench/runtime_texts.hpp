@@ -10,6 +10,8 @@ namespace cudal1::kernelbench::texts {
 std::string_view common();
 std::string_view cuda_calls();  // sandbox/cuda/runtime
 std::string_view kernels();
+std::string_view tensor_maps();  // sandbox/cuda/runtime
+std::string_view mapped_tensors();
 std::string_view apart_memory();
 std::string_view lane_streams();  // sandbox/cuda/runtime
 std::string_view lanes();
@@ -27,12 +29,7 @@ std::string_view evaluate_file();
 std::string_view pytorch_calls();  // tools/python, as the next two: check uses them for timing
 std::string_view host_pace();
 std::string_view measuring();
-// CUDA: the texts before a program's kernels for NVRTC (sandbox/cuda/compiler), and what nvcc lacks besides.
-std::string_view prologue();
-std::string_view prologue_half();
-std::string_view prologue_tensor_cores();
-std::string_view prologue_clusters();
-std::string_view prologue_warpgroups();
+// CUDA: what nvcc lacks besides the dialect's own functions.
 std::string_view atomics();
 
 }  // namespace cudal1::kernelbench::texts

@@ -225,6 +225,10 @@ bool is_allowed_import(std::string_view symbol) {
                                                             "cudal1_rt_cluster_rank",
                                                             "cudal1_rt_cluster_size",
                                                             "cudal1_rt_cluster_address",
+                                                            "cudal1_rt_transfer",
+                                                            "cudal1_rt_tile",
+                                                            "cudal1_rt_tile_commit",
+                                                            "cudal1_rt_tile_wait",
                                                             "cudal1_rt_shared"};
   return allowed.contains(symbol);
 }

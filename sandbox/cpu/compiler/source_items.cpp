@@ -55,7 +55,16 @@ bool is_cooperative(std::string_view word) {
                                                           "cluster_size",
                                                           "cluster_sync",
                                                           "load_cluster",
-                                                          "store_cluster"};
+                                                          "store_cluster",
+                                                          "grid_sync",
+                                                          "transfer_init",
+                                                          "transfer_arrive",
+                                                          "transfer_expect",
+                                                          "transfer_wait",
+                                                          "load_tile",
+                                                          "store_tile",
+                                                          "store_tile_commit",
+                                                          "store_tile_wait"};
   return words.contains(word);
 }
 

@@ -30,7 +30,7 @@ struct cudal1_kernel_info {
   int cluster[3];  // blocks of the grid that run at the same time and see each other's shared memory
 };
 
-enum { cudal1_abi_version = 2 };
+enum { cudal1_abi_version = 3 };
 
 enum cudal1_warp_operation {
   cudal1_warp_sync,
@@ -73,7 +73,23 @@ enum cudal1_barrier_operation {
   cudal1_barrier_count,
   cudal1_barrier_and,
   cudal1_barrier_or,
-  cudal1_barrier_cluster  // of all blocks of the cluster
+  cudal1_barrier_cluster,  // of all blocks of the cluster
+  cudal1_barrier_grid      // of all blocks of a cooperative launch
+};
+
+// A tensor map, the dialect's type tensor_map: a tensor's first element, and in its order of dimensions the sizes, the
+// strides in bytes and the sizes of a box; the bytes of an element, and of the swizzle.
+struct cudal1_tensor_map {
+  char* data;
+  long long size[5], stride[5];
+  int box[5];
+  int dimensions, element, swizzle;
+};
+
+enum cudal1_transfer_operation {
+  cudal1_transfer_init,    // with the number of arrivals
+  cudal1_transfer_arrive,  // and the bytes that the thread announces
+  cudal1_transfer_wait     // for a parity
 };
 
 // The runtime: the only functions, beside a few of the C library's, that an object may import.
@@ -97,6 +113,13 @@ void cudal1_rt_group_wait(void* fiber, int groups);
 unsigned cudal1_rt_cluster_rank(void* fiber);
 unsigned cudal1_rt_cluster_size(void* fiber);
 void* cudal1_rt_cluster_address(void* fiber, const void* shared, unsigned long bytes, unsigned rank);
+// Barriers of transfers, each named by its place in shared memory, and the transfers of boxes of tensors: a load, which
+// such a barrier counts, or without a barrier a store, of which groups are closed and waited for as with copies.
+void cudal1_rt_transfer(void* fiber, void* barrier, int operation, int value);
+void cudal1_rt_tile(void* fiber, const cudal1_tensor_map* map, void* shared, void* barrier, const int* place,
+                    int dimensions);
+void cudal1_rt_tile_commit(void* fiber);
+void cudal1_rt_tile_wait(void* fiber, int groups);
 // The block's copy of a `__shared__` variable: `site` and `instance` tell the declarations apart.
 void* cudal1_rt_shared(void* fiber, int site, const char* instance, unsigned long bytes, unsigned long alignment);
 }

@@ -1,6 +1,12 @@
 // A thread of a kernel: its indices, and the operations that meet other threads. The program's functions that need one
 // are members of a struct derived from this, so that `threadIdx` is a local value that the optimiser sees through.
 
+typedef cudal1_tensor_map tensor_map;
+
+// Kernels run one after another here.
+static __forceinline__ void wait_for_previous_kernel() {}
+static __forceinline__ void let_next_kernel_begin() {}
+
 struct cudal1_state {
   const uint3 threadIdx, blockIdx;
   const dim3 blockDim, gridDim;
@@ -160,6 +166,39 @@ struct cudal1_state {
   }
   void warpgroup_mma_m64n256k16_bfloat16(float (&d)[32][4], const void* a, const void* b, bool add) const {
     cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 256, add, cudal1_warp_mma_bfloat16);
+  }
+
+  void grid_sync() const { cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_grid, 0); }
+
+  void transfer_init(unsigned long long* barrier, int arrivals) const {
+    cudal1_rt_transfer(cudal1_fiber, barrier, cudal1_transfer_init, arrivals);
+  }
+  void transfer_arrive(unsigned long long* barrier) const {
+    cudal1_rt_transfer(cudal1_fiber, barrier, cudal1_transfer_arrive, 0);
+  }
+  void transfer_expect(unsigned long long* barrier, int bytes) const {
+    cudal1_rt_transfer(cudal1_fiber, barrier, cudal1_transfer_arrive, bytes);
+  }
+  void transfer_wait(unsigned long long* barrier, int parity) const {
+    cudal1_rt_transfer(cudal1_fiber, barrier, cudal1_transfer_wait, parity);
+  }
+  template <class... Place>
+  void load_tile(void* shared, const tensor_map& map, unsigned long long* barrier, Place... place) const {
+    static_assert(sizeof...(Place) >= 1 && sizeof...(Place) <= 5, "a tile's place has one to five coordinates");
+    const int at[] = {(int)place...};
+    cudal1_rt_tile(cudal1_fiber, &map, shared, barrier, at, (int)sizeof...(Place));
+  }
+  template <class... Place>
+  void store_tile(const tensor_map& map, const void* shared, Place... place) const {
+    static_assert(sizeof...(Place) >= 1 && sizeof...(Place) <= 5, "a tile's place has one to five coordinates");
+    const int at[] = {(int)place...};
+    cudal1_rt_tile(cudal1_fiber, &map, (void*)shared, nullptr, at, (int)sizeof...(Place));
+  }
+  void store_tile_commit() const { cudal1_rt_tile_commit(cudal1_fiber); }
+  template <int GROUPS>
+  void store_tile_wait() const {
+    static_assert(GROUPS >= 0);
+    cudal1_rt_tile_wait(cudal1_fiber, GROUPS);
   }
 
   unsigned cluster_rank() const { return cudal1_rt_cluster_rank(cudal1_fiber); }

@@ -95,24 +95,24 @@ char* map(std::size_t bytes, int protection) {
 
 }  // namespace
 
-expected<std::unique_ptr<block_fibers>> block_fibers::create() {
+expected<std::unique_ptr<block_fibers>> block_fibers::create(int threads) {
+  const auto count = static_cast<std::size_t>(threads);
   std::unique_ptr<block_fibers> made(new block_fibers);
+  made->fibers_.resize(count);
+  made->ready_.resize(count);
   // Guard pages: below each stack, and below and above the shared memory.
-  made->stacks_ = map(slot_bytes * max_block_threads, PROT_NONE);
+  made->stacks_ = map(slot_bytes * count, PROT_NONE);
   made->shared_memory_ = map(max_shared_bytes + 2 * page, PROT_NONE);
   bool ok = made->stacks_ != nullptr && made->shared_memory_ != nullptr;
-  for (int i = 0; ok && i < max_block_threads; ++i)
-    ok = ::mprotect(made->stacks_ + static_cast<std::size_t>(i) * slot_bytes + page, stack_bytes,
-                    PROT_READ | PROT_WRITE) == 0;
+  for (std::size_t i = 0; ok && i < count; ++i)
+    ok = ::mprotect(made->stacks_ + i * slot_bytes + page, stack_bytes, PROT_READ | PROT_WRITE) == 0;
   ok = ok && ::mprotect(made->shared_memory_ + page, max_shared_bytes, PROT_READ | PROT_WRITE) == 0;
   if (!ok) return fail(errc::infrastructure, "cannot map the stacks of a block's threads: {}", std::strerror(errno));
-  made->fibers_.resize(max_block_threads);
-  made->ready_.resize(max_block_threads);
   return made;
 }
 
 block_fibers::~block_fibers() {
-  if (stacks_ != nullptr) ::munmap(stacks_, slot_bytes * max_block_threads);
+  if (stacks_ != nullptr) ::munmap(stacks_, slot_bytes * fibers_.size());
   if (shared_memory_ != nullptr) ::munmap(shared_memory_, max_shared_bytes + 2 * page);
 }
 
@@ -181,6 +181,7 @@ void block_fibers::begin(block_cluster& cluster, entry_point entry, const cudal1
   dynamic_bytes_ = static_cast<std::size_t>(dynamic_bytes);
   shared_used_ = dynamic_bytes_;
   variables_.clear();
+  transfers_.clear();
   std::memset(shared_memory_ + page, shared_poison, dynamic_bytes_);
   for (int i = 0; i < count_; ++i)
     prepare(fibers_[static_cast<std::size_t>(turn(i))], turn(i), launch, block);
@@ -227,6 +228,8 @@ void block_fibers::make_ready(block_fiber& f) {
 
 // Current GPUs count a thread that has ended as arrived, at barriers and in warp operations.
 void block_fibers::exited(block_fiber& f) {
+  if (!f.stores.empty())
+    kernel_fault(fmt::format("thread {} of a block ends before it has waited for the tiles that it stores", f.index));
   f.state = fiber_state::exited;
   ++exited_;
   if (arrived_ > 0 && arrived_ + exited_ == count_) complete_barrier();
@@ -241,7 +244,9 @@ void block_fibers::exited(block_fiber& f) {
 int block_fibers::barrier(block_fiber& f, int operation, int predicate) {
   f.operation = operation;
   f.predicate = predicate;
-  if (operation == cudal1_barrier_cluster) {
+  if (operation == cudal1_barrier_grid && !cluster_->is_grid)
+    kernel_fault("grid_sync in a launch that is not a cooperative one");
+  if (operation == cudal1_barrier_grid || (operation == cudal1_barrier_cluster && !cluster_->is_grid)) {
     f.state = fiber_state::at_cluster_barrier;
     ++cluster_->arrived;
     complete_cluster_barrier();
@@ -273,12 +278,14 @@ void block_fibers::complete_barrier() {
   arrived_ = 0;
 }
 
-// When all threads of the cluster's blocks that have not exited wait at it.
+// When all threads of the blocks that run together and have not exited wait at it.
 void block_fibers::complete_cluster_barrier() {
   if (cluster_->arrived == 0) return;
   int missing = -cluster_->arrived;
-  for (const auto* const b : cluster_->blocks)
+  for (const auto* const b : cluster_->blocks) {
+    if (cluster_->is_grid && b->exited_ == b->count_) return;  // a block that has ended never arrives
     missing += b->count_ - b->exited_;
+  }
   if (missing > 0) return;
   cluster_->arrived = 0;
   for (auto* const b : cluster_->blocks)
@@ -289,6 +296,7 @@ void block_fibers::complete_cluster_barrier() {
 }
 
 unsigned block_fibers::cluster_rank() const {
+  if (cluster_->is_grid) return 0;
   return static_cast<unsigned>(std::find(cluster_->blocks.begin(), cluster_->blocks.end(), this) -
                                cluster_->blocks.begin());
 }
@@ -297,7 +305,7 @@ void* block_fibers::cluster_address(const void* shared, std::size_t bytes, unsig
   if (rank >= cluster_size())
     kernel_fault(fmt::format("load_cluster or store_cluster names block {} of a cluster of {}", rank, cluster_size()));
   if (!is_shared(shared, bytes)) kernel_fault("load_cluster or store_cluster: the address is not in shared memory");
-  const auto& other = *cluster_->blocks[rank];
+  const auto& other = cluster_->is_grid ? *this : *cluster_->blocks[rank];
   if (other.exited_ == other.count_)
     kernel_fault(fmt::format("load_cluster or store_cluster: block {} of the cluster has ended", rank));
   return other.shared_memory_ + (static_cast<const char*>(shared) - shared_memory_);
@@ -431,6 +439,58 @@ void block_fibers::wait_for_products(block_fiber& f, int groups) {
   f.products.erase(f.products.begin(), done);
 }
 
+void block_fibers::transfer(block_fiber& f, const void* barrier, cudal1_transfer_operation operation, int value) {
+  if (!is_shared(barrier, 8) || reinterpret_cast<uintptr_t>(barrier) % 8 != 0)
+    kernel_fault("a transfer's barrier is not 8 bytes of shared memory at a multiple of 8");
+  switch (operation) {
+    case cudal1_transfer_init:
+      return transfers_.init(barrier, value);
+    case cudal1_transfer_arrive:
+      transfers_.arrive(barrier, value);
+      return wake_at_transfers();
+    case cudal1_transfer_wait:
+      if (transfers_.ended(barrier, value)) return;
+      f.transfer = barrier;
+      f.parity = value;
+      f.state = fiber_state::at_transfer_barrier;
+      return wait();
+  }
+}
+
+void block_fibers::wake_at_transfers() {
+  for (int i = 0; i < count_; ++i) {
+    auto& f = fibers_[static_cast<std::size_t>(turn(i))];
+    if (f.state == fiber_state::at_transfer_barrier && transfers_.ended(f.transfer, f.parity)) make_ready(f);
+  }
+}
+
+void block_fibers::move_tile(block_fiber& f, tile t, const void* barrier, int dimensions) {
+  constexpr std::size_t most = 1 << 10;
+  const char* const name = barrier != nullptr ? "load_tile" : "store_tile";
+  if (const std::string problem = t.problem(); !problem.empty()) kernel_fault(fmt::format("{}: {}", name, problem));
+  if (dimensions != t.map.dimensions)
+    kernel_fault(fmt::format("{} with {} coordinates of a map of {} dimensions", name, dimensions, t.map.dimensions));
+  if (!is_shared(t.shared, t.bytes()))
+    kernel_fault(fmt::format("{}: the box of {} bytes does not lie in shared memory", name, t.bytes()));
+  if (reinterpret_cast<uintptr_t>(t.shared) % t.alignment() != 0)
+    kernel_fault(fmt::format("{}: the address in shared memory is no multiple of {}", name, t.alignment()));
+  if (barrier == nullptr) {
+    if (f.stores.size() == most) kernel_fault(fmt::format("a thread has {} tiles under way and waits for none", most));
+    f.stores.push_back({t, f.store_groups});
+    return;
+  }
+  std::memset(t.shared, shared_poison, t.bytes());
+  transfers_.load(barrier, t);
+  wake_at_transfers();
+}
+
+void block_fibers::wait_for_stores(block_fiber& f, int groups) {
+  auto done = f.stores.begin();
+  for (; done != f.stores.end() && done->group < f.store_groups - groups; ++done)
+    done->what.store();
+  f.stores.erase(f.stores.begin(), done);
+}
+
 unsigned block_fibers::active_mask(block_fiber& f) {
   f.state = fiber_state::at_active_mask;
   wait();
@@ -474,12 +534,13 @@ void* block_fibers::shared(int site, const char* instance, std::size_t bytes, st
 }
 
 void block_fibers::deadlock() const {
-  int at_barrier = 0, at_cluster_barrier = 0, at_warp_operation = 0;
+  int at_barrier = 0, at_cluster_barrier = 0, at_transfer_barrier = 0, at_warp_operation = 0;
   const block_fiber* example = nullptr;
   for (int i = 0; i < count_; ++i) {
     const auto& f = fibers_[static_cast<std::size_t>(i)];
     at_barrier += f.state == fiber_state::at_barrier ? 1 : 0;
     at_cluster_barrier += f.state == fiber_state::at_cluster_barrier ? 1 : 0;
+    at_transfer_barrier += f.state == fiber_state::at_transfer_barrier ? 1 : 0;
     at_warp_operation += f.state == fiber_state::at_warp_operation ? 1 : 0;
     if (example == nullptr && f.state == fiber_state::at_warp_operation) example = &f;
   }
@@ -488,7 +549,12 @@ void block_fibers::deadlock() const {
       "deadlock in block ({}, {}, {}): of {} threads {} wait at __syncthreads, {} in warp operations "
       "and {} have ended",
       block[0], block[1], block[2], count_, at_barrier, at_warp_operation, exited_);
-  if (at_cluster_barrier > 0) text += fmt::format("; {} wait at cluster_sync", at_cluster_barrier);
+  if (at_cluster_barrier > 0)
+    text += fmt::format("; {} wait at {}", at_cluster_barrier,
+                        cluster_->is_grid ? "grid_sync, which all blocks of the launch must reach" : "cluster_sync");
+  if (at_transfer_barrier > 0)
+    text +=
+        fmt::format("; {} at transfer_wait, for arrivals or for bytes that no load_tile brings", at_transfer_barrier);
   if (example != nullptr)
     text += fmt::format("; thread {} waits for the lanes {:#x} of its warp", example->index, example->mask);
   kernel_fault(text);

@@ -13,6 +13,7 @@
 
 #include "config/base/error.hpp"
 #include "sandbox/cpu/dialect/abi.hpp"
+#include "sandbox/cpu/runtime/tile_transfers.hpp"
 
 namespace cudal1 {
 
@@ -22,12 +23,22 @@ inline constexpr int max_cluster_blocks = 8;
 
 class block_fibers;
 
-enum class fiber_state : uint8_t { ready, at_barrier, at_cluster_barrier, at_warp_operation, at_active_mask, exited };
+enum class fiber_state : uint8_t {
+  ready,
+  at_barrier,
+  at_cluster_barrier,
+  at_transfer_barrier,
+  at_warp_operation,
+  at_active_mask,
+  exited
+};
 
-// The blocks that run together, in the order of their ranks; the first one's table of variables serves all.
+// The blocks that run together, in the order of their ranks; the first one's table of variables serves all. All blocks
+// of a cooperative launch, or those of a cluster.
 struct block_cluster {
   std::vector<block_fibers*> blocks;
-  int arrived = 0;  // threads at the cluster's barrier
+  bool is_grid = false;  // then each block is a cluster of its own
+  int arrived = 0;       // threads at the barrier of these blocks
 };
 
 // An asynchronous copy that its thread has not waited for.
@@ -48,6 +59,12 @@ struct pending_product {
   int group;
 };
 
+// A box that its thread stores and has not waited for.
+struct pending_store {
+  tile what;
+  int group;
+};
+
 struct block_fiber {
   block_fibers* owner = nullptr;
   boost::context::detail::fcontext_t context = nullptr;
@@ -65,14 +82,19 @@ struct block_fiber {
   int groups = 0;                         // of copies, that it has closed
   std::vector<pending_product> products;  // in order
   int product_groups = 0;                 // that it has closed
+  std::vector<pending_store> stores;      // in order
+  int store_groups = 0;                   // that it has closed
+  const void* transfer = nullptr;         // the barrier that it waits at, for the phase of that parity
+  int parity = 0;
 };
 
 class block_fibers {
  public:
   using entry_point = void (*)(const cudal1_fiber_start*);
 
-  // Maps a stack of 64 KiB with a guard page for each thread, and the shared memory. Errors: infrastructure.
-  static expected<std::unique_ptr<block_fibers>> create();
+  // Maps a stack of 64 KiB with a guard page for each thread of a block of at most that many, and the shared memory.
+  // Errors: infrastructure.
+  static expected<std::unique_ptr<block_fibers>> create(int threads = max_block_threads);
   ~block_fibers();
   block_fibers(const block_fibers&) = delete;
   block_fibers& operator=(const block_fibers&) = delete;
@@ -98,9 +120,14 @@ class block_fibers {
   // The same of a product: its operands are read, and its sums written, when it is waited for.
   void multiply(block_fiber& f, pending_product p);
   void wait_for_products(block_fiber& f, int groups);
+  // Barriers of transfers, and boxes of tensors, with the same rule: a load is made when its phase is waited for, a
+  // store when its group is. A fault where a thread ends before it has waited for its stores.
+  void transfer(block_fiber& f, const void* barrier, cudal1_transfer_operation operation, int value);
+  void move_tile(block_fiber& f, tile t, const void* barrier, int dimensions);
+  static void wait_for_stores(block_fiber& f, int groups);
   void* shared(int site, const char* instance, std::size_t bytes, std::size_t alignment);
   unsigned cluster_rank() const;
-  unsigned cluster_size() const { return static_cast<unsigned>(cluster_->blocks.size()); }
+  unsigned cluster_size() const { return cluster_->is_grid ? 1 : static_cast<unsigned>(cluster_->blocks.size()); }
   void* cluster_address(const void* shared, std::size_t bytes, unsigned rank) const;
 
  private:
@@ -118,6 +145,7 @@ class block_fibers {
   void wait();
   void resume_ready();
   void complete_cluster_barrier();
+  void wake_at_transfers();
   void make_ready(block_fiber& f);
   void exited(block_fiber& f);
   void complete_barrier();
@@ -132,8 +160,9 @@ class block_fibers {
   char* shared_memory_ = nullptr;
   std::size_t dynamic_bytes_ = 0, shared_used_ = 0;
   std::vector<shared_variable> variables_;
+  transfer_barriers transfers_;
   std::vector<block_fiber> fibers_;
-  std::vector<int> ready_;  // a ring of max_block_threads entries
+  std::vector<int> ready_;  // a ring of as many entries
   std::size_t ready_first_ = 0, ready_count_ = 0;
   block_cluster* cluster_ = nullptr;  // during a block
   int count_ = 0, exited_ = 0, arrived_ = 0;

@@ -79,6 +79,28 @@ void* cudal1_rt_cluster_address(void* fiber, const void* shared, unsigned long b
   return static_cast<cudal1::block_fiber*>(fiber)->owner->cluster_address(shared, bytes, rank);
 }
 
+void cudal1_rt_transfer(void* fiber, void* barrier, int operation, int value) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  f.owner->transfer(f, barrier, static_cast<cudal1_transfer_operation>(operation), value);
+}
+
+void cudal1_rt_tile(void* fiber, const cudal1_tensor_map* map, void* shared, void* barrier, const int* place,
+                    int dimensions) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  cudal1::tile t{*map, static_cast<char*>(shared), {}};
+  for (int d = 0; d < dimensions && d < 5; ++d)
+    t.place[static_cast<std::size_t>(d)] = place[d];
+  f.owner->move_tile(f, t, barrier, dimensions);
+}
+
+void cudal1_rt_tile_commit(void* fiber) {
+  ++static_cast<cudal1::block_fiber*>(fiber)->store_groups;
+}
+
+void cudal1_rt_tile_wait(void* fiber, int groups) {
+  cudal1::block_fibers::wait_for_stores(*static_cast<cudal1::block_fiber*>(fiber), groups);
+}
+
 void* cudal1_rt_shared(void* fiber, int site, const char* instance, unsigned long bytes, unsigned long alignment) {
   auto& f = *static_cast<cudal1::block_fiber*>(fiber);
   return f.owner->shared(site, instance, bytes, alignment);

@@ -5,8 +5,9 @@
 #include <map>
 #include <vector>
 
+#include "sandbox/cuda/compiler/dialect_functions.hpp"
+#include "sandbox/cuda/compiler/prologue.hpp"
 #include "sandbox/program/scanner.hpp"
-#include "sandbox/program/source.hpp"
 
 namespace cudal1 {
 namespace {
@@ -96,12 +97,9 @@ expected<std::string> cuda_kernel_text(std::string_view source) {
     if (tokens[i].is("__global__")) give_plain_name(tokens, i, wanted);
     if (tokens[i].kind == token_kind::directive) give_plain_name_in_macro(tokens[i], wanted);
   }
-  std::string text(cuda_prologue());
-  if (source.find("atomic") != std::string_view::npos) text += cuda_prologue_of_atomics();
-  if (uses_half_types(source)) text += cuda_prologue_of_half_types();
-  if (uses_tensor_cores(source)) text += cuda_prologue_of_tensor_cores();
-  if (uses_warpgroups(source)) text += cuda_prologue_of_warpgroups();
-  if (uses_clusters(source)) text += cuda_prologue_of_clusters();
+  std::string text(prologue());
+  if (source.find("atomic") != std::string_view::npos) text += prologue_atomics();
+  text += dialect_functions(source);
   text += "#line 1 \"program.cu\"\n";
   std::size_t at = 0;
   for (const auto& [place, c] : wanted) {

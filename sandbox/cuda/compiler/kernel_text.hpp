@@ -12,12 +12,4 @@ namespace cudal1 {
 // are. Line numbers stay the same. Errors: refused (constructs that the scanner does not accept).
 expected<std::string> cuda_kernel_text(std::string_view source);
 
-// What the dialect has and NVRTC lacks.
-std::string_view cuda_prologue();
-std::string_view cuda_prologue_of_atomics();
-std::string_view cuda_prologue_of_half_types();
-std::string_view cuda_prologue_of_tensor_cores();
-std::string_view cuda_prologue_of_clusters();
-std::string_view cuda_prologue_of_warpgroups();
-
 }  // namespace cudal1

@@ -12,6 +12,7 @@
 #include "config/base/hash.hpp"
 #include "config/base/stopwatch.hpp"
 #include "sandbox/cuda/compiler/compile_process.hpp"
+#include "sandbox/cuda/compiler/dialect_functions.hpp"
 #include "sandbox/cuda/compiler/kernel_text.hpp"
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
 #include "sandbox/cuda/compiler/ptx_rules.hpp"
@@ -71,7 +72,8 @@ class compiler final : public nvrtc_compiler {
     const auto cached = cache_.find(key);
     result.cached = cached && unpack(*cached, result);
     if (!result.cached) {
-      CUDAL1_CHECK(build({std::move(text), p.text.headers}, seconds, result));
+      const auto barrier = calls_grid_sync(p.text.source) ? grid_barrier::of_dialect : grid_barrier::none;
+      CUDAL1_CHECK(build({std::move(text), p.text.headers}, barrier, seconds, result));
       if (const auto kept = cache_.store(key, packed(result)); !kept) result.log += kept.error().message + "\n";
     }
     std::set<std::string> kernels;
@@ -102,11 +104,11 @@ class compiler final : public nvrtc_compiler {
     return output;
   }
 
-  expected<void> build(const compile_request& request, double seconds, compiled_code& result) {
+  expected<void> build(const compile_request& request, grid_barrier barrier, double seconds, compiled_code& result) {
     CUDAL1_TRY(auto output, run(request, seconds));
     CUDAL1_CHECK(check_status(output));
     CUDAL1_TRY(const auto module, parse_ptx(output.ptx));
-    CUDAL1_CHECK(check_ptx(module));
+    CUDAL1_CHECK(check_ptx(module, barrier));
     CUDAL1_CHECK(check_cubin(output.cubin, module));
     std::vector<std::string> kernels;
     for (const auto& f : module.functions)

@@ -1,12 +1,7 @@
 // Products of a warpgroup, four warps, from shared memory: for programs that call any of these functions.
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#error "warpgroup_mma_*, warpgroup_* and fence_shared_async need a GPU of compute capability 9.0 (H100, H200, GH200)"
+#error "warpgroup_mma_* and warpgroup_* need a GPU of compute capability 9.0 (H100, H200, GH200)"
 #endif
-// Between a thread's writes to shared memory (its copies that it has waited for) and the barrier after which
-// warpgroups multiply what was written.
-static __device__ __forceinline__ void fence_shared_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 // Before the first product of a group, and wherever the registers of a sum were used between products.
 static __device__ __forceinline__ void warpgroup_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

@@ -71,7 +71,7 @@ std::string_view hint_for(std::string_view function) {
 
 class rules {
  public:
-  explicit rules(const ptx_module& module) : module_(module) {}
+  rules(const ptx_module& module, grid_barrier barrier) : module_(module), barrier_(barrier) {}
 
   expected<void> run() {
     for (const auto& f : module_.functions)
@@ -91,6 +91,11 @@ class rules {
   }
   tl::unexpected<error> refuse(const ptx_statement& s, std::string_view why) const {
     return fail(errc::refused, "{}: kernels may not use {}: \"{}\" is refused", where(s), why, s.text.substr(0, 120));
+  }
+
+  bool is_in_grid_barrier(const ptx_statement& s) const {
+    return barrier_ == grid_barrier::of_dialect && s.function >= 0 &&
+           module_.functions[static_cast<std::size_t>(s.function)].name == grid_barrier_function;
   }
 
   // `.reg .b32 %r<9>, t;`: %r0 to %r8, and t.
@@ -116,6 +121,7 @@ class rules {
     for (const auto word : s.words) {
       if (!word.starts_with('%') || is_declared(word)) continue;
       const auto base = word.substr(0, word.find('.'));
+      if ((base == "%envreg1" || base == "%envreg2") && is_in_grid_barrier(s)) continue;
       if (std::find(allowed_registers.begin(), allowed_registers.end(), base) == allowed_registers.end())
         return refuse(s, fmt::format("the special register {} (clocks, counters and the location on the GPU)", word));
     }
@@ -172,13 +178,14 @@ class rules {
   }
 
   const ptx_module& module_;
+  grid_barrier barrier_;
   std::set<std::string_view> names_, prefixes_;
 };
 
 }  // namespace
 
-expected<void> check_ptx(const ptx_module& module) {
-  CUDAL1_CHECK(rules(module).run());
+expected<void> check_ptx(const ptx_module& module, grid_barrier barrier) {
+  CUDAL1_CHECK(rules(module, barrier).run());
   return check_device_variables(module);
 }
 

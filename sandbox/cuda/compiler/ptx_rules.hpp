@@ -11,10 +11,15 @@
 namespace cudal1 {
 
 // Counts the changes of these rules and of those for cubins: what passed other ones is checked again.
-inline constexpr int rules_of_gpu_code = 2;
+inline constexpr int rules_of_gpu_code = 3;
+
+// The function that grid_sync() calls. Where it is the dialect's own (its definition stands before the source, so that
+// the program cannot have another one), it may read where the driver keeps the counter of a cooperative launch.
+inline constexpr std::string_view grid_barrier_function = "cudal1_grid_barrier";
+enum class grid_barrier { none, of_dialect };
 
 // Errors: refused (the rule, the function, the symbol or instruction).
-expected<void> check_ptx(const ptx_module& module);
+expected<void> check_ptx(const ptx_module& module, grid_barrier barrier = grid_barrier::none);
 
 // Variables in global and constant memory are tables: nothing but loads may use them, so that a call leaves nothing to
 // the next one. Part of check_ptx. Whoever makes up an address is not stopped by this, nor by any rule about text: the

@@ -1,6 +1,7 @@
 #include "sandbox/cuda/runtime/cubin_library.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <stdexcept>
 #include <vector>
@@ -9,6 +10,7 @@
 
 #include "sandbox/cuda/runtime/api.hpp"
 #include "sandbox/cuda/runtime/cubin_variables.hpp"
+#include "sandbox/cuda/runtime/tensor_maps.hpp"
 
 namespace cudal1 {
 namespace {
@@ -21,6 +23,26 @@ struct device_kernel : kernel_handle {
 
 const device_kernel& kernel_of(const kernel_handle* kernel) {
   return *static_cast<const device_kernel*>(kernel);
+}
+
+// Of a type that check_tensor_map() accepted.
+CUtensorMapDataType element_of_map(dtype type) {
+  switch (type) {
+    case dtype::float16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case dtype::bfloat16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case dtype::float64:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
+    case dtype::int32:
+      return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case dtype::int64:
+      return CU_TENSOR_MAP_DATA_TYPE_INT64;
+    case dtype::uint8:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    default:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  }
 }
 
 class cubin_library final : public kernel_library {
@@ -52,21 +74,35 @@ class cubin_library final : public kernel_library {
   const std::vector<tensor_view>& variables() const { return variables_; }
   int parameter_count(const kernel_handle* kernel) const override { return kernel_of(kernel).parameters; }
   bool uses_fibers(const kernel_handle*) const override { return false; }
-  expected<void> prepare(const kernel_handle*, int) const override { return {}; }
+  expected<void> prepare(const kernel_launch&, int) const override { return {}; }
 
-  void launch(const kernel_handle* kernel, const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block,
-              int64_t shared_bytes, void* const* arguments, int) const override {
+  expected<tensor_map_value> map_tensor(const tensor_map& map, const tensor_type& type,
+                                        const void* data) const override {
+    const mapped_tensor t{
+        element_of_map(type.type), size_of(type.type), type.shape, type.strides, map.box, map.swizzle};
+    return as_value([&] {
+      const CUtensorMap made = map_of(t, data);
+      tensor_map_value value{};
+      static_assert(sizeof made <= sizeof value);
+      std::memcpy(&value, &made, sizeof made);
+      return value;
+    });
+  }
+
+  void launch(const kernel_launch& launch, void* const* arguments, int) const override {
     const auto of = [](const std::array<int64_t, 3>& sizes) {
       return dim3(static_cast<unsigned>(sizes[0]), static_cast<unsigned>(sizes[1]), static_cast<unsigned>(sizes[2]));
     };
-    const auto& k = kernel_of(kernel);
-    const auto status = cudaLaunchKernel(k.handle, of(grid), of(block), const_cast<void**>(arguments),
-                                         static_cast<std::size_t>(shared_bytes),
-                                         c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)));
+    const auto& k = kernel_of(launch.kernel);
+    const auto status = launch_kernel(k.handle, of(launch.grid), of(launch.block), const_cast<void**>(arguments),
+                                      static_cast<std::size_t>(launch.shared_bytes),
+                                      c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)),
+                                      launch.cooperative, launch.programmatic);
     if (status == cudaSuccess) return;
     throw std::runtime_error(
-        fmt::format("the launch of {} with {} bytes of dynamic shared memory is not possible on this device: {} ({})",
-                    k.name, shared_bytes, cudaGetErrorString(status), cudaGetErrorName(status)));
+        fmt::format("the {}launch of {} with {} bytes of dynamic shared memory is not possible on this device: {} ({})",
+                    launch.cooperative ? "cooperative " : "", k.name, launch.shared_bytes, cudaGetErrorString(status),
+                    cudaGetErrorName(status)));
   }
 
  private:

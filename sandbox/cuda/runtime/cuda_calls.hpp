@@ -1,8 +1,9 @@
 // CUDA's runtime and driver with exceptions as errors, for code that captures and replays graphs. Exported KernelBench
-// files contain the text of this header, graph_node.hpp, captured_graph.hpp, rebound_graph.hpp and lane_streams.hpp
-// (tools/kernelbench): C++17 that needs only the standard library, CUDA's headers and PyTorch's.
+// files contain the text of this header, tensor_maps.hpp, graph_node.hpp, captured_graph.hpp, rebound_graph.hpp and
+// lane_streams.hpp (tools/kernelbench): C++17 that needs only the standard library, CUDA's headers and PyTorch's.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -33,6 +34,29 @@ inline void check_runtime(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();  // clears the error, so that later calls do not report it again
   throw cuda_failure(call, std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")");
+}
+
+// cudaLaunchKernel for a launch that may be cooperative (all blocks run at the same time) or programmatic (it may begin
+// before the kernel ahead of it in the stream has ended).
+inline cudaError_t launch_kernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
+                                 cudaStream_t stream, bool cooperative, bool programmatic) {
+  if (!cooperative && !programmatic) return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = attributes;
+  if (cooperative) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+    attributes[config.numAttrs++].val.cooperative = 1;
+  }
+  if (programmatic) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
 // An event that orders streams and records no time.

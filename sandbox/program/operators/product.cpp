@@ -77,6 +77,20 @@ rule bmm() {
   };
 }
 
+// Of half types, the sums may be handed back as they are, in float32: there `out_dtype` may say so.
+rule of_type(rule product) {
+  return [product](const arguments& a) -> outcome {
+    CUDAL1_TRY(auto results, product(a));
+    const auto from = a.tensor("self").type, to = *a.type("out_dtype");
+    if (!is_floating(from)) return refuse("self is {}; only floating types have an out_dtype", name_of(from));
+    if (to != from && !(to == dtype::float32 && is_half(from)))
+      return refuse("out_dtype is {}, but products of {} are {}{}", name_of(to), name_of(from), name_of(from),
+                    is_half(from) ? " or float32" : "");
+    results.front().type.type = to;
+    return results;
+  };
+}
+
 rule addmm() {
   return [](const arguments& a) -> outcome {
     CUDAL1_TRY(auto shape, product_shape(a.tensor("mat1"), a.tensor("mat2"), 2, "mat1", "mat2"));
@@ -293,6 +307,10 @@ double inner_flops(const operator_call& call, const tensor_type& result) {
   return 2 * static_cast<double>(result.numel()) * size_of_dim(call, "self", 1);
 }
 
+double mm_flops(const operator_call& call, const tensor_type& result) {
+  return 2 * static_cast<double>(result.numel()) * size_of_dim(call, "mat2", 2);
+}
+
 double bilinear_flops(const operator_call& call, const tensor_type& result) {
   return 2 * static_cast<double>(result.numel()) * size_of_dim(call, "weight", 1) * size_of_dim(call, "weight", 2);
 }
@@ -324,6 +342,8 @@ std::vector<operator_record> product_records() {
   return of_kind(operator_kind::product, {
       {"aten::mm(Tensor self, Tensor mat2) -> Tensor", mm(), {.changes = products, .product = {"self", "mat2"}}},
       {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", bmm(), {.changes = products, .product = {"self", "mat2"}}},
+      {"aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", of_type(mm()), {.flops = mm_flops}},
+      {"aten::bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", of_type(bmm()), {.flops = mm_flops}},
       {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm(), {.changes = products, .product = {"mat1", "mat2"}}},
       {"aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor", addmm_activation(), {.product = {"mat1", "mat2"}}},
       {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", baddbmm(), {.changes = products, .product = {"batch1", "batch2"}}},

@@ -71,6 +71,8 @@ class honest_surprises : public testing::Test {
     return audited.accepted || audited.result == outcome::unmeasurable ? "" : audited.reason;
   }
 
+  void expect_accepted(const std::vector<surprise>& programs);
+
   std::string profile;
   std::shared_ptr<kernel_compiler> compiler;
   std::unique_ptr<device_session> session;
@@ -78,11 +80,11 @@ class honest_surprises : public testing::Test {
   std::random_device system;
 };
 
-TEST_F(honest_surprises, are_accepted_on_every_pool) {
+void honest_surprises::expect_accepted(const std::vector<surprise>& programs) {
   const int repeat = std::stoi(from_environment("CUDAL1_TEST_REPEAT", "1"));
   const std::string only = from_environment("CUDAL1_TEST_ONLY", "");
   int refusals = 0;
-  for (const auto& s : surprises(profile)) {
+  for (const auto& s : programs) {
     if (std::string_view(s.name).find(only) == std::string_view::npos) continue;
     const auto program = check_program_text(s.program);
     ASSERT_TRUE(program) << s.name << ": " << program.error().message;
@@ -106,6 +108,14 @@ TEST_F(honest_surprises, are_accepted_on_every_pool) {
       std::cout << fmt::format("    refused {} times: {}\n", count, why);
   }
   EXPECT_EQ(refusals, 0);
+}
+
+TEST_F(honest_surprises, are_accepted_on_every_pool) {
+  expect_accepted(surprises(profile));
+}
+
+TEST_F(honest_surprises, of_experts_are_accepted_on_every_pool) {
+  expect_accepted(expert_programs(profile));
 }
 
 // The share of the newer gates in an evaluation: both plans in one run, one after the other.

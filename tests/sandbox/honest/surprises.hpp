@@ -15,5 +15,7 @@ struct surprise {
 };
 // `profile`: "cpu" or "cuda", of the tasks.
 std::vector<surprise> surprises(const std::string& profile);
+// Tensor maps, barriers of all blocks, launches that overlap, and library calls that only GPUs have.
+std::vector<surprise> expert_programs(const std::string& profile);
 
 }  // namespace cudal1::testing_honest

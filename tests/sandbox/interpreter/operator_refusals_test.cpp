@@ -13,6 +13,8 @@ const std::pair<const char*, const char*> refusals[] = {
     {R"(aten::mm | a=f[3,4] c=f[5,6] | {"self":"a","mat2":"c"})", "inner sizes 4 and 5 differ"},
     {R"(aten::mm | a=f[3,4] c=d[4,6] | {"self":"a","mat2":"c"})", "should have the same element type"},
     {R"(aten::mm | a=f[4] c=f[4,6] | {"self":"a","mat2":"c"})", "should have 2 dimensions"},
+    {R"(aten::mm.dtype | a=f[3,4] c=f[4,6] | {"self":"a","mat2":"c","out_dtype":"float64"})", "products of float32 are float32"},
+    {R"(aten::mm.dtype | a=i[3,4] c=i[4,6] | {"self":"a","mat2":"c","out_dtype":"float32"})", "only floating types"},
     {R"(aten::bmm | a=f[2,3,4] c=f[3,4,6] | {"self":"a","mat2":"c"})", "have 2 and 3 matrices"},
     {R"(aten::cudnn_convolution_add_relu | a=f[2,3,5,5] w=f[4,3,3,3] z=f[2,4,5,5] | {"self":"a","weight":"w","z":"z","alpha":null,"bias":null,"stride":[1,1],"padding":[0,0],"dilation":[1,1],"groups":1})",
      "z is float32[2, 4, 5, 5], but should have shape [2, 4, 3, 3]"},

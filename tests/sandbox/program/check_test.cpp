@@ -166,6 +166,46 @@ TEST(check_program, compares_launches_with_the_kernels_of_the_source) {
   EXPECT_EQ(problem_of(replaced(row_scale_text, "int n)", "index_type n)")), "") << "a typedef is not recognised";
 }
 
+TEST(check_program, accepts_tensor_maps_of_tensors_that_have_them) {
+  EXPECT_EQ(problem_of(hopper_text), "");
+  const std::string box = R"("box": [32, 64], "swizzle": 128)", tiles = "step 2 (launch tiles), args[0]";
+  for (const auto& c : std::vector<broken>{
+           {box, R"("box": [32, 64], "swizzle": 64)", ", map: with swizzle 64 a row of the box has 64 bytes, but this"},
+           {box, R"("box": [32, 48], "swizzle": 96)", ", map: swizzle: 96 is not 0, 32, 64 or 128"},
+           {box, R"("box": [512, 64])", ", map: box[0]: 512 is not in 1 to 256"},
+           {box, R"("box": [32, 4])", ", map: a row of the box has 8 bytes, which is no multiple of 16"},
+           {box, R"("box": [64])", ", map: box has 1 sizes, but the tensor has 2 dimensions"},
+           {box, R"("swizzle": 128)", ", map: the key \"box\" is missing"},
+           {box, R"("box": [32, 64], "boxes": 1)", ", map: unknown key \"boxes\""},
+           {R"("shape": [100, 64]}],)", R"("shape": [100, 64], "strides": [1, 100]}],)",
+            ", map: the tensor's stride in dimension 0 is 2 bytes; it must be a multiple of 16"},
+           {R"("shape": [100, 64]}],)", R"("shape": [100, 64], "strides": [128, 2]}],)",
+            ", map: the tensor's stride in dimension 1 is 4 bytes; the elements of the last one must lie side by side"},
+           {"tensor_map a", "other_map a",
+            ": it passes a tensor map, but the parameter is \"const __grid_constant__ other_map a\"; declare it as "
+            "const "
+            "__grid_constant__ tensor_map a"},
+           {"const __grid_constant__ tensor_map a", "const tensor_map& a",
+            ": it passes a tensor map, but the parameter"}})
+    EXPECT_THAT(problem_of(replaced(hopper_text, c.from, c.to)), HasSubstr(tiles + c.wanted)) << c.to;
+  EXPECT_THAT(problem_of(replaced(hopper_text, R"(, "map": {"box": [32, 64], "swizzle": 128})", "")),
+              HasSubstr("takes a tensor map; write {\"in\": ..., \"map\": {\"box\": [...]}}"));
+  EXPECT_THAT(problem_of(replaced(hopper_text, R"({"i32": 6400})", R"({"i32": 6400, "map": {"box": [1]}})")),
+              HasSubstr("a map is one of a tensor"));
+}
+
+TEST(check_program, wants_launches_of_the_kind_that_kernels_need) {
+  EXPECT_THAT(problem_of(replaced(hopper_text, R"("cooperative": true, )", "")),
+              HasSubstr("step 4 (launch all): the kernel calls grid_sync()"));
+  EXPECT_THAT(problem_of(replaced(hopper_text, "  wait_for_previous_kernel();\n", "")),
+              HasSubstr("step 4 (launch all): a programmatic launch may begin before"));
+  EXPECT_THAT(problem_of(replaced(hopper_text, R"("cooperative": true)", R"("cooperative": 1)")),
+              HasSubstr("cooperative: should be a boolean"));
+  EXPECT_THAT(
+      problem_of(replaced(hopper_text, R"("outputs": ["y"])", R"("outputs": ["y"], "execution": {"lanes": 2})")),
+      HasSubstr("a programmatic launch needs a program of one lane"));
+}
+
 TEST(check_program, finds_operators_by_their_full_name) {
   EXPECT_THAT(
       problem_of(replaced(row_scale_text, "aten::relu", "aten::reluu")),

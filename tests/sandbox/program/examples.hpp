@@ -36,6 +36,25 @@ __global__ void row_scale(const float* __restrict__ a, const float* b, float* y,
 }
 )";
 
+// Tensor maps, a cooperative launch and one that may begin early.
+inline const std::string hopper_text = R"({ "format": 1, "name": "hopper",
+  "inputs": [{"name": "a", "dtype": "bfloat16", "shape": [100, 64]}],
+  "steps": [
+    {"alloc": "b", "dtype": "bfloat16", "shape": [100, 64]},
+    {"launch": "tiles", "grid": [4], "block": [32],
+     "args": [{"in": "a", "map": {"box": [32, 64], "swizzle": 128}}, {"map": {"box": [32, 8]}, "out": "b"}]},
+    {"alloc": "y", "dtype": "bfloat16", "shape": [100, 64]},
+    {"launch": "all", "grid": [4], "block": [32], "cooperative": true, "programmatic": true,
+     "args": [{"in": "b"}, {"out": "y"}, {"i32": 6400}]}],
+  "outputs": ["y"] }
+---
+__global__ void tiles(const __grid_constant__ tensor_map a, const __grid_constant__ tensor_map b) {}
+__global__ void all(const unsigned short* b, unsigned short* y, int n) {
+  wait_for_previous_kernel();
+  grid_sync();
+}
+)";
+
 // Weights and setup: a transposed weight is prepared once.
 inline const std::string prepacked_text = R"({ "format": 1, "name": "prepacked",
   "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 16]}],

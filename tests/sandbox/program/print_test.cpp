@@ -8,7 +8,7 @@ namespace cudal1 {
 namespace {
 
 TEST(print_program, is_read_back_as_the_same_program) {
-  for (const auto& text : {row_scale_text, prepacked_text}) {
+  for (const auto& text : {row_scale_text, prepacked_text, hopper_text}) {
     const auto p = read_program(text);
     ASSERT_TRUE(p) << p.error().message;
     const auto printed = print_program(*p);
@@ -35,6 +35,27 @@ TEST(print_program, has_one_form_that_must_not_change) {
             R"({"aten":"aten::relu","args":{"self":"y"},"out":["z"]}],"outputs":["z"],)"
             R"("execution":{"graph":false,"lanes":1}})"
             "\n");
+}
+
+TEST(print_program, has_maps_and_attributes_only_where_a_launch_has_them) {
+  const auto p = read_program(hopper_text);
+  ASSERT_TRUE(p) << p.error().message;
+  EXPECT_THAT(
+      print_program(*p),
+      testing::HasSubstr(R"({"launch":"tiles","grid":[4,1,1],"block":[32,1,1],"shared_bytes":0,"args":[)"
+                         R"({"in":"a","map":{"box":[32,64],"swizzle":128}},{"out":"b","map":{"box":[32,8]}}]})"));
+  EXPECT_THAT(
+      print_program(*p),
+      testing::HasSubstr(
+          R"("shared_bytes":0,"cooperative":true,"programmatic":true,"args":[{"in":"b"},{"out":"y"},{"i32":6400}]})"));
+  const auto id = program_id(*p);
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{", \"swizzle\": 128", ""},
+                                                        {"[32, 8]", "[16, 8]"},
+                                                        {"\"cooperative\": true", "\"cooperative\": false"},
+                                                        {", \"programmatic\": true", ""}})
+    EXPECT_NE(program_id(*read_program(replaced(hopper_text, from, to))), id) << to;
+  EXPECT_EQ(check_program_text(hopper_text)->text, *p);
 }
 
 TEST(program_id, is_the_same_on_every_machine) {

@@ -1,6 +1,7 @@
 #include "tests/sandbox/cpu/compiler/harness.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -52,11 +53,15 @@ bool kernels::uses_fibers(const std::string& name) const {
   return library_->uses_fibers(value_of(library_->find(name)));
 }
 
-void kernels::run(const std::string& name, std::array<int64_t, 3> grid, std::array<int64_t, 3> block,
-                  int64_t shared_bytes, int threads, void* const* arguments, int count) {
+const kernel_handle* kernels::handle(const std::string& name, std::size_t arguments) const {
   const auto* kernel = value_of(library_->find(name));
-  if (library_->parameter_count(kernel) != count) throw std::runtime_error("wrong number of arguments for " + name);
-  library_->launch(kernel, grid, block, shared_bytes, arguments, threads);
+  if (std::cmp_not_equal(library_->parameter_count(kernel), arguments))
+    throw std::runtime_error("wrong number of arguments for " + name);
+  return kernel;
+}
+
+void kernels::run(const kernel_launch& launch, int threads, void* const* arguments) const {
+  library_->launch(launch, arguments, threads);
 }
 
 }  // namespace cudal1::test

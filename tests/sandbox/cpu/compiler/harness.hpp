@@ -39,14 +39,21 @@ class kernels {
   void launch_shared(const std::string& name, std::array<int64_t, 3> grid, std::array<int64_t, 3> block,
                      int64_t shared_bytes, int threads, A... arguments) {
     std::array<void*, sizeof...(A)> pointers{static_cast<void*>(&arguments)...};
-    run(name, grid, block, shared_bytes, threads, pointers.data(), static_cast<int>(sizeof...(A)));
+    run({handle(name, sizeof...(A)), grid, block, shared_bytes}, threads, pointers.data());
+  }
+  template <class... A>
+  void launch_cooperatively(const std::string& name, std::array<int64_t, 3> grid, std::array<int64_t, 3> block,
+                            A... arguments) {
+    std::array<void*, sizeof...(A)> pointers{static_cast<void*>(&arguments)...};
+    run({handle(name, sizeof...(A)), grid, block, 0, true}, 1, pointers.data());
   }
   bool uses_fibers(const std::string& name) const;
   kernel_library& library() { return *library_; }
 
  private:
-  void run(const std::string& name, std::array<int64_t, 3> grid, std::array<int64_t, 3> block, int64_t shared_bytes,
-           int threads, void* const* arguments, int count);
+  // Throws unless it takes that many arguments.
+  const kernel_handle* handle(const std::string& name, std::size_t arguments) const;
+  void run(const kernel_launch& launch, int threads, void* const* arguments) const;
 
   std::unique_ptr<kernel_library> library_;
 };

@@ -13,6 +13,7 @@
 #include "sandbox/program/form.hpp"
 #include "sandbox/program/launch_rules.hpp"
 #include "sandbox/program/near_miss.hpp"
+#include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
 
@@ -205,6 +206,7 @@ class checker {
         CUDAL1_CHECK(bind(alloc->name, alloc->type, std::move(state), label_));
       } else if (const auto* launch = std::get_if<launch_step>(&steps[i])) {
         CUDAL1_CHECK(check_launch(*launch));
+        if (launch->programmatic) CUDAL1_CHECK(check_overlap(steps, calls, i));
       } else {
         CUDAL1_CHECK(check_aten(std::get<aten_step>(steps[i]), calls[i], results[i]));
       }
@@ -261,8 +263,6 @@ class checker {
 
   expected<void> check_launch(const launch_step& launch) {
     CUDAL1_CHECK(kernels_.check(launch, label_));
-    if (launch.programmatic && p_.how.lanes > 1)
-      return fail(errc::invalid_program, "{}: a programmatic launch needs a program of one lane", label_);
     std::map<std::string, std::size_t> written;
     for (std::size_t i = 0; i < launch.args.size(); ++i) {
       const auto& a = launch.args[i];
@@ -283,6 +283,33 @@ class checker {
     for (const auto& [name, index] : written)
       states_.at(name).written = true;
     return {};
+  }
+
+  // A kernel may begin before another one of this program has ended, but before nothing else: not before what is ahead
+  // of the whole program.
+  expected<void> check_overlap(const std::vector<step>& steps, const std::vector<operator_call>& calls,
+                               std::size_t i) const {
+    if (p_.how.lanes > 1)
+      return fail(errc::invalid_program, "{}: a programmatic launch needs a program of one lane", label_);
+    while (i > 0 && std::holds_alternative<alloc_step>(steps[i - 1]))
+      --i;
+    if (i > 0 && runs_a_kernel(steps[i - 1], calls[i - 1])) return {};
+    return fail(errc::invalid_program,
+                "{}: a programmatic launch comes directly behind another launch, a product, a convolution or the like, "
+                "with which it may overlap; leave \"programmatic\" out",
+                label_);
+  }
+  bool runs_a_kernel(const step& s, const operator_call& call) const {
+    if (std::holds_alternative<launch_step>(s)) return true;
+    const auto* const aten = std::get_if<aten_step>(&s);
+    if (aten == nullptr || call.op == nullptr) return false;
+    const auto kind = call.op->record->kind;
+    const bool computes = kind == operator_kind::product || kind == operator_kind::convolution ||
+                          kind == operator_kind::attention || kind == operator_kind::normalization ||
+                          kind == operator_kind::pool;
+    return computes && std::ranges::any_of(aten->results, [this](const std::string& name) {
+             return !name.empty() && out_.types.at(name).numel() > 0;
+           });
   }
 
   expected<void> check_aten(const aten_step& call, operator_call& bound, std::vector<operator_result>& results) {

@@ -22,8 +22,8 @@
 // or weights.
 //
 // A launch with `"cooperative": true` runs all blocks of its grid at the same time, and its kernel may call
-// grid_sync(). With `"programmatic": true` it may begin before the kernel ahead of it has ended (programmatic dependent
-// launch), and its kernel calls wait_for_previous_kernel() before it reads or writes what that one does.
+// grid_sync(). With `"programmatic": true` it may begin before the launch directly ahead of it has ended (programmatic
+// dependent launch), and its kernel calls wait_for_previous_kernel() before it reads or writes what that one does.
 // `{"in": "a", "map": {"box": [64, 32], "swizzle": 128}}` passes a tensor to a parameter
 // `const __grid_constant__ tensor_map a` in place of a pointer: see tensor_map.
 #pragma once

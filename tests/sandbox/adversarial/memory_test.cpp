@@ -81,6 +81,27 @@ TEST_F(adversarial_test, accesses_outside_tensors_are_faults) {
   });
 }
 
+// A tensor map of an input is one like any other; and of an output it ends where the tensor does, whatever the box.
+TEST_F(adversarial_test, stores_of_tiles_are_writes) {
+  const task relu = relu_of_positive();
+  const auto program = [](const char* store) {
+    return std::string(R"({"format":1,"name":"v","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"steps":[)"
+                       R"({"alloc":"y","dtype":"float32","shape":[4096]},{"launch":"k","grid":[17],"block":[256],)"
+                       R"("args":[{"in":"a","map":{"box":[256]}},{"out":"y","map":{"box":[256]}},{"in":"a"}]}],)"
+                       R"("outputs":["y"]})") +
+           "\n---\n__global__ void k(const __grid_constant__ tensor_map m, const __grid_constant__ tensor_map y, const "
+           "float* a) {\n  __shared__ __align__(128) float box[256];\n  const int i = blockIdx.x * 256 + threadIdx.x;\n"
+           "  box[threadIdx.x] = i < 4096 && a[i] > 0 ? a[i] : 0;\n  fence_shared_async();\n  __syncthreads();\n"
+           "  if (threadIdx.x == 0) { " +
+           store + " store_tile_commit(); store_tile_wait<0>(); }\n}\n";
+  };
+  const finding honest = evaluate(relu, program("store_tile(y, box, (int)blockIdx.x * 256);"));
+  EXPECT_EQ(honest.result, outcome::correct) << honest;
+  const finding cheat = evaluate(relu, program("store_tile(y, box, (int)blockIdx.x * 256); store_tile(m, box, 0);"));
+  EXPECT_EQ(cheat.result, outcome::wrote_input) << cheat;
+  EXPECT_NE(cheat.reason.find("a write into input \"a\""), std::string::npos) << cheat;
+}
+
 // Zeros of a fresh mapping, one kind of poison, the previous output: a kernel cannot rely on any of them.
 TEST_F(adversarial_test, earlier_content_of_memory_cannot_be_relied_on) {
   const task relu = relu_of_positive();

@@ -44,7 +44,7 @@ class call_cost : public gpu_test {
       times.push_back(device()
                           .time_call([&]() -> expected<void> {
                             for (int k = 0; k < count; ++k)
-                              library.launch(kernel, {4, 1, 1}, {256, 1, 1}, 0, arguments, 1);
+                              library.launch({kernel, {4, 1, 1}, {256, 1, 1}}, arguments, 1);
                             return {};
                           })
                           .value());

@@ -96,7 +96,7 @@ class tensor_cores : public gpu_test {
         arguments.push_back(&p);
       if (number >= 0) arguments.push_back(&number);
       const kernel_library& library = pointers == &host ? on_cpu : on_gpu;
-      library.launch(library.find(kernel).value(), grid, {threads, 1, 1}, shared_bytes, arguments.data(), 1);
+      library.launch({library.find(kernel).value(), grid, {threads, 1, 1}, shared_bytes}, arguments.data(), 1);
     }
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     for (std::size_t i = 0; i < buffers.size(); ++i) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -77,6 +78,37 @@ TEST_F(instrument, a_kernel_of_known_duration_takes_that_long_by_both_clocks) {
       EXPECT_NEAR(e.variant_device_us / last, 2, 0.06);
     }
     last = e.variant_device_us;
+  }
+}
+
+// A kernel that begins before the slow one ahead has ended, and does not wait for it, still comes after it for both
+// clocks.
+TEST_F(instrument, a_launch_that_begins_early_hides_no_time) {
+  const auto program = [](bool early, bool graph) {
+    return fmt::format(
+        R"({{"format":1,"name":"relu","inputs":[{{"name":"x","dtype":"float32","shape":[1024]}}],"steps":[)"
+        R"({{"alloc":"t","dtype":"float32","shape":[1024]}},{{"alloc":"y","dtype":"float32","shape":[1024]}},)"
+        R"({{"launch":"slow","grid":[4],"block":[256],"args":[{{"in":"x"}},{{"out":"t"}}]}},)"
+        R"({{"launch":"k","grid":[4],"block":[256]{},"args":[{{"in":"x"}},{{"out":"y"}},{{"i32":0}}]}}],)"
+        R"("outputs":["y"],"execution":{{"graph":{}}}}})"
+        "\n---\n__global__ void slow(const float* x, float* t) {{\n  const int i = blockIdx.x * 256 + threadIdx.x;\n"
+        "  let_next_kernel_begin();\n  float v = x[i];\n"
+        "  for (int s = 0; s < 200000; ++s) v = v * 0.999f + 0.001f;\n  t[i] = v;\n}}\n"
+        "__global__ void k(const float* x, float* y, int wait) {{\n  if (wait) wait_for_previous_kernel();\n"
+        "  const int i = blockIdx.x * 256 + threadIdx.x;\n  y[i] = fmaxf(x[i], 0.0f);\n}}\n",
+        early ? R"(,"programmatic":true)" : "", graph);
+  };
+  for (const bool graph : {false, true}) {
+    std::array<timing_estimate, 2> times;
+    for (const bool early : {false, true}) {
+      const gpu_finding found = evaluate(relu_task(1024), program(early, graph), {.forks = 2, .pairs = 5});
+      ASSERT_EQ(found.result, outcome::correct) << found.reason;
+      times[early ? 1 : 0] = estimate_timing(found.timed.samples);
+    }
+    std::printf("%s: %.1f us, %.1f us on the device; early %.1f us, %.1f us\n", graph ? "graph" : "launches",
+                times[0].variant_us, times[0].variant_device_us, times[1].variant_us, times[1].variant_device_us);
+    EXPECT_NEAR(times[1].variant_us / times[0].variant_us, 1, 0.05);
+    EXPECT_NEAR(times[1].variant_device_us / times[0].variant_device_us, 1, 0.05);
   }
 }
 

@@ -1,10 +1,12 @@
 #include "policy/codegen/body_builder.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "policy/codegen/interleave.hpp"
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/codegen/memory_order.hpp"
+#include "policy/codegen/pool_operators.hpp"
 #include "policy/codegen/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -28,13 +30,14 @@ const operator_builder* find_elementwise_builder(const graph_step& s) {
 
 const row_operator* find_row_builder(const graph_step& s) {
   const internal_operator* own = find_internal_operator(s.op());
-  if (own == nullptr) return find_row_operator(s);
+  if (own == nullptr) return is_pool(s) ? &pool_builder() : find_row_operator(s);
   return own->rows ? &*own->rows : nullptr;
 }
 
 }  // namespace
 
-body_builder::body_builder(const graph& g, row_domain domain) : graph_(&g), domain_(std::move(domain)) {
+body_builder::body_builder(const graph& g, row_domain domain, std::set<int> in_front)
+    : graph_(&g), domain_(std::move(domain)), in_front_(std::move(in_front)) {
   const auto is_reduced = [&](int64_t d) {
     return std::find(domain_.reduced.begin(), domain_.reduced.end(), d) != domain_.reduced.end();
   };
@@ -59,9 +62,17 @@ body_builder::body_builder(const graph& g, row_domain domain) : graph_(&g), doma
   }
   for (const auto& d : dims_)
     body_.domain.push_back(d.size);
+  const int slid = static_cast<int>(domain_.windows.size());
+  for (int i = 0; i < slid; ++i)
+    body_.windows.push_back({domain_.windows[at(i)], body_.row_dims - slid + i, body_.row_dims + i});
 }
 
 std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shape) const {
+  if (!domain_.windows.empty()) {
+    const auto made = std::span(domain_.shape).first(domain_.pooled.size());
+    if (!std::ranges::equal(shape, is_in_front_ ? std::span(domain_.pooled) : made)) return std::nullopt;
+    return is_in_front_ ? value_form::pooled : value_form::row_squeezed;
+  }
   if (shape == domain_.shape) return value_form::full;
   if (domain_.parts > 1) return shape == part_shape() ? std::optional(value_form::part) : std::nullopt;
   if (domain_.split_dim >= 0) return std::nullopt;
@@ -126,6 +137,17 @@ std::vector<int64_t> body_builder::strides_in_result(const tensor_type& type, co
   return out;
 }
 
+// Of strides by dimension of what windows slide over, those by dimension of the full shape.
+std::vector<int64_t> body_builder::strides_in_windows(std::vector<int64_t> by_dim) const {
+  const std::size_t dims = domain_.pooled.size(), first = dims - domain_.windows.size();
+  by_dim.resize(domain_.shape.size(), 0);
+  for (std::size_t i = 0; i < domain_.windows.size(); ++i) {
+    by_dim[dims + i] = by_dim[first + i] * domain_.windows[i].dilation;
+    by_dim[first + i] *= domain_.windows[i].stride;
+  }
+  return by_dim;
+}
+
 int body_builder::add_node(body_node n) {
   body_.nodes.push_back(std::move(n));
   return static_cast<int>(body_.nodes.size()) - 1;
@@ -152,7 +174,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides, i
 }
 
 expected<int> body_builder::table_load(const table& from) {
-  if (domain_.parts > 1 || bound_.contains(from.value) || bound_.contains(from.index))
+  if (domain_.parts > 1 || !domain_.windows.empty() || bound_.contains(from.value) || bound_.contains(from.index))
     return fail(errc::unsupported, "the rows of {} are not chosen by a tensor in memory", from.value);
   const int index = load(from.index, domain_strides(from.index_strides));
   const tensor_type& type = graph_->type_of(from.value);
@@ -172,7 +194,10 @@ expected<int> body_builder::table_load(const table& from) {
 }
 
 int body_builder::strided_load(const std::string& value, const std::vector<int64_t>& strides) {
-  return load(value, domain_strides(strides), part_offset(part_, strides));
+  if (is_in_front_) return load(value, domain_strides(strides_in_windows(strides)));
+  std::vector<int64_t> by_dim = strides;
+  by_dim.resize(domain_.shape.size(), 0);
+  return load(value, domain_strides(by_dim), part_offset(part_, strides));
 }
 
 int body_builder::converted(int n, dtype wanted) {
@@ -192,15 +217,17 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
                 result.text());
   if (const auto known = bound_.find(value); known != bound_.end()) {
     const bool single = type.numel() == 1;
-    const bool fits = known->second.form == *result_form || known->second.form == value_form::repeated ||
-                      (known->second.form == value_form::row_kept && *result_form == value_form::full) ||
-                      (single && known->second.form != value_form::full && body_.rows() == 1);
+    const bool fits =
+        known->second.form == *result_form || known->second.form == value_form::repeated ||
+        (known->second.form == value_form::row_kept && *result_form == value_form::full) ||
+        (single && domain_.windows.empty() && known->second.form != value_form::full && body_.rows() == 1);
     if (!fits) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
     return converted(known->second.nodes[known->second.form == value_form::full ? at(part_) : 0], wanted);
   }
   if (type.shape.size() > result.shape.size())
     return fail(errc::unsupported, "{} has more dimensions than the result", value);
-  const std::vector<int64_t> strides = strides_in_result(type, result);
+  std::vector<int64_t> strides = strides_in_result(type, result);
+  if (is_in_front_) strides = strides_in_windows(std::move(strides));
   const int64_t offset = *result_form == value_form::full ? part_offset(part_, strides) : 0;
   return converted(load(value, domain_strides(strides, *result_form), offset), wanted);
 }
@@ -250,6 +277,7 @@ int body_builder::pointwise(std::string expression, std::vector<int> operands, d
 
 expected<int> body_builder::product(const product_factor& left, const product_factor& right, int64_t depth) {
   if (body_.product) return fail(errc::unsupported, "a kernel computes one product only");
+  if (!domain_.windows.empty()) return fail(errc::unsupported, "a kernel of windows computes no product");
   body_product made;
   made.depth = depth;
   const auto add = [&](const product_factor& f) -> expected<int> {
@@ -285,6 +313,23 @@ int body_builder::reduce(reduction_kind how, int of) {
   return add_node(std::move(n));
 }
 
+int body_builder::window_size(bool counts_padding) {
+  body_node n;
+  n.kind = node_kind::window_size;
+  n.counts_padding = counts_padding;
+  n.per_row = true;
+  return add_node(std::move(n));
+}
+
+expected<int> body_builder::pooled_operand(const graph_step& s, std::string_view name) {
+  tensor_type type;
+  type.shape = domain_.pooled;
+  is_in_front_ = true;
+  auto found = operand(s, name, type, dtype::float32);
+  is_in_front_ = false;
+  return found;
+}
+
 int body_builder::scan(int of) {
   body_node n;
   n.kind = node_kind::scan;
@@ -302,8 +347,8 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
                 s.op(), type.text());
   if (c_type(type.type).empty() && !is_half(type.type))
     return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
-  if (*form != value_form::full && *form != value_form::part && *form != value_form::repeated && !node(n).per_row)
-    return fail(errc::unsupported, "the result of {} differs along a row", s.op());
+  const bool by_row = *form == value_form::row_kept || *form == value_form::row_squeezed;
+  if (by_row && !node(n).per_row) return fail(errc::unsupported, "the result of {} differs along a row", s.op());
   n = converted(n, type.type);
   const std::string& value = s.text->results[result];
   if (value.empty()) return {};
@@ -326,9 +371,11 @@ expected<void> body_builder::add_step(const graph_step& s) {
         repeats_[domain_.shape.size() - shape.size() + d] = shape[d] == 1 ? 1 : 0;
     }
     const bool whole = domain_.parts > 1 && s.result_types[0].shape == domain_.shape;
+    is_in_front_ = in_front_.contains(s.number);
     for (part_ = 0; part_ < (whole ? domain_.parts : 1); ++part_)
       CUDAL1_CHECK((*build)(*this, s));
     part_ = 0;
+    is_in_front_ = false;
     repeats_.clear();
     return {};
   }
@@ -357,6 +404,8 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
       const auto known = bound_.find(value);
       if (known == bound_.end()) return fail(errc::unsupported, "the kernel does not compute {}", value);
       const tensor_type& type = s.result_types[r];
+      if (known->second.form == value_form::pooled)
+        return fail(errc::unsupported, "{} is computed again for each window, and read elsewhere", value);
       if (known->second.form == value_form::repeated)
         return fail(errc::unsupported, "{} is smaller than what the kernel computes, and read elsewhere", value);
       if (!type.is_contiguous() && (body_.product || !is_dense(type)))
@@ -404,6 +453,17 @@ expected<std::optional<row_domain>> joined_domain(const graph& g, const std::vec
   return out;
 }
 
+// The steps that make what a pool among the steps slides over.
+std::set<int> steps_in_front(const graph& g, const std::vector<int>& steps) {
+  std::set<int> out;
+  for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
+    if (!is_pool(g.step_at(*s)) && !out.contains(*s)) continue;
+    for (const int maker : g.makers()[at(*s)])
+      if (std::ranges::binary_search(steps, maker) && !is_pool(g.step_at(maker))) out.insert(maker);
+  }
+  return out;
+}
+
 }  // namespace
 
 expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) {
@@ -423,9 +483,9 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
   if (joined) domain = joined;
   if (!domain) {
     // Pointwise steps and products only: all results have one shape.
-    domain = row_domain{g.step_at(steps.back()).result_types[0].shape, {}, -1, 1};
+    domain.emplace().shape = g.step_at(steps.back()).result_types[0].shape;
   }
-  body_builder builder(g, *domain);
+  body_builder builder(g, *domain, domain->windows.empty() ? std::set<int>() : steps_in_front(g, steps));
   for (const int number : steps)
     CUDAL1_CHECK(builder.add_step(g.step_at(number)));
   CUDAL1_TRY(kernel_body body, std::move(builder).finish(steps));

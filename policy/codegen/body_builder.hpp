@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ enum class value_form {
   row_kept,      // one per row, the reduced dimensions kept with size 1
   row_squeezed,  // one per row, the reduced dimensions removed
   repeated,      // one per element, the same along dimensions that only other values have: computed again along them
+  pooled,        // one per element of what windows slide over
 };
 
 // Which dimensions of the full shape a step reduces, and how one of them is split in two (group norm).
@@ -31,12 +33,17 @@ struct row_domain {
   // full shape has a node for each. The parts follow each other, or their elements take turns.
   int64_t joined_dim = -1, parts = 1;
   bool interleaved = false;
+  // Where windows slide over the last dimensions of a tensor, of the shape `pooled`: `shape` is that of what they make,
+  // followed by the windows', which are reduced.
+  std::vector<int64_t> pooled;
+  std::vector<window_walk> windows;
   bool operator==(const row_domain&) const = default;
 };
 
 class body_builder {
  public:
-  body_builder(const graph& g, row_domain domain);
+  // `in_front`: steps that make what windows slide over.
+  body_builder(const graph& g, row_domain domain, std::set<int> in_front = {});
 
   expected<void> add_step(const graph_step& s);
   expected<kernel_body> finish(const std::vector<int>& steps) &&;
@@ -45,6 +52,11 @@ class body_builder {
   const graph& program() const { return *graph_; }
   const row_domain& domain() const { return domain_; }
   int64_t columns() const { return columns_; }
+  // Whether values of that shape have one value per element (of what windows slide over, or one per window).
+  bool is_whole(const std::vector<int64_t>& shape) const {
+    const auto form = form_of(shape);
+    return form == value_form::full || (!domain_.windows.empty() && form.has_value());
+  }
   // Whether values of that shape have one value per element, or are repeated.
   bool is_by_element(const std::vector<int64_t>& shape) const {
     const auto form = form_of(shape);
@@ -55,7 +67,9 @@ class body_builder {
   expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
   // The same, where the result is that of the step whose part is being built: the operand of that number in a list.
   expected<int> joined_operand(const graph_step& s, std::string_view name, dtype wanted);
-  // Loads a value with one stride for each dimension of the full shape (0: broadcast).
+  // What the windows slide over, an argument of a step that reduces them.
+  expected<int> pooled_operand(const graph_step& s, std::string_view name);
+  // Loads a value with one stride for each dimension of the full shape (0: broadcast), or of the leading ones.
   int strided_load(const std::string& value, const std::vector<int64_t>& strides);
   // Loads from a table: the elements of the row that `index` names, whose values are in memory. The strides are by
   // dimension of the full shape.
@@ -77,6 +91,7 @@ class body_builder {
   expected<int> product(const product_factor& left, const product_factor& right, int64_t depth);
   int reduce(reduction_kind how, int node);
   int scan(int node);
+  int window_size(bool counts_padding);
   // Binds a result of the step to its node.
   expected<void> bind(const graph_step& s, std::size_t result, int node);
   body_node& node(int n) { return body_.nodes[static_cast<std::size_t>(n)]; }
@@ -86,6 +101,7 @@ class body_builder {
   std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim, value_form form = value_form::full) const;
   std::vector<int64_t> strides_in_result(const tensor_type& type, const tensor_type& result) const;
   int load(const std::string& value, std::vector<int64_t> strides, int64_t offset = 0);
+  std::vector<int64_t> strides_in_windows(std::vector<int64_t> by_dim) const;
   std::vector<int64_t> part_shape() const;
   int64_t part_offset(int64_t part, const std::vector<int64_t>& by_dim) const;
   int converted(int n, dtype wanted);
@@ -102,7 +118,9 @@ class body_builder {
   row_domain domain_;
   std::vector<domain_dim> dims_;  // of the body's domain, rows first
   int64_t columns_ = 1;
-  int64_t part_ = 0;           // the one being built
+  int64_t part_ = 0;  // the one being built
+  std::set<int> in_front_;
+  bool is_in_front_ = false;   // the step being built
   std::vector<char> repeats_;  // by dimension of the full shape: whether the step being built repeats its values
   kernel_body body_;
   std::map<std::string, bound_value> bound_;

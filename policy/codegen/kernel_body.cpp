@@ -48,6 +48,14 @@ std::vector<std::vector<int64_t>*> strides_of_tensors(kernel_body& body) {
   return all;
 }
 
+std::vector<int*> dimensions_of_windows(kernel_body& body) {
+  std::vector<int*> out;
+  for (auto& w : body.windows)
+    for (int* each : {&w.row, &w.column})
+      if (*each >= 0) out.push_back(each);
+  return out;
+}
+
 // The tensor whose order in memory a kernel follows; null where it reads nothing and has no such result.
 const body_operand* leading_tensor(const kernel_body& body) {
   for (const auto& r : body.results)
@@ -77,6 +85,8 @@ void order_dimensions(kernel_body& body) {
   reorder(body.domain);
   for (auto* strides : strides_of_tensors(body))
     reorder(*strides);
+  for (auto* dimension : dimensions_of_windows(body))
+    *dimension = static_cast<int>(std::ranges::find(order, static_cast<std::size_t>(*dimension)) - order.begin());
 }
 
 void collapse_dimensions(kernel_body& body) {
@@ -86,12 +96,21 @@ void collapse_dimensions(kernel_body& body) {
     for (auto* s : all)
       s->erase(s->begin() + static_cast<std::ptrdiff_t>(d));
     if (static_cast<int>(d) < body.row_dims) --body.row_dims;
+    for (int* each : dimensions_of_windows(body)) {
+      const auto dimension = static_cast<std::size_t>(*each);
+      *each = dimension == d ? -1 : dimension > d ? *each - 1 : *each;
+    }
+  };
+  const auto slides = [&](std::size_t d) {
+    return std::ranges::any_of(dimensions_of_windows(body),
+                               [&](const int* each) { return *each == static_cast<int>(d); });
   };
   for (std::size_t d = body.domain.size(); d-- > 0;) {
     if (body.domain[d] == 1) erase(d);
   }
   for (std::size_t d = body.domain.size(); d-- > 1;) {
     if (static_cast<int>(d) == body.row_dims) continue;  // a row and a column dimension do not merge
+    if (slides(d - 1) || slides(d)) continue;
     const bool one_walk =
         std::all_of(all.begin(), all.end(), [&](const auto* s) { return (*s)[d - 1] == (*s)[d] * body.domain[d]; });
     if (!one_walk) continue;

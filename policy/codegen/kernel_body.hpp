@@ -10,20 +10,22 @@
 
 namespace cudal1 {
 
-enum class node_kind { load, constant, pointwise, reduce, scan, product };
+// window_size: how many elements a window has, without those outside of what it slides over.
+enum class node_kind { load, constant, pointwise, reduce, scan, product, window_size };
 enum class reduction_kind { sum, max, min, product };
 
 struct body_node {
   node_kind kind = node_kind::pointwise;
   dtype type = dtype::float32;
-  std::string value;           // the program's name for it; "" where it is only a part of an operator
-  std::string expression;      // pointwise: $0, $1, ... stand for the operands; constant: the literal
-  std::vector<int> operands;   // nodes
-  reduction_kind reduction{};  // reduce (scans are sums)
-  int operand = -1;            // load: which of the body's operands
-  bool per_row = false;        // one value per row
-  int cost = 1;                // of recomputing it and what it is made of, roughly, in additions
-  int operations = 1;          // the same of itself: pointwise
+  std::string value;            // the program's name for it; "" where it is only a part of an operator
+  std::string expression;       // pointwise: $0, $1, ... stand for the operands; constant: the literal
+  std::vector<int> operands;    // nodes
+  reduction_kind reduction{};   // reduce (scans are sums)
+  int operand = -1;             // load: which of the body's operands
+  bool per_row = false;         // one value per row
+  int cost = 1;                 // of recomputing it and what it is made of, roughly, in additions
+  int operations = 1;           // the same of itself: pointwise
+  bool counts_padding = false;  // window_size: with those in the padding
 };
 
 // A tensor that the kernel reads or writes: one stride for each dimension of the domain, in elements.
@@ -60,12 +62,28 @@ struct body_product {
   triangle left_triangle = triangle::none, right_triangle = triangle::none;
 };
 
+// How windows slide along a dimension of a tensor: element k of window i is at i * stride + k * dilation - padding, and
+// does not exist outside of [0, size).
+struct window_walk {
+  int64_t kernel = 1, stride = 1, padding = 0, dilation = 1, size = 1;
+  bool operator==(const window_walk&) const = default;
+};
+
+// The same in a kernel: its rows are windows, and their columns the windows' elements.
+struct body_window {
+  window_walk walk;
+  int row = -1, column = -1;  // the dimensions of i and k in the domain; -1: there is only 0
+};
+
 struct kernel_body {
   std::vector<int64_t> domain;
   int row_dims = 0;              // how many leading dimensions index the rows
   std::vector<body_node> nodes;  // operands before their users
   std::vector<body_operand> operands;
   std::vector<body_result> results;
+  // Where rows are windows: along which dimensions. Strides say how far consecutive windows and their elements are
+  // apart, and operands begin with the tensor's first element, `padding` elements behind the first window's.
+  std::vector<body_window> windows;
   std::optional<body_product> product;  // what a node of that kind is; there is at most one
 
   int64_t rows() const;

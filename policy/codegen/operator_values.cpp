@@ -1,6 +1,6 @@
 #include "policy/codegen/operator_values.hpp"
 
-#include <bit>
+#include <cmath>
 #include <sstream>
 
 #include "sandbox/program/operators/record.hpp"
@@ -40,14 +40,25 @@ expected<int> elements(body_builder& b, const graph_step& s, const char* name) {
   return b.operand(s, name, full, dtype::float32);
 }
 
+expected<void> check_only_first_is_read(const body_builder& b, const graph_step& s, const char* what) {
+  for (std::size_t r = 1; r < s.text->results.size(); ++r) {
+    const std::string& value = s.text->results[r];
+    if (!value.empty() && (!b.program().readers(value).empty() || b.program().is_output(value)))
+      return fail(errc::unsupported, "{} whose {} are read stays a library call", s.op(), what);
+  }
+  return {};
+}
+
 // Rounded once, as the operator's: the mean of equal elements is that element wherever their sum is exact, so that
 // nothing is left of them when it is subtracted. A power of two has an exact reciprocal.
+int divided(body_builder& b, int sum, double count) {
+  int exponent = 0;
+  if (std::frexp(count, &exponent) == 0.5) return b.pointwise("$0 * $1", {sum, b.constant(1 / count)});
+  return b.pointwise("$0 / $1", {sum, b.constant(count)}, dtype::float32, 4);
+}
+
 int mean_of(body_builder& b, int x) {
-  const int sum = b.reduce(reduction_kind::sum, x);
-  const auto columns = static_cast<double>(b.columns());
-  if (std::has_single_bit(static_cast<uint64_t>(b.columns())))
-    return b.pointwise("$0 * $1", {sum, b.constant(1 / columns)});
-  return b.pointwise("$0 / $1", {sum, b.constant(columns)}, dtype::float32, 4);
+  return divided(b, b.reduce(reduction_kind::sum, x), static_cast<double>(b.columns()));
 }
 
 }  // namespace cudal1

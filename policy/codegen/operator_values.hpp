@@ -18,6 +18,10 @@ expected<int> expression_node(body_builder& b, const graph_step& s, const tensor
                               dtype type);
 // The elements of the argument, broadcast to the full shape, in float32.
 expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self");
+// errc::unsupported where a result beside the first one, of which the message calls them all `what`, is read.
+expected<void> check_only_first_is_read(const body_builder& b, const graph_step& s, const char* what);
+// A sum of so many values, divided by their number.
+int divided(body_builder& b, int sum, double count);
 // The mean over the columns.
 int mean_of(body_builder& b, int x);
 

@@ -145,7 +145,7 @@ expected<void> build_batch_norm(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float(s));
   const tensor_type& result = s.result_types[0];
   CUDAL1_TRY(const int x, b.operand(s, "input", result, dtype::float32));
-  if (b.domain().shape != result.shape) return fail(errc::unsupported, "the batch norm's shape is not the kernel's");
+  if (!b.is_whole(result.shape)) return fail(errc::unsupported, "the batch norm's shape is not the kernel's");
   const auto channel = [&](const char* name) -> expected<std::optional<int>> {
     const auto value = tensor_argument_name(s, name);
     if (!value) return std::nullopt;

@@ -158,9 +158,7 @@ expected<void> build_mean(body_builder& b, const graph_step& s) {
 // max.dim and min.dim, where nothing reads the indices.
 operator_builder values_only(reduction_kind how) {
   return [how](body_builder& b, const graph_step& s) -> expected<void> {
-    const std::string& indices = s.text->results.at(1);
-    if (!indices.empty() && (!b.program().readers(indices).empty() || b.program().is_output(indices)))
-      return fail(errc::unsupported, "{} whose indices are read stays a library call", s.op());
+    CUDAL1_CHECK(check_only_first_is_read(b, s, "indices"));
     CUDAL1_TRY(const int x, elements(b, s));
     return b.bind(s, 0, b.reduce(how, x));
   };
@@ -247,11 +245,7 @@ expected<void> scale_and_shift(body_builder& b, const graph_step& s, int y, cons
 
 // Layer, group, batch and instance norm: zero mean and unit variance over the row; eps inside the square root.
 expected<void> build_standardized(body_builder& b, const graph_step& s, const std::vector<int64_t>& dims) {
-  for (std::size_t r = 1; r < s.text->results.size(); ++r) {
-    const std::string& statistic = s.text->results[r];
-    if (!statistic.empty() && (!b.program().readers(statistic).empty() || b.program().is_output(statistic)))
-      return fail(errc::unsupported, "{} whose statistics are read stays a library call", s.op());
-  }
+  CUDAL1_CHECK(check_only_first_is_read(b, s, "statistics"));
   CUDAL1_TRY(const int x, rounded_elements(b, s, "input"));
   const int mean = mean_of(b, x);
   const int squares = squared_deviations(b, x, mean);

@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 
+#include "policy/codegen/pool_operators.hpp"
 #include "policy/moves/groups.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -185,8 +186,9 @@ expected<std::string> apply_row_kernel(graph& g, const move& m, const lowering_t
   if (!has_rows(g, steps)) return fail(errc::invalid_argument, "the steps contain no reduction: use fuse");
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows));
   CUDAL1_CHECK(check_group(g, group, target));
-  return fmt::format("group {}: {} as one kernel that takes a row at a time; {}", group, operator_names(g, steps),
-                     saved_traffic(g, steps));
+  const bool pools = std::ranges::any_of(steps, [&](int n) { return is_pool(g.step_at(n)); });
+  return fmt::format("group {}: {} as one kernel that takes a {} at a time; {}", group, operator_names(g, steps),
+                     pools ? "window" : "row", saved_traffic(g, steps));
 }
 
 std::vector<move> extension_candidates(const graph& g, const lowering_target& target) {
@@ -258,8 +260,8 @@ expected<std::string> apply_extension(graph& g, const move& m, const lowering_ta
 std::vector<move_kind> grouping_moves() {
   return {
       {.name = "row_kernel",
-       .summary = "a whole softmax, norm or reduction, with pointwise operators before and after it, as one kernel "
-                  "that takes a row at a time",
+       .summary = "a whole softmax, norm, reduction or (cuda) pool, with pointwise operators before and after it, as "
+                  "one kernel that takes a row, or a window of the pool, at a time",
        .parameters = {"steps"},
        .phase = move_phase::grouping,
        .order = 0,

@@ -16,6 +16,7 @@
 #include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/cpu/runtime/object_library.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
+#include "tests/policy/pool_tasks.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::test {
@@ -306,6 +307,11 @@ TEST(Semantics, WhatIsProvedGivesTheReferencesValues) {
          R"({"aten": "aten::logsumexp", "args": {"self": "x", "dim": [1], "keepdim": true}, "out": ["l"]},
             {"aten": "aten::neg", "args": {"self": "l"}, "out": ["y"]})",
          "drop(step=0)");
+}
+
+TEST(CudaSemantics, PoolsGiveTheReferencesValuesOfNaNsAndInfinitiesToo) {
+  for (const auto& c : pool_cases())
+    compare(c.what, value_of(parse_schedule(c.schedule)), {values::normal, values::special}, for_cuda());
 }
 
 TEST(CudaSemantics, EveryParameterOfARowKernelGivesTheReferencesValues) {

@@ -54,6 +54,7 @@ class cpu_target final : public lowering_target {
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
     if (request.body->product) return fail(errc::unsupported, "products are library calls on the CPU");
+    if (!request.body->windows.empty()) return fail(errc::unsupported, "pools are library calls on the CPU");
     if (!request.options.in_place.empty()) return emit_one(request);
     const auto phases = split_single_row(*request.body, request.values);
     if (!phases) return emit_one(request);

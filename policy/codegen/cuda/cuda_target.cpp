@@ -9,6 +9,7 @@
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/split_depth.hpp"
 #include "policy/codegen/cuda/split_rows.hpp"
+#include "policy/codegen/cuda/window_layout.hpp"
 #include "policy/codegen/pass_plan.hpp"
 #include "sandbox/device/compute_capability.hpp"
 
@@ -34,11 +35,12 @@ bool may_end_in_place(const std::vector<kernel_body>& phases, const std::string&
 
 // Whether the body has rows and columns, so that the options of row kernels apply.
 bool has_rows(const kernel_body& body) {
-  return body.has_reduction() && !body.is_elementwise();
+  return body.has_reduction() && !body.is_elementwise() && body.windows.empty();
 }
 
 // One kernel, or several phases where one kernel would have too few blocks.
 expected<emitted_kernel> emit_without_product(const emit_request& request) {
+  if (!request.body->windows.empty()) return emit_cuda_windows(request);
   const std::string& in_place = request.options.in_place;
   std::vector<kernel_body> phases;
   if (has_rows(*request.body)) phases = split_rows(*request.body, request.values);
@@ -175,7 +177,9 @@ class cuda_target final : public lowering_target {
       case tuning_option::threads:
         return true;
       case tuning_option::items:
-        return body.is_elementwise() && !transposed_dimension(body);
+        if (body.windows.empty()) return body.is_elementwise() && !transposed_dimension(body);
+        chosen.items = value;
+        return window_layout_of(body, chosen).results != window_layout_of(body, now).results;
       case tuning_option::accumulators:
         chosen.accumulators = value;
         return has_rows(body) && row_layout_of(body, chosen).unrolled != row_layout_of(body, now).unrolled;
@@ -197,6 +201,7 @@ class cuda_target final : public lowering_target {
   bool describes_work() const override { return true; }
 
   bool is_coalesced(const kernel_body& body) const override {
+    if (!body.windows.empty()) return has_coalesced_windows(body);
     return body.product || !has_rows(body) || cudal1::is_coalesced(body);
   }
 

@@ -17,7 +17,8 @@ void add_index(const kernel_body& body, std::size_t first, std::size_t last, int
   }
 }
 
-// Of pieces of `bytes` from these addresses on.
+}  // namespace
+
 double sectors_at(const std::vector<int64_t>& addresses, int64_t bytes) {
   std::vector<int64_t> touched;
   for (const int64_t from : addresses)
@@ -26,8 +27,6 @@ double sectors_at(const std::vector<int64_t>& addresses, int64_t bytes) {
   std::sort(touched.begin(), touched.end());
   return static_cast<double>(std::unique(touched.begin(), touched.end()) - touched.begin());
 }
-
-}  // namespace
 
 warp_access& warp_access::operator+=(const warp_access& other) {
   instructions += other.instructions;

@@ -3,6 +3,7 @@
 
 #include "policy/codegen/cuda/warp_access.hpp"
 #include "tests/policy/moves/moves_under_test.hpp"
+#include "tests/policy/pool_tasks.hpp"
 
 namespace cudal1::test {
 namespace {
@@ -91,6 +92,20 @@ TEST(KernelWork, OfAProductIsThatOfItsTiling) {
   EXPECT_TRUE(work.loops.empty());
   EXPECT_GE(work.product.stages, 1);
   EXPECT_GT(work.product.cycles(2), work.product.cycles(1));
+}
+
+TEST(KernelWork, OfAPoolCountsWhatThreadsShareOnce) {
+  const auto apart = work_of("pool_sigmoid", "row_kernel(steps=0..3)").loops.at(0);
+  EXPECT_EQ(apart.reads, 4);          // of two tensors, two rows of a window, as a vector each
+  EXPECT_EQ(apart.read_sectors, 32);  // 64 floats of each row
+  EXPECT_EQ(apart.written_sectors, 4);
+  constexpr pool_text overlapping{"a", "16, 64, 64, 64",
+                                  R"(y = max_pool2d {"self": "x", "kernel_size": 3, "stride": 1, "padding": 1})"};
+  const auto made = lower(pool_task(overlapping), parsed(overlapping.schedule), for_cuda());
+  ASSERT_TRUE(made);
+  const auto shared = made->work.begin()->second.loops.at(0);
+  EXPECT_EQ(shared.reads, 18);         // six rows of three, for four windows
+  EXPECT_LE(shared.read_sectors, 36);  // six rows of 34 floats
 }
 
 TEST(KernelWork, IsOnlyKnownForGpus) {

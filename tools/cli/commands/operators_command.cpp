@@ -82,7 +82,8 @@ expected<int> list_operators(const operators_options& o, context& c) {
     for (const std::string_view alias : r.aliases)
       aliases.push_back(alias.substr(0, alias.find('(')));
     const char* by_row = r.traits.kernel ? "pointwise, by row" : "by row";
-    const char* kernel = r.traits.rows ? by_row : r.traits.kernel ? "pointwise" : "";
+    const char* elsewhere = r.traits.kernel ? "pointwise" : r.traits.pooled_dimensions > 0 ? "by window" : "";
+    const char* kernel = r.traits.rows ? by_row : elsewhere;
     rows.add({std::string(r.name()), enum_name(r.kind), kernel, fmt::format("{}", fmt::join(aliases, ", "))});
   }
   c.out.print(rows.text(c.out.width));

@@ -16,6 +16,10 @@ constexpr double k_kernel = 2, k_product = 3;      // microseconds of a kernel t
 constexpr double k_plain_kernels = 1.3;            // memory's time of the library's kernels, to that of the best
 constexpr double k_tile = 64, k_least_part = 512;  // rows and columns of a block's tile of a product; terms of a part
 
+// Elements of windows that ATen's pools go through in a microsecond on a multiprocessor: a thread computes the place of
+// each in 64 bits and does not read ahead. Measured for maxima of volumes on an H200.
+constexpr double k_pooled_elements = 6e3;
+
 // How often an operator goes through its operands and results, and how many kernels it runs.
 struct library_kernels {
   double passes = 1, count = 1;
@@ -78,6 +82,15 @@ double around_convolution_us(const operator_call& call, const tensor_type& resul
   return out;
 }
 
+// The elements of all windows of a pool, at the rate of instructions.
+double windows_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
+  if (work_parts::traits_of(call).pooled_dimensions == 0) return 0;
+  double elements = static_cast<double>(result.numel());
+  for (const auto& w : work_parts::windows_of(call, result))
+    elements *= static_cast<double>(w.kernel);
+  return elements / (k_pooled_elements * static_cast<double>(gpu.multiprocessors));
+}
+
 }  // namespace
 
 bool runs_kernels(const operator_call& call) {
@@ -97,7 +110,8 @@ double library_us(const aten_step& s, const operator_call& call, const tensor_ty
     return k_product + std::max(arithmetic, memory_us(t, gpu)) + around_convolution_us(call, result, gpu);
   }
   const library_kernels how = kernels_of(record);
-  return k_kernel * how.count + how.passes * k_plain_kernels * memory_us(t, gpu);
+  const double memory = how.passes * k_plain_kernels * memory_us(t, gpu);
+  return k_kernel * how.count + std::max(memory, windows_us(call, result, gpu));
 }
 
 }  // namespace cudal1

@@ -115,6 +115,20 @@ TEST(ProgramEstimate, WhatALibraryDoesAroundAConvolutionTakesTime) {
   EXPECT_LT(last, 0.95 * separate);
 }
 
+TEST(ProgramEstimate, OfAPoolIsItsMemoryOrInTheLibraryItsWindows) {
+  const auto us = [](const char* window, const char* moves, const device_data& gpu = h100()) {
+    const task t = of(fmt::format(R"({{"aten":"aten::max_pool3d","args":{{"self":"x",{}}},"out":["y"]}})", window),
+                      R"({"name":"x","dtype":"float32","shape":[16,32,64,64,64]})", "y");
+    return estimate(t, moves, gpu).device_us;
+  };
+  const char *apart = R"("kernel_size":2)", *overlapping = R"("kernel_size":3,"stride":2,"padding":1,"dilation":3)";
+  const double floor = 16 * 32 * 4 * (64.0 * 64 * 64 + 32.0 * 32 * 32) / (h100().reached_gb_per_s * 1e3);
+  EXPECT_LT(us(apart, "row_kernel(steps=0)"), 1.5 * floor);
+  EXPECT_LT(us(apart, ""), 2 * floor);
+  EXPECT_NEAR(us(overlapping, "", **find_device_data("NVIDIA H200")), 463, 60);  // measured there
+  EXPECT_LT(us(overlapping, "row_kernel(steps=0)"), us(overlapping, ""));
+}
+
 TEST(ProgramEstimate, AGraphSavesGapsAndTheHostsTime) {
   const std::string two = R"({"aten":"aten::relu","args":{"self":"x"},"out":["y"]},)"
                           R"({"aten":"aten::sigmoid","args":{"self":"y"},"out":["z"]})";

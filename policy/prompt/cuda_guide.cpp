@@ -102,7 +102,7 @@ const device_guide& cuda_guide() {
               "`store_tile_commit()`, `store_tile_wait<0>()`.",
               "A launch with \"cooperative\": true runs all its blocks at once (no more than fit the GPU): "
               "`grid_sync()` "
-              "is a barrier of them, about 1.5 us. With \"programmatic\": true it may begin before the kernel ahead "
+              "is a barrier of them. With \"programmatic\": true it may begin before the kernel ahead "
               "has "
               "ended, which calls `let_next_kernel_begin()`; it calls `wait_for_previous_kernel()` before it touches "
               "memory that others write.",

@@ -22,7 +22,7 @@ class cpu_device final : public referee_device {
   expected<void> launch(const std::string& kernel, unsigned blocks, void** arguments) override {
     static kernels compiled{std::string(referee_kernel_text())};
     CUDAL1_TRY(const auto* const found, compiled.library().find(kernel));
-    compiled.library().launch(found, {blocks, 1, 1}, {referee_kernel_threads, 1, 1}, 0, arguments, 1);
+    compiled.library().launch({found, {blocks, 1, 1}, {referee_kernel_threads, 1, 1}}, arguments, 1);
     return {};
   }
 

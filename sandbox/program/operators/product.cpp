@@ -78,7 +78,7 @@ rule bmm() {
 }
 
 // Of half types, the sums may be handed back as they are, in float32: there `out_dtype` may say so.
-rule of_type(rule product) {
+rule of_type(const rule& product) {
   return [product](const arguments& a) -> outcome {
     CUDAL1_TRY(auto results, product(a));
     const auto from = a.tensor("self").type, to = *a.type("out_dtype");

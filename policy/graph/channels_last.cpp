@@ -225,7 +225,7 @@ std::vector<int> convolutions_with_channels(const checked_program& p) {
 bool convolves_by_fours(const operator_call& convolution) {
   const tensor_type* weight = work_parts::tensor_of(convolution, "weight");
   if (weight == nullptr || work_parts::is_transposed(convolution)) return weight != nullptr;
-  return weight->shape[1] == 1 || weight->shape[1] % 4 == 0;
+  return weight->shape[weight->shape[1] == 1 ? 0 : 1] % 4 == 0;
 }
 
 expected<std::shared_ptr<const task>> with_channels_last(const task& t, std::span<const int> convolutions) {

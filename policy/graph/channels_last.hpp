@@ -15,7 +15,8 @@ std::vector<int> convolutions_with_channels(const checked_program& p);
 
 // Whether libraries convolve these channels on tensor cores in either order in memory: four or more at once, and any in
 // a transposed convolution. Others, such as the three of an image, are convolved in float32 in the task's own order,
-// but perhaps in TF32 in this one. Those of single channels count: they keep the order of their neighbours.
+// but perhaps in TF32 in this one. Those that take each channel alone count if there are four or more: they keep the
+// order of their neighbours.
 bool convolves_by_fours(const operator_call& convolution);
 
 // The task with the channels last in the memory of what these steps, some of convolutions_with_channels, read and make.

@@ -265,6 +265,19 @@ TEST(ChannelsLast, LeavesImagesToKernelsInFloat32) {
       << "not the convolution of 3 channels";
 }
 
+// An image whose channels are convolved one by one: cuDNN does that in TF32 with the channels last.
+TEST(ChannelsLast, LeavesChannelsOfImagesWhereTheyAre) {
+  const auto t = read_task(R"({"format": 1, "name": "blur", "family": "test",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 32, 32]}],
+    "weights": [{"name": "w", "dtype": "float32", "shape": [3, 1, 3, 1]}],
+    "steps": [{"aten": "aten::conv2d", "args": {"input": "x", "weight": "w", "groups": 3}, "out": ["y"]}],
+    "outputs": ["y"]})",
+                           "cuda");
+  ASSERT_TRUE(t) << t.error().message;
+  for (const auto& s : prepared(*t, for_cuda()))
+    EXPECT_THAT(print_schedule(s), Not(HasSubstr("channels_last")));
+}
+
 TEST(ChannelsLast, SoftmaxOverChannelsStoresThroughSharedMemory) {
   const auto all = networks();
   const auto& t = *std::ranges::find(all, "transposed", &task::name);

@@ -467,7 +467,7 @@ void block_fibers::wake_at_transfers() {
 void block_fibers::move_tile(block_fiber& f, tile t, const void* barrier, int dimensions) {
   constexpr std::size_t most = 1 << 10;
   const char* const name = barrier != nullptr ? "load_tile" : "store_tile";
-  if (const std::string problem = t.problem(); !problem.empty()) kernel_fault(fmt::format("{}: {}", name, problem));
+  if (!t.is_sound()) kernel_fault(fmt::format("{}: the tensor map is none that a launch has passed", name));
   if (dimensions != t.map.dimensions)
     kernel_fault(fmt::format("{} with {} coordinates of a map of {} dimensions", name, dimensions, t.map.dimensions));
   if (!is_shared(t.shared, t.bytes()))
@@ -553,8 +553,8 @@ void block_fibers::deadlock() const {
     text += fmt::format("; {} wait at {}", at_cluster_barrier,
                         cluster_->is_grid ? "grid_sync, which all blocks of the launch must reach" : "cluster_sync");
   if (at_transfer_barrier > 0)
-    text +=
-        fmt::format("; {} at transfer_wait, for arrivals or for bytes that no load_tile brings", at_transfer_barrier);
+    text += fmt::format("; {} wait at transfer_wait, for arrivals or for bytes that no load_tile brings",
+                        at_transfer_barrier);
   if (example != nullptr)
     text += fmt::format("; thread {} waits for the lanes {:#x} of its warp", example->index, example->mask);
   kernel_fault(text);

@@ -28,11 +28,11 @@ std::size_t tile::bytes() const {
   return n;
 }
 
-const char* tile::problem() const {
-  if (map.dimensions < 1 || map.dimensions > 5) return "the tensor map is none that a launch has passed";
-  for (int d = 0; d < map.dimensions; ++d)
-    if (map.box[d] < 1 || map.box[d] > 256 || map.size[d] < 1) return "the tensor map is none that a launch has passed";
-  return "";
+bool tile::is_sound() const {
+  bool sound = map.dimensions >= 1 && map.dimensions <= 5 && map.element >= 1 && map.element <= 8;
+  for (int d = 0; sound && d < map.dimensions; ++d)
+    sound = map.box[d] >= 1 && map.box[d] <= 256 && map.size[d] >= 1;
+  return sound;
 }
 
 std::size_t tile::alignment() const {

@@ -20,8 +20,8 @@ struct tile {
   std::array<long long, 5> place{};  // of the box's first element
 
   std::size_t bytes() const;
-  // What the map is not, as a sentence; "" where it is sound: also a made-up one.
-  const char* problem() const;
+  // Whether the map may be one that a launch has passed.
+  bool is_sound() const;
   // Of its place in shared memory, in bytes.
   std::size_t alignment() const;
   void load() const;

@@ -56,6 +56,11 @@ const char* const tile_kernels = R"(
     BEGIN
     if (threadIdx.x == 0) load_tile(y, a, &ready, 0, 0);
   }
+  __global__ void made_up(const __grid_constant__ tensor_map a, float* y) {
+    BEGIN
+    tensor_map other = {};
+    if (threadIdx.x == 0) load_tile(box, other, &ready, 0, 0);
+  }
   __global__ void one_coordinate(const __grid_constant__ tensor_map a, float* y) {
     BEGIN
     if (threadIdx.x == 0) load_tile(box, a, &ready, 0);
@@ -166,11 +171,12 @@ TEST(TilesDeath, MisuseIsAFault) {
   const auto a = numbers(4 * 8);
   std::vector<float> y(64);
   const auto run = [&](const char* name) { k.launch(name, {1, 1, 1}, {32, 1, 1}, map_of(k, a, {4, 8}), y.data()); };
-  EXPECT_DEATH(run("too_few_bytes"), "32 at transfer_wait, for arrivals or for bytes that no load_tile brings");
-  EXPECT_DEATH(run("nobody_arrives"), "32 at transfer_wait");
+  EXPECT_DEATH(run("too_few_bytes"), "32 wait at transfer_wait, for arrivals or for bytes that no load_tile brings");
+  EXPECT_DEATH(run("nobody_arrives"), "32 wait at transfer_wait");
   EXPECT_DEATH(run("without_barrier"), "the barrier is not initialised");
   EXPECT_DEATH(run("odd_place"), "load_tile: the address in shared memory is no multiple of 256");
   EXPECT_DEATH(run("beyond_shared"), "load_tile: the box of 128 bytes does not lie in shared memory");
+  EXPECT_DEATH(run("made_up"), "load_tile: the tensor map is none that a launch has passed");
   EXPECT_DEATH(run("one_coordinate"), "load_tile with 1 coordinates of a map of 2 dimensions");
   EXPECT_DEATH(run("ends_too_early"), "thread 0 of a block ends before it has waited for the tiles that it stores");
 }

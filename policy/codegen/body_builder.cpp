@@ -6,8 +6,8 @@
 #include "policy/codegen/interleave.hpp"
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/codegen/memory_order.hpp"
-#include "policy/codegen/pool_operators.hpp"
 #include "policy/codegen/product_operators.hpp"
+#include "policy/codegen/window_operators.hpp"
 #include "policy/graph/alignment.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -30,7 +30,10 @@ const operator_builder* find_elementwise_builder(const graph_step& s) {
 
 const row_operator* find_row_builder(const graph_step& s) {
   const internal_operator* own = find_internal_operator(s.op());
-  if (own == nullptr) return is_pool(s) ? &pool_builder() : find_row_operator(s);
+  if (own == nullptr) {
+    const auto* const of_windows = find_window_operator(s);
+    return of_windows != nullptr ? of_windows : find_row_operator(s);
+  }
   return own->rows ? &*own->rows : nullptr;
 }
 
@@ -198,6 +201,13 @@ int body_builder::strided_load(const std::string& value, const std::vector<int64
   std::vector<int64_t> by_dim = strides;
   by_dim.resize(domain_.shape.size(), 0);
   return load(value, domain_strides(by_dim), part_offset(part_, strides));
+}
+
+int body_builder::window_weights(const std::string& value, std::vector<int64_t> strides) {
+  strides.resize(domain_.shape.size(), 0);
+  const int n = load(value, domain_strides(strides));
+  body_.operands[at(node(n).operand)].slides = false;
+  return converted(n, dtype::float32);
 }
 
 int body_builder::converted(int n, dtype wanted) {
@@ -453,13 +463,14 @@ expected<std::optional<row_domain>> joined_domain(const graph& g, const std::vec
   return out;
 }
 
-// The steps that make what a pool among the steps slides over.
+// The steps that make what windows of a step among them slide over.
 std::set<int> steps_in_front(const graph& g, const std::vector<int>& steps) {
   std::set<int> out;
   for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
-    if (!is_pool(g.step_at(*s)) && !out.contains(*s)) continue;
+    if (find_window_operator(g.step_at(*s)) == nullptr && !out.contains(*s)) continue;
     for (const int maker : g.makers()[at(*s)])
-      if (std::ranges::binary_search(steps, maker) && !is_pool(g.step_at(maker))) out.insert(maker);
+      if (std::ranges::binary_search(steps, maker) && find_window_operator(g.step_at(maker)) == nullptr)
+        out.insert(maker);
   }
   return out;
 }

@@ -71,6 +71,9 @@ class body_builder {
   expected<int> pooled_operand(const graph_step& s, std::string_view name);
   // Loads a value with one stride for each dimension of the full shape (0: broadcast), or of the leading ones.
   int strided_load(const std::string& value, const std::vector<int64_t>& strides);
+  // Loads what windows do not slide over: by place in the window, or one per window. Strides by dimension of the full
+  // shape, or of the leading ones.
+  int window_weights(const std::string& value, std::vector<int64_t> strides);
   // Loads from a table: the elements of the row that `index` names, whose values are in memory. The strides are by
   // dimension of the full shape.
   struct table {

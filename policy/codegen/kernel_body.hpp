@@ -38,6 +38,7 @@ struct body_operand {
   // Where another value chooses the row that is read: how far rows are apart, and how many there are. The load's
   // operand is the node of the row's number.
   int64_t lookup_stride = 0, lookup_count = 0;
+  bool slides = true;     // where rows are windows and the value differs in them: they slide over it
   bool constant = false;  // a weight, or made of weights at set-up: the same in every call
 };
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <span>
 
-#include "policy/codegen/pool_operators.hpp"
+#include "policy/codegen/window_operators.hpp"
 #include "policy/moves/groups.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -186,9 +186,10 @@ expected<std::string> apply_row_kernel(graph& g, const move& m, const lowering_t
   if (!has_rows(g, steps)) return fail(errc::invalid_argument, "the steps contain no reduction: use fuse");
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows));
   CUDAL1_CHECK(check_group(g, group, target));
-  const bool pools = std::ranges::any_of(steps, [&](int n) { return is_pool(g.step_at(n)); });
+  const bool by_window =
+      std::ranges::any_of(steps, [&](int n) { return find_window_operator(g.step_at(n)) != nullptr; });
   return fmt::format("group {}: {} as one kernel that takes a {} at a time; {}", group, operator_names(g, steps),
-                     pools ? "window" : "row", saved_traffic(g, steps));
+                     by_window ? "window" : "row", saved_traffic(g, steps));
 }
 
 std::vector<move> extension_candidates(const graph& g, const lowering_target& target) {

@@ -98,6 +98,30 @@ constexpr pool_text k_fused[] = {
      "1", "row_kernel(steps=0..2)"},
 };
 
+// Convolutions that take each channel alone: k are their weights, c their bias.
+constexpr pool_text k_convolutions[] = {
+    {"conv_3x3", "2, 3, 9, 10", R"(y = conv2d {"input": "x", "weight": "k", "padding": 1, "groups": 3})", "3, 1, 3, 3"},
+    {"conv_with_bias", "2, 4, 11, 9",
+     R"(y = conv2d {"input": "x", "weight": "k", "bias": "c", "stride": 2, "padding": 1, "groups": 4})", "4, 1, 3, 3",
+     "row_kernel(steps=0)", "4"},
+    {"conv_3x1", "2, 3, 12, 8", R"(y = conv2d {"input": "x", "weight": "k", "groups": 3})", "3, 1, 3, 1"},
+    {"conv_5x5_dilated", "1, 2, 14, 13",
+     R"(y = conv2d {"input": "x", "weight": "k", "padding": [4, 2], "dilation": [2, 1], "groups": 2})", "2, 1, 5, 5"},
+    {"conv_one_window", "2, 5, 3, 3", R"(y = conv2d {"input": "x", "weight": "k", "groups": 5})", "5, 1, 3, 3"},
+    {"conv_one_channel", "2, 1, 8, 8", R"(y = conv2d {"input": "x", "weight": "k", "padding": 1})", "1, 1, 2, 2"},
+    {"conv_even", "1, 3, 8, 16", R"(y = conv2d {"input": "x", "weight": "k", "stride": 4, "groups": 3})", "3, 1, 4, 4"},
+    {"conv_1d", "2, 6, 23", R"(y = conv1d {"input": "x", "weight": "k", "bias": "c", "padding": 2, "groups": 6})",
+     "6, 1, 5", "row_kernel(steps=0)", "6"},
+    {"conv_3d", "1, 2, 5, 6, 7", R"(y = conv3d {"input": "x", "weight": "k", "padding": 1, "groups": 2})",
+     "2, 1, 3, 3, 3"},
+    {"conv_among_others", "2, 4, 10, 12",
+     R"(r = relu {"self": "x"}
+        d = conv2d {"input": "r", "weight": "k", "padding": 1, "groups": 4}
+        n = batch_norm {"input": "d", "weight": "w", "bias": "b", "running_mean": "m", "running_var": "s", "training": false, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
+        y = hardswish {"self": "n"})",
+     "4, 1, 3, 3", "row_kernel(steps=0..3)", "4"},
+};
+
 }  // namespace
 
 task pool_task(const pool_text& text, const std::string& type) {
@@ -107,7 +131,10 @@ task pool_task(const pool_text& text, const std::string& type) {
   std::string inputs = tensor("x", text.shape), weights;
   const std::string steps = text.steps;
   if (steps.find("\"z\"") != std::string::npos) inputs += ", " + tensor("z", text.other);
+  if (steps.find("\"k\"") != std::string::npos) weights += tensor("k", text.other);
+  if (steps.find("\"c\"") != std::string::npos) weights += ", " + tensor("c", text.channels);
   if (steps.find("\"s\"") != std::string::npos) {
+    weights += weights.empty() ? "" : ", ";
     for (const char* name : {"w", "b", "m"})
       weights += tensor(name, text.channels) + ", ";
     weights += fmt::format(R"({{"name": "s", "dtype": "{}", "shape": [{}], "draw": {{"distribution": "uniform", )"
@@ -123,6 +150,8 @@ std::vector<pool_case> pool_cases(const std::string& type) {
   for (const auto& each : k_windows)
     out.push_back({pool_task(each, type), each.schedule});
   for (const auto& each : k_fused)
+    out.push_back({pool_task(each, type), each.schedule});
+  for (const auto& each : k_convolutions)
     out.push_back({pool_task(each, type), each.schedule});
   return out;
 }

@@ -1,4 +1,5 @@
-// Pools as kernels of our own: tasks, each with the schedule that makes one kernel of it.
+// Pools, and convolutions of single channels, as kernels of our own: tasks, each with the schedule that makes one kernel
+// of it.
 #pragma once
 
 #include <string>
@@ -14,7 +15,8 @@ struct pool_case {
 };
 
 // One pool of "x", which is of that shape and type; `steps` may read "z", of the shape `other`, and the weights "w",
-// "b", "m" and "s" of so many channels.
+// "b", "m" and "s" of so many channels; or one convolution of it with the weights "k", of the shape `other`, and the
+// bias "c".
 struct pool_text {
   const char *name, *shape, *steps;
   const char* other = "1";

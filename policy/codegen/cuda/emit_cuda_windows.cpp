@@ -245,8 +245,9 @@ class cuda_windows_writer {
       const std::string type = c_type(w_.node(n).type), &pointer = w_.pointer(w_.node(n).operand);
       if (lanes() == 1) {
         const std::string value = w_.element(n, pointer, at);
-        w_.line(fmt::format("const {} {} = {}{}{};{}", type, w_.variable(n), is_masked() ? "inside ? " : "", value,
-                            is_masked() ? " : 0" : "", w_.remark(n)));
+        const bool may_be_outside = is_masked() && o.slides;
+        w_.line(fmt::format("const {} {} = {}{}{};{}", type, w_.variable(n), may_be_outside ? "inside ? " : "", value,
+                            may_be_outside ? " : 0" : "", w_.remark(n)));
         continue;
       }
       w_.line(fmt::format("{} {}[{}]{};", type, array(n), lanes(), is_masked() ? " = {}" : ""));

@@ -17,12 +17,24 @@ int last_row(const kernel_body& body) {
   return body.row_dims - 1;
 }
 
-// The loads whose elements differ within a window.
-std::vector<const body_operand*> pooled_operands(const kernel_body& body) {
+std::vector<const body_operand*> operands_within(const kernel_body& body, bool slide) {
   std::vector<const body_operand*> out;
-  for (const auto& n : body.nodes)
-    if (n.kind == node_kind::load && !n.per_row) out.push_back(&body.operands[static_cast<std::size_t>(n.operand)]);
+  for (const auto& n : body.nodes) {
+    if (n.kind != node_kind::load || n.per_row) continue;
+    const auto& o = body.operands[static_cast<std::size_t>(n.operand)];
+    if (o.slides == slide) out.push_back(&o);
+  }
   return out;
+}
+
+// The loads whose elements differ within a window, and which windows slide over.
+std::vector<const body_operand*> pooled_operands(const kernel_body& body) {
+  return operands_within(body, true);
+}
+
+// Whether an element counts otherwise in each of the windows that it is in.
+bool has_weights(const kernel_body& body) {
+  return !operands_within(body, false).empty();
 }
 
 // Whether vectors of `width` elements along the dimension are aligned wherever a window's element is.
@@ -55,7 +67,9 @@ int64_t piece_of(const kernel_body& body) {
   const int column = static_cast<int>(body.domain.size()) - 1;
   const auto window = std::ranges::find(body.windows, column, &body_window::column);
   const auto pooled = pooled_operands(body);
-  if (column < body.row_dims || window == body.windows.end() || window->walk.dilation != 1 || pooled.empty()) return 1;
+  if (column < body.row_dims || has_weights(body) || window == body.windows.end() || window->walk.dilation != 1 ||
+      pooled.empty())
+    return 1;
   const window_walk& walk = window->walk;
   int64_t piece = k_widest;
   for (; piece > 1; piece /= 2)
@@ -133,7 +147,7 @@ window_layout window_layout_of(const kernel_body& body, const group_options& opt
                                 : wanted_results(body, l, overlapping);
   while (l.results > body.domain[static_cast<std::size_t>(l.stacked)])
     l.results /= 2;
-  l.shares = overlapping && l.results > 1;
+  l.shares = overlapping && l.results > 1 && !has_weights(body);
   return l;
 }
 
@@ -153,7 +167,8 @@ bool reaches_beyond(const kernel_body& body, const window_layout& l, const body_
 int64_t elements_before(const kernel_body& body, const body_operand& o) {
   int64_t out = 0;
   for (const auto& w : body.windows)
-    if (w.column >= 0) out += w.walk.padding * (o.strides[static_cast<std::size_t>(w.column)] / w.walk.dilation);
+    if (w.column >= 0 && o.slides)
+      out += w.walk.padding * (o.strides[static_cast<std::size_t>(w.column)] / w.walk.dilation);
   return out;
 }
 

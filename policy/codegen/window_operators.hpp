@@ -1,0 +1,12 @@
+// Operators of windows in kernels: pools, and convolutions that take each channel alone. Each row is a window, whose
+// elements are reduced: to a maximum, an average, or the sum of their products with the channel's weights.
+#pragma once
+
+#include "policy/codegen/body_builder.hpp"
+
+namespace cudal1 {
+
+// Null where the step is none.
+const row_operator* find_window_operator(const graph_step& s);
+
+}  // namespace cudal1

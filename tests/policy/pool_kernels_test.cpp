@@ -138,6 +138,15 @@ TEST_F(PoolKernels, AreRefusedWhereAKernelWouldBeWrongOrSlow) {
               HasSubstr("whose indices are read"));
   EXPECT_THAT(why({"large", "1, 2, 40, 40", R"(y = max_pool2d {"self": "x", "kernel_size": 24})"}),
               HasSubstr("windows of 576 elements"));
+  EXPECT_THAT(why({"large_convolution", "1, 2, 12, 12", R"(y = conv2d {"input": "x", "weight": "k", "groups": 2})",
+                   "2, 1, 7, 7"}),
+              HasSubstr("windows of 49 elements"));
+  EXPECT_THAT(
+      why({"of_two_channels", "1, 4, 8, 8", R"(y = conv2d {"input": "x", "weight": "k", "groups": 2})", "4, 2, 3, 3"}),
+      HasSubstr("contain no reduction"));
+  EXPECT_THAT(
+      why({"two_of_a_channel", "1, 2, 8, 8", R"(y = conv2d {"input": "x", "weight": "k", "groups": 2})", "4, 1, 3, 3"}),
+      HasSubstr("contain no reduction"));
   const char* gelu = R"(g = gelu {"self": "x"}
                         y = max_pool2d {"self": "g", "kernel_size": 3, "stride": 1})";
   EXPECT_THAT(why({"gelu", "1, 2, 8, 8", gelu, "1", "row_kernel(steps=0..1)"}), HasSubstr("computed again"));

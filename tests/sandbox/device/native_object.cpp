@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "sandbox/cpu/dialect/abi.hpp"
 #include "sandbox/verify/timing_draws.hpp"
 
 namespace cudal1::testing_device {
@@ -42,7 +43,7 @@ compiled_code native(const std::string& body, int64_t count, const std::string& 
   std::ofstream(folder / "k.cpp") << fmt::format(
       "struct launch {{ int grid[3], block[3]; void* const* arguments; }};\n"
       "struct info {{ int abi, kind, parameters, cluster[3]; }};\n"
-      "extern \"C\" {{ extern const info cudal1_info_k = {{2, 1, 2, {{1, 1, 1}}}}; }}\n"
+      "extern \"C\" {{ extern const info cudal1_info_k = {{{}, 1, 2, {{1, 1, 1}}}}; }}\n"
       "static long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {{\n"
       "  long r; register long r10 asm(\"r10\") = d; register long r8 asm(\"r8\") = e; register long r9 asm(\"r9\") = "
       "f;\n"
@@ -52,7 +53,7 @@ compiled_code native(const std::string& body, int64_t count, const std::string& 
       "extern \"C\" void cudal1_run_k(const launch* l, long long first, long long last) {{\n"
       "  const float* a = *(const float* const*)l->arguments[0]; float* y = *(float* const*)l->arguments[1];\n"
       "  const long n = {}; (void)a; (void)y; (void)n; (void)first; (void)last;\n  {}\n}}\n",
-      before, count, body);
+      static_cast<int>(cudal1_abi_version), before, count, body);
   const std::string command = fmt::format("c++ -std=c++20 -O1 -w -fPIC -shared -o {0}/k.so {0}/k.cpp", folder.string());
   if (std::system(command.c_str()) != 0) throw std::runtime_error("the test's native code does not compile: " + body);
   std::ostringstream bytes;

@@ -1,5 +1,5 @@
-// Pools, for GPUs: a thread reduces the elements of a window, or of a few consecutive windows, whose shared elements it
-// reads once; then what follows the pool, per window.
+// Pools and convolutions of single channels, for GPUs: a thread reduces the elements of a window, or of a few
+// consecutive windows, whose shared elements it reads once; then what follows the pool, per window.
 #include <algorithm>
 #include <set>
 

@@ -1,5 +1,5 @@
-// How the windows of a pool are laid out on a GPU. Neighbouring threads take neighbouring windows, so that a warp's
-// reads are side by side and what windows share is read from a cache.
+// How the windows of a pool, or of a convolution of single channels, are laid out on a GPU. Neighbouring threads take
+// neighbouring windows, so that a warp's reads are side by side and what windows share is read from a cache.
 #pragma once
 
 #include "policy/codegen/emit_kernel.hpp"

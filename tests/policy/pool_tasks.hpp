@@ -1,5 +1,5 @@
-// Pools, and convolutions of single channels, as kernels of our own: tasks, each with the schedule that makes one kernel
-// of it.
+// Pools, and convolutions of single channels, as kernels of our own: tasks, each with the schedule that makes one
+// kernel of it.
 #pragma once
 
 #include <string>

@@ -156,12 +156,13 @@ int body_builder::add_node(body_node n) {
   return static_cast<int>(body_.nodes.size()) - 1;
 }
 
-int body_builder::load(const std::string& value, std::vector<int64_t> strides, int64_t offset) {
+int body_builder::load(const std::string& value, std::vector<int64_t> strides, int64_t offset, bool slides) {
   for (std::size_t i = 0; i < body_.nodes.size(); ++i) {
     const auto& n = body_.nodes[i];
     if (n.kind != node_kind::load || !n.operands.empty()) continue;
     const auto& known = body_.operands[static_cast<std::size_t>(n.operand)];
-    if (known.value == value && known.strides == strides && known.offset == offset) return static_cast<int>(i);
+    if (known.value == value && known.strides == strides && known.offset == offset && known.slides == slides)
+      return static_cast<int>(i);
   }
   body_node n;
   n.kind = node_kind::load;
@@ -173,6 +174,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides, i
   const tensor_type& type = graph_->type_of(value);
   const bool aligned = starts_aligned(*graph_, value) && offset * size_of(type.type) % 16 == 0;
   body_.operands.push_back({value, type, std::move(strides), aligned, offset});
+  body_.operands.back().slides = slides;
   return add_node(std::move(n));
 }
 
@@ -203,11 +205,10 @@ int body_builder::strided_load(const std::string& value, const std::vector<int64
   return load(value, domain_strides(by_dim), part_offset(part_, strides));
 }
 
-int body_builder::window_weights(const std::string& value, std::vector<int64_t> strides) {
+expected<int> body_builder::window_weights(const std::string& value, std::vector<int64_t> strides) {
+  if (bound_.contains(value)) return fail(errc::unsupported, "the weights {} are not in memory", value);
   strides.resize(domain_.shape.size(), 0);
-  const int n = load(value, domain_strides(strides));
-  body_.operands[at(node(n).operand)].slides = false;
-  return converted(n, dtype::float32);
+  return converted(load(value, domain_strides(strides), 0, false), dtype::float32);
 }
 
 int body_builder::converted(int n, dtype wanted) {

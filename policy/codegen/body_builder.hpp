@@ -36,7 +36,7 @@ struct row_domain {
   // Where windows slide over the last dimensions of a tensor, of the shape `pooled`: `shape` is that of what they make,
   // followed by the windows', which are reduced.
   std::vector<int64_t> pooled;
-  std::vector<window_walk> windows;
+  std::vector<work_parts::window> windows;
   bool operator==(const row_domain&) const = default;
 };
 
@@ -73,7 +73,7 @@ class body_builder {
   int strided_load(const std::string& value, const std::vector<int64_t>& strides);
   // Loads what windows do not slide over: by place in the window, or one per window. Strides by dimension of the full
   // shape, or of the leading ones.
-  int window_weights(const std::string& value, std::vector<int64_t> strides);
+  expected<int> window_weights(const std::string& value, std::vector<int64_t> strides);
   // Loads from a table: the elements of the row that `index` names, whose values are in memory. The strides are by
   // dimension of the full shape.
   struct table {
@@ -103,7 +103,7 @@ class body_builder {
   std::optional<value_form> form_of(const std::vector<int64_t>& shape) const;
   std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim, value_form form = value_form::full) const;
   std::vector<int64_t> strides_in_result(const tensor_type& type, const tensor_type& result) const;
-  int load(const std::string& value, std::vector<int64_t> strides, int64_t offset = 0);
+  int load(const std::string& value, std::vector<int64_t> strides, int64_t offset = 0, bool slides = true);
   std::vector<int64_t> strides_in_windows(std::vector<int64_t> by_dim) const;
   std::vector<int64_t> part_shape() const;
   int64_t part_offset(int64_t part, const std::vector<int64_t>& by_dim) const;

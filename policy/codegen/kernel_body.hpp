@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policy/graph/graph.hpp"
+#include "sandbox/program/operators/work_parts.hpp"
 
 namespace cudal1 {
 
@@ -63,17 +64,11 @@ struct body_product {
   triangle left_triangle = triangle::none, right_triangle = triangle::none;
 };
 
-// How windows slide along a dimension of a tensor: element k of window i is at i * stride + k * dilation - padding, and
-// does not exist outside of [0, size).
-struct window_walk {
-  int64_t kernel = 1, stride = 1, padding = 0, dilation = 1, size = 1;
-  bool operator==(const window_walk&) const = default;
-};
-
-// The same in a kernel: its rows are windows, and their columns the windows' elements.
+// How windows slide along a dimension of a tensor, in a kernel whose rows are windows, and whose columns are their
+// elements.
 struct body_window {
-  window_walk walk;
-  int row = -1, column = -1;  // the dimensions of i and k in the domain; -1: there is only 0
+  work_parts::window walk;
+  int row = -1, column = -1;  // the dimensions of positions and taps in the domain; -1: there is only one
 };
 
 struct kernel_body {

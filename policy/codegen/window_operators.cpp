@@ -5,7 +5,7 @@
 
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/codegen/operator_values.hpp"
-#include "sandbox/program/operators/record.hpp"
+#include "sandbox/program/operators/work_parts.hpp"
 
 namespace cudal1 {
 
@@ -19,55 +19,40 @@ constexpr int64_t k_largest_convolution = 32;
 // as writing it and reading it back takes.
 constexpr double k_most_recomputed = 32;
 
-// The argument's number along a pooled dimension; one number is for all of them.
-int64_t along(const graph_step& s, const char* name, std::size_t dimension, int64_t otherwise) {
-  const auto list = integers_argument(s, name);
-  if (!list) return integer_argument(s, name).value_or(otherwise);
-  if (list->empty()) return otherwise;
-  return list->size() == 1 ? list->front() : list->at(dimension);
+// The step's operator with its arguments in the schema's order.
+operator_call call_of(const graph_step& s) {
+  operator_call out{find_operator(s.op()), {}};
+  for (const auto& declared : out.op->schema.arguments) {
+    const auto* const given = s.argument(declared.name);
+    out.arguments.push_back(given != nullptr ? *given : argument_value());
+  }
+  return out;
 }
 
-// The windows over the last dimensions of the argument `slid`, of these sizes. Where no stride is given, windows are as
-// far apart as they are long (pools), or as elements are.
-expected<row_domain> windows_over(const graph& g, const graph_step& s, const char* slid,
-                                  const std::vector<int64_t>& kernel, bool strides_are_sizes, int64_t most_elements) {
+// The windows of at most so many elements over the last dimensions of the argument `slid`.
+expected<row_domain> windows_over(const graph& g, const graph_step& s, const char* slid, int64_t most_elements) {
   const tensor_type& type = g.type_of(g.resolve(*tensor_argument_name(s, slid)));
-  const tensor_type& result = s.result_types[0];
   if (computed_in(type.type) != dtype::float32)
     return fail(errc::unsupported, "{} of {} stays a library call", s.op(), name_of(type.type));
-  const std::size_t dimensions = kernel.size();
   row_domain out;
-  out.shape = result.shape;
+  out.shape = s.result_types[0].shape;
   out.pooled = type.shape;
+  out.windows = work_parts::windows_of(call_of(s), s.result_types[0]);
   int64_t elements = 1;
-  for (std::size_t i = 0; i < dimensions; ++i) {
-    window_walk w;
-    w.kernel = kernel[i];
-    w.stride = along(s, "stride", i, strides_are_sizes ? w.kernel : 1);
-    w.padding = along(s, "padding", i, 0);
-    w.dilation = along(s, "dilation", i, 1);
-    w.size = type.shape[type.shape.size() - dimensions + i];
+  for (const auto& w : out.windows) {
     elements *= w.kernel;
     out.reduced.push_back(std::ssize(out.shape));
     out.shape.push_back(w.kernel);
-    out.windows.push_back(w);
   }
   if (elements > most_elements)
     return fail(errc::unsupported, "{} of windows of {} elements stays a library call", s.op(), elements);
   return out;
 }
 
-expected<row_domain> pooled_windows(const graph& g, const graph_step& s) {
-  std::vector<int64_t> kernel;
-  for (int64_t i = 0; i < s.record().traits.pooled_dimensions; ++i)
-    kernel.push_back(along(s, "kernel_size", static_cast<std::size_t>(i), 1));
-  return windows_over(g, s, "self", kernel, true, k_largest_window);
-}
-
 // How many elements the windows along a dimension have that count: the least and the most.
-std::pair<int64_t, int64_t> sizes_of_windows(const window_walk& w, int64_t windows, bool counts_padding) {
+std::pair<int64_t, int64_t> sizes_of_windows(const work_parts::window& w, bool counts_padding) {
   std::pair<int64_t, int64_t> out{w.kernel, 0};
-  for (int64_t i = 0; i < windows; ++i) {
+  for (int64_t i = 0; i < w.positions; ++i) {
     const int64_t from = i * w.stride - w.padding, to = std::min(from + w.kernel, w.size + w.padding);
     const int64_t size = counts_padding ? to - from : std::min(to, w.size) - std::max<int64_t>(from, 0);
     out = {std::min(out.first, size), std::max(out.second, size)};
@@ -81,11 +66,9 @@ int averaged(body_builder& b, const graph_step& s, int sum) {
   if (const auto divisor = integer_argument(s, "divisor_override"))
     return divided(b, sum, static_cast<double>(*divisor));
   const bool counts_padding = boolean_argument(s, "count_include_pad").value_or(true);
-  const row_domain& domain = b.domain();
-  const std::size_t first = domain.pooled.size() - domain.windows.size();
   double size = 1;
-  for (std::size_t i = 0; i < domain.windows.size(); ++i) {
-    const auto [least, most] = sizes_of_windows(domain.windows[i], domain.shape[first + i], counts_padding);
+  for (const auto& w : b.domain().windows) {
+    const auto [least, most] = sizes_of_windows(w, counts_padding);
     if (least != most) return b.pointwise("$0 / $1", {sum, b.window_size(counts_padding)}, dtype::float32, 8);
     size *= static_cast<double>(least);
   }
@@ -122,11 +105,6 @@ const tensor_type* weights_of_channels(const graph_step& s) {
   return batched && sizes[1] == 1 && sizes[0] == input->type.shape[1] ? &weight->type : nullptr;
 }
 
-expected<row_domain> convolved_windows(const graph& g, const graph_step& s) {
-  const auto& sizes = weights_of_channels(s)->shape;
-  return windows_over(g, s, "input", {sizes.begin() + 2, sizes.end()}, false, k_largest_convolution);
-}
-
 expected<void> build_convolution(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, element_of_window(b, s, "input"));
   const std::string weight = b.program().resolve(*tensor_argument_name(s, "weight"));
@@ -135,10 +113,12 @@ expected<void> build_convolution(body_builder& b, const graph_step& s) {
   strides[1] = type.strides[0];
   for (std::size_t i = 2; i < type.strides.size(); ++i)
     strides[b.domain().pooled.size() + i - 2] = type.strides[i];
-  int sum = b.reduce(reduction_kind::sum, b.pointwise("$0 * $1", {x, b.window_weights(weight, strides)}));
+  CUDAL1_TRY(const int w, b.window_weights(weight, strides));
+  int sum = b.reduce(reduction_kind::sum, b.pointwise("$0 * $1", {x, w}));
   if (const auto bias = tensor_argument_name(s, "bias")) {
     const std::string& value = b.program().resolve(*bias);
-    sum = b.pointwise("$0 + $1", {sum, b.window_weights(value, {0, b.program().type_of(value).strides[0]})});
+    CUDAL1_TRY(const int added, b.window_weights(value, {0, b.program().type_of(value).strides[0]}));
+    sum = b.pointwise("$0 + $1", {sum, added});
   }
   return b.bind(s, 0, sum);
 }
@@ -146,8 +126,13 @@ expected<void> build_convolution(body_builder& b, const graph_step& s) {
 }  // namespace
 
 const row_operator* find_window_operator(const graph_step& s) {
-  static const row_operator pool{operator_family::reduction, pooled_windows, build_pool};
-  static const row_operator convolution{operator_family::reduction, convolved_windows, build_convolution};
+  static const row_operator pool{
+      operator_family::reduction,
+      [](const graph& g, const graph_step& p) { return windows_over(g, p, "self", k_largest_window); }, build_pool};
+  static const row_operator convolution{
+      operator_family::reduction,
+      [](const graph& g, const graph_step& c) { return windows_over(g, c, "input", k_largest_convolution); },
+      build_convolution};
   if (find_internal_operator(s.op()) != nullptr) return nullptr;
   if (s.record().traits.pooled_dimensions > 0) return &pool;
   return weights_of_channels(s) != nullptr ? &convolution : nullptr;

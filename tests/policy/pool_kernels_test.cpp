@@ -147,6 +147,10 @@ TEST_F(PoolKernels, AreRefusedWhereAKernelWouldBeWrongOrSlow) {
   EXPECT_THAT(
       why({"two_of_a_channel", "1, 2, 8, 8", R"(y = conv2d {"input": "x", "weight": "k", "groups": 2})", "4, 1, 3, 3"}),
       HasSubstr("cannot be part of a kernel"));
+  EXPECT_THAT(why({"weights_of_the_same_kernel", "1, 1, 3, 3", R"(n = neg {"self": "x"}
+                                                                  y = conv2d {"input": "x", "weight": "n"})",
+                   "1", "row_kernel(steps=0..1)"}),
+              HasSubstr("are not in memory"));
   const char* gelu = R"(g = gelu {"self": "x"}
                         y = max_pool2d {"self": "g", "kernel_size": 3, "stride": 1})";
   EXPECT_THAT(why({"gelu", "1, 2, 8, 8", gelu, "1", "row_kernel(steps=0..1)"}), HasSubstr("computed again"));

@@ -114,6 +114,7 @@ constexpr pool_text k_convolutions[] = {
      "6, 1, 5", "row_kernel(steps=0)", "6"},
     {"conv_3d", "1, 2, 5, 6, 7", R"(y = conv3d {"input": "x", "weight": "k", "padding": 1, "groups": 2})",
      "2, 1, 3, 3, 3"},
+    {"conv_with_itself", "1, 1, 3, 3", R"(y = conv2d {"input": "x", "weight": "x", "padding": 1, "stride": 5})"},
     {"conv_among_others", "2, 4, 10, 12",
      R"(r = relu {"self": "x"}
         d = conv2d {"input": "r", "weight": "k", "padding": 1, "groups": 4}

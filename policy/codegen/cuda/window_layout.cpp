@@ -70,7 +70,7 @@ int64_t piece_of(const kernel_body& body) {
   if (column < body.row_dims || has_weights(body) || window == body.windows.end() || window->walk.dilation != 1 ||
       pooled.empty())
     return 1;
-  const window_walk& walk = window->walk;
+  const auto& walk = window->walk;
   int64_t piece = k_widest;
   for (; piece > 1; piece /= 2)
     if (walk.kernel % piece == 0 && walk.size % piece == 0 && walk.padding % piece == 0 &&
@@ -127,7 +127,7 @@ bool window_layout::is_shared(const kernel_body& body, int column) const {
 }
 
 int64_t window_layout::shared_extent(const kernel_body& body) const {
-  const window_walk& walk = window_along(body, stacked)->walk;
+  const auto& walk = window_along(body, stacked)->walk;
   return (results - 1) * walk.stride + walk.kernel;
 }
 
@@ -157,7 +157,7 @@ const body_window* window_along(const kernel_body& body, int row) {
 }
 
 bool reaches_beyond(const kernel_body& body, const window_layout& l, const body_window& w) {
-  const window_walk& walk = w.walk;
+  const auto& walk = w.walk;
   int64_t windows = w.row < 0 ? 1 : body.domain[static_cast<std::size_t>(w.row)];
   // The last of the windows that share elements may not exist, but their elements are read.
   if (l.shares && w.row == l.stacked) windows = l.groups(body) * l.results;

@@ -1,7 +1,6 @@
 #include "sandbox/cuda/compiler/dialect_functions.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "sandbox/cuda/compiler/prologue.hpp"

@@ -34,13 +34,15 @@ int64_t integer_of(const operator_call& call, std::string_view name, int64_t oth
 // The values that a step reads, each as often as it is an argument.
 std::vector<std::string> operands_of(const operator_call& call);
 
-// A window of `kernel` taps along one dimension. touched(): the number of elements that it covers in any position;
-// pairs(): the number of pairs of a position and a tap inside the dimension.
+// A window of `kernel` taps along one dimension: tap k of position i is at i * stride + k * dilation - padding, which
+// need not be inside it. touched(): the number of elements that it covers in any position; pairs(): the number of pairs
+// of a position and a tap inside the dimension.
 struct window {
   int64_t size = 0, positions = 0;  // of the dimension; of the window
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
   int64_t touched() const;
   int64_t pairs() const;
+  bool operator==(const window&) const = default;
 };
 // The windows of a convolution (over `input`, or over the result if transposed) or pooling step; empty for other
 // operators.

@@ -9,6 +9,7 @@
 #include "config/base/describe.hpp"
 #include "policy/prompt/form_part.hpp"
 #include "sandbox/program/input_spec.hpp"
+#include "sandbox/program/quantiles.hpp"
 #include "sandbox/program/task_fit.hpp"
 #include "sandbox/verify/verifier.hpp"
 
@@ -23,6 +24,10 @@ std::string values_of(const input_spec& spec) {
   } else if (spec.content) {
     text = spec.content->draws > 0 ? "recorded examples"
                                    : "the model's own values in some draws, else " + draw_text(spec.draw);
+  } else if (!spec.quantiles.empty()) {
+    text =
+        fmt::format("as recorded in the network, {:.3g} to {:.3g} with a median of {:.3g}, in some draws, else {}",
+                    spec.quantiles.front(), spec.quantiles.back(), quantile(spec.quantiles, 0.5), draw_text(spec.draw));
   } else {
     text = draw_text(spec.draw);
   }

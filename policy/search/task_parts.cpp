@@ -68,6 +68,27 @@ input_spec spec_of_setup(const graph& g, const std::string& value) {
   return spec;
 }
 
+// The step whose result has the same elements in another order, or place; null if it computes anything.
+const graph_step* copied_by(const graph& g, const std::string& value) {
+  const graph_step* made = g.producer(value);
+  if (made == nullptr || made->operands().size() != 1) return nullptr;
+  const std::string& op = made->task_op();
+  return op == "aten::contiguous" || op == "aten::clone" || is_view(g, *made) ? made : nullptr;
+}
+
+// Those that were recorded of a value of a step when the task was imported, or of what it is a copy of, if there is
+// more than one; else none.
+std::vector<double> recorded_values(const graph& g, std::string value) {
+  const auto& origin = g.origin().origin;
+  if (!origin) return {};
+  for (const graph_step* copy = copied_by(g, value); copy != nullptr && !origin->values.contains(value);
+       copy = copied_by(g, value))
+    value = copy->operands().front();
+  const auto found = origin->values.find(value);
+  if (found == origin->values.end() || found->second.front() == found->second.back()) return {};
+  return found->second;
+}
+
 // Of a value that a step outside of the part produces.
 expected<input_spec> spec_of_value(const graph& g, const std::string& value) {
   const tensor_type& type = g.type_of(value);
@@ -88,6 +109,7 @@ expected<input_spec> spec_of_value(const graph& g, const std::string& value) {
     spec.draw.low = range.low;
     spec.draw.high = range.high;
   }
+  if (is_floating(type.type)) spec.quantiles = recorded_values(g, value);
   if (std::isfinite(range.low)) spec.draw.min = range.low;
   if (std::isfinite(range.high)) spec.draw.max = range.high;
   return spec;
@@ -146,8 +168,11 @@ std::string operator_path(const graph& g, const std::vector<int>& steps) {
   return out.size() > longest ? out.substr(0, longest) : out;
 }
 
-// "part-mm-add-relu-3f9a1c2b": parts of the same operators differ in the digits, which come from all else.
-std::string name_of_part(const std::string& operators, const task& t) {
+// "part-mm-add-relu-3f9a1c2b": parts of the same operators differ in the digits, which come from all else that the id
+// depends on.
+std::string name_of_part(const std::string& operators, task t) {
+  for (auto& spec : t.inputs)
+    spec.quantiles.clear();
   return fmt::format("part-{}-{}", operators, sha256_hex(canonical_text(t)).substr(0, 8));
 }
 

@@ -47,8 +47,10 @@ std::vector<int> convolutions_after(const task& t, const lowering_target& target
 // These steps of the graph as a task of its own. Inputs and weights of the whole task keep their draws, but not the
 // weights' values unless they are fixed; deviations of weights are rounded to powers of two. Weights that set-up
 // computes are drawn with the deviation that those weights give them (draw_of_setup_value). What other steps produce is
-// drawn uniformly from the range that is proved of it, or where that has no end from the standard normal distribution,
-// folded into it. errc::unsupported where that is not possible.
+// drawn as it was recorded when the task was imported; without a record, and in other kinds of draws than the declared
+// one, uniformly from the range that is proved of it, or where that has no end from the standard normal distribution,
+// folded into it. A record is no part of the part's id: the layers that share it are drawn as the first one.
+// errc::unsupported where that is not possible.
 expected<task_part> part_of(const graph& g, std::vector<int> steps);
 
 // Each task of the parts once, in order. They point into `p`.

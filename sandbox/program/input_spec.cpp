@@ -10,6 +10,7 @@
 #include "config/base/utf8.hpp"
 #include "sandbox/program/form.hpp"
 #include "sandbox/program/json_fields.hpp"
+#include "sandbox/program/quantiles.hpp"
 
 namespace cudal1 {
 
@@ -226,6 +227,13 @@ expected<tensor_content> read_content(const json& v, const std::string& where) {
   return content;
 }
 
+expected<void> check_quantiles_fit(const input_spec& spec, const tensor_type& type, const std::string& where) {
+  if (is_floating(type.type) && !spec.content &&
+      (spec.draw.kind == distribution::uniform || spec.draw.kind == distribution::normal))
+    return {};
+  return fail(errc::parse_error, "{}: need a floating tensor without content, whose draw is uniform or normal", where);
+}
+
 }  // namespace
 
 expected<input_spec> read_input_spec(const json& declaration, const tensor_type& type, const size_names& sizes,
@@ -239,6 +247,10 @@ expected<input_spec> read_input_spec(const json& declaration, const tensor_type&
     CUDAL1_TRY(spec.draw, read_draw(draw, type.type, sizes, where + ", draw"));
   } else {
     spec.draw.kind = default_distribution(type.type);  // nothing is drawn
+  }
+  if (const auto* quantiles = declaration.find("quantiles")) {
+    CUDAL1_TRY(spec.quantiles, read_quantiles(*quantiles, where + ", quantiles"));
+    CUDAL1_CHECK(check_quantiles_fit(spec, type, where + ", quantiles"));
   }
   if (spec.draw.kind == distribution::simplex && type.shape.empty())
     return fail(errc::parse_error, "{}, draw: simplex needs a dimension, but the tensor has none", where);

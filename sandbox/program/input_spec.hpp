@@ -10,9 +10,9 @@
 
 namespace cudal1 {
 
-// Reads the keys "draw", "facts" and "content" of a declaration, each of which may be missing; numbers may be size
-// expressions. Default draws: the standard normal for floating types, a fair coin for bool; integer tensors have none
-// and need a draw unless their content is fixed.
+// Reads the keys "draw", "facts", "content" and "quantiles" of a declaration, each of which may be missing; numbers may
+// be size expressions. Default draws: the standard normal for floating types, a fair coin for bool; integer tensors
+// have none and need a draw unless their content is fixed.
 expected<input_spec> read_input_spec(const json& declaration, const tensor_type& type, const size_names& sizes,
                                      const std::string& where);
 

@@ -5,6 +5,7 @@
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
 #include "sandbox/program/json_fields.hpp"
+#include "sandbox/program/quantiles.hpp"
 
 namespace cudal1 {
 
@@ -46,11 +47,31 @@ expected<std::vector<module_call>> read_modules(const json& v) {
   return modules;
 }
 
+expected<std::map<std::string, std::vector<double>>> read_values(const json& v) {
+  if (!v.is_object()) return wrong_json_kind("origin, values", "an object", v);
+  std::map<std::string, std::vector<double>> values;
+  for (const auto& [name, quantiles] : v.as_object()) {
+    CUDAL1_TRY(values[name], read_quantiles(quantiles, "origin, values, " + json(name).text()));
+  }
+  return values;
+}
+
+json calls_json(const std::vector<module_call>& modules) {
+  json calls = json::make_array();
+  for (const auto& m : modules) {
+    json call = json::make_object({{"path", m.path}, {"kind", m.kind}, {"first", m.first}, {"count", m.count}});
+    if (m.like >= 0) call.set("like", m.like);
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
 }  // namespace
 
 expected<task_origin> read_origin(const json& v) {
   if (!v.is_object()) return wrong_json_kind("origin", "an object", v);
-  CUDAL1_CHECK(known_keys(v, "origin", {"kind", "level", "problem", "source", "seed", "modes", "part", "modules"}));
+  CUDAL1_CHECK(
+      known_keys(v, "origin", {"kind", "level", "problem", "source", "seed", "modes", "part", "modules", "values"}));
   task_origin origin;
   CUDAL1_TRY(const json* kind, required_key(v, "kind", "origin"));
   CUDAL1_TRY(origin.kind, read_enum<origin_kind>(*kind, "origin, kind"));
@@ -75,6 +96,9 @@ expected<task_origin> read_origin(const json& v) {
   if (const auto* modules = v.find("modules")) {
     CUDAL1_TRY(origin.modules, read_modules(*modules));
   }
+  if (const auto* values = v.find("values")) {
+    CUDAL1_TRY(origin.values, read_values(*values));
+  }
   return origin;
 }
 
@@ -87,14 +111,8 @@ json origin_json(const task_origin& origin) {
   object.set("seed", origin.seed);
   if (origin.modes) object.set("modes", to_json(*origin.modes));
   if (!origin.part.empty()) object.set("part", origin.part);
-  if (origin.modules.empty()) return object;
-  json calls = json::make_array();
-  for (const auto& m : origin.modules) {
-    json call = json::make_object({{"path", m.path}, {"kind", m.kind}, {"first", m.first}, {"count", m.count}});
-    if (m.like >= 0) call.set("like", m.like);
-    calls.push_back(std::move(call));
-  }
-  object.set("modules", std::move(calls));
+  if (!origin.modules.empty()) object.set("modules", calls_json(origin.modules));
+  if (!origin.values.empty()) object.set("values", to_json(origin.values));
   return object;
 }
 

@@ -85,17 +85,18 @@ expected<json> evaluated_items(const json& v, const size_names& sizes, const std
   return json(std::move(items));
 }
 
-// The declarations as a program has them: sizes are numbers; draw, facts and content are left out.
+// The declarations as a program has them: sizes are numbers; draw, facts, content and quantiles are left out.
 expected<json> plain_declarations(const json& list, std::string_view name, const size_names& sizes) {
   if (!list.is_array()) return wrong_json_kind(std::string(name), "an array of tensors", list);
   json::array plain;
   for (const auto& item : list.as_array()) {
     const auto where = declaration_label(
         name, plain.size(), item.find("name") && item.find("name")->is_string() ? item.find("name")->as_string() : "");
-    CUDAL1_CHECK(known_keys(item, where, {"name", "dtype", "shape", "strides", "draw", "facts", "content"}));
+    CUDAL1_CHECK(
+        known_keys(item, where, {"name", "dtype", "shape", "strides", "draw", "facts", "content", "quantiles"}));
     json declaration = json::make_object();
     for (const auto& [key, value] : item.as_object()) {
-      if (key == "draw" || key == "facts" || key == "content") continue;
+      if (key == "draw" || key == "facts" || key == "content" || key == "quantiles") continue;
       if (key == "shape" || key == "strides") {
         CUDAL1_TRY(auto numbers, evaluated_items(value, sizes, where + ", " + key));
         declaration.set(key, std::move(numbers));
@@ -163,6 +164,8 @@ expected<std::vector<input_spec>> read_specs(const json& document, std::string_v
     if (spec.content && (spec.content->draws > 0) != (list == "inputs"))
       return fail(errc::parse_error, "{}, content: an input's says how many draws there are, and a weight's does not",
                   where);
+    if (!spec.quantiles.empty() && list != "inputs")
+      return fail(errc::parse_error, "{}, quantiles: only inputs have them", where);
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -214,6 +217,10 @@ expected<void> read_parts(const json& document, std::string_view profile, task& 
       if (call.first + call.count > static_cast<int64_t>(t.reference.text.steps.size()))
         return fail(errc::parse_error, "origin, modules: {} has steps {} to {}, and there are {}", call.path,
                     call.first, call.first + call.count - 1, t.reference.text.steps.size());
+  if (t.origin)
+    for (const auto& [name, values] : t.origin->values)
+      if (!t.reference.types.contains(name))
+        return fail(errc::parse_error, "origin, values: no step produces {}", json(name).text());
   CUDAL1_TRY(t.inputs, read_specs(document, "inputs", t.reference.text.inputs, sizes));
   CUDAL1_TRY(t.weights, read_specs(document, "weights", t.reference.text.weights, sizes));
   if (const auto* states = document.find("states")) {
@@ -235,6 +242,7 @@ json specified_json(const std::vector<tensor_declaration>& declarations, const s
     item.set("draw", draw_json(specs[i].draw));
     item.set("facts", facts_json(specs[i].facts));
     if (specs[i].content) item.set("content", content_json(*specs[i].content));
+    if (!specs[i].quantiles.empty()) item.set("quantiles", to_json(specs[i].quantiles));
     items.push_back(std::move(item));
   }
   return items;
@@ -302,6 +310,8 @@ expected<task> read_task(std::string_view text, std::string_view profile) {
   identity.family.clear();
   identity.explanation.clear();
   identity.origin.reset();
+  for (auto& spec : identity.inputs)
+    spec.quantiles.clear();
   t.id = sha256_hex(canonical_text(identity));
   return t;
 }

@@ -16,7 +16,7 @@
 // them, the same one for all such inputs. The origin of an imported task is
 // `"origin": {"kind": "kernelbench", "level": 1, "problem": 23, "source": "<SHA-256>.py", "seed": 42,
 // "modes": {"training": ["norm"], "evaluation": []}}`; its `modules` say which calls of modules the
-// steps come from.
+// steps come from, and its `values` have quantiles of what floating steps produced when it was imported.
 //
 // A size is an integer or an expression over the profile's names with + - * / ( ), in shapes and in integer arguments
 // ("N*C/4"; a division must have no remainder). `sizes` may be left out where every size is a number. A task consists
@@ -24,6 +24,7 @@
 // these only.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,9 +81,12 @@ struct input_spec {
   draw_spec draw;
   std::vector<fact> facts;
   std::optional<tensor_content> content;
+  // Of an input without content: a recorded distribution (quantiles.hpp) that `declared` draws have in place of `draw`.
+  // No part of the task's id, so that equal parts of different tasks are one task; empty if none was recorded.
+  std::vector<double> quantiles;
   bool operator==(const input_spec&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(input_spec, (), (draw, facts, content))
+BOOST_DESCRIBE_STRUCT(input_spec, (), (draw, facts, content, quantiles))
 
 BOOST_DEFINE_ENUM_CLASS(origin_kind, kernelbench, python)
 
@@ -112,9 +116,11 @@ struct task_origin {
   std::optional<module_modes> modes;      // unknown: it may be that of any module
   std::string part;                       // the path of one module of the model; "": the whole
   std::vector<module_call> modules;       // by first step, an outer one before those in it
+  // Quantiles (quantiles.hpp) of what floating steps produced on the example inputs, by the results' names.
+  std::map<std::string, std::vector<double>> values;
   bool operator==(const task_origin&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(task_origin, (), (kind, level, problem, source, seed, modes, part, modules))
+BOOST_DESCRIBE_STRUCT(task_origin, (), (kind, level, problem, source, seed, modes, part, modules, values))
 
 struct task {
   std::string name, summary, family;
@@ -126,7 +132,7 @@ struct task {
   std::vector<task_state> states;
   std::optional<json> returns;  // see task_interface.hpp
   std::optional<task_origin> origin;
-  std::string id;      // SHA-256 of canonical_text without summary, family, explanation and origin
+  std::string id;      // SHA-256 of canonical_text without summary, family, explanation, origin and quantiles
   std::string folder;  // of its file and blobs/; "" for a task read from a text
   // The files of its weights' and inputs' content, each once; at most most_content_files.
   static constexpr std::size_t most_content_files = 8;

@@ -23,7 +23,13 @@ void draw_continuous(const draw_spec& spec, bool uniform, uint64_t seed, draw_re
   r.offset *= factor;
 }
 
-void draw_declared(const draw_spec& spec, uint64_t seed, draw_recipe& r) {
+void draw_declared(const input_spec& how, uint64_t seed, draw_recipe& r) {
+  const draw_spec& spec = how.draw;
+  if (!how.quantiles.empty()) {
+    r.from = source::quantiles;
+    r.quantiles = how.quantiles;
+    return;
+  }
   switch (spec.kind) {
     case distribution::uniform:
     case distribution::normal:
@@ -121,7 +127,7 @@ draw_recipe recipe_of(const tensor_draw& how) {
   if (declared && content != nullptr)
     r.from = source::content;
   else if (declared || !continuous)
-    draw_declared(spec.draw, seed, r);
+    draw_declared(spec, seed, r);
   else if (has_impulses)
     r.from = source::constant;
   else if (kind == draw_kind::small_integers || kind == draw_kind::impulses)

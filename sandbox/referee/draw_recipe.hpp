@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sandbox/evaluation.hpp"
@@ -37,6 +38,7 @@ struct draw_recipe {
     content,    // the content, modified by the other steps
     uniform,    // in [0, 1)
     normal,     // N(0, 1)
+    quantiles,  // distributed as `quantiles` say (quantiles.hpp)
     integer,    // in [low, high)
     bernoulli,  // 1 with probability `probability`, else 0
     constant    // `offset`
@@ -54,6 +56,7 @@ struct draw_recipe {
   static constexpr double peak = 20, row_offset = 5, tiny = 1e-12;  // `tiny` is added under the root
 
   source from = source::normal;
+  std::span<const double> quantiles;  // of the input_spec
   int64_t low = 0, high = 0;
   double probability = 0;
   double scale = 1, offset = 0;  // offset + scale * the drawn value

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "sandbox/program/quantiles.hpp"
 #include "sandbox/referee/elements.hpp"
 #include "sandbox/referee/random_blocks.hpp"
 
@@ -131,6 +132,11 @@ class element_source {
         break;
       case source::normal:
         random_.normals(values);
+        break;
+      case source::quantiles:
+        random_.uniforms(values);
+        for (double& v : values)
+          v = quantile(recipe_.quantiles, v);
         break;
       case source::integer:
         for (double& v : values)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <tuple>
+#include <utility>
 
 #include "sandbox/referee/random_blocks.hpp"
 
@@ -54,10 +56,13 @@ double distance(int64_t ordinal, random_blocks& random) {
 struct spread {
   double middle = 0, reach = 0;
 };
-spread spread_of(const draw_spec& draw) {
+spread spread_of(const input_spec& how) {
+  const draw_spec& draw = how.draw;
   const bool uniform = draw.kind == distribution::uniform;
-  spread s{uniform ? (draw.low + draw.high) / 2 : draw.mean,
-           uniform ? (draw.high - draw.low) / 2 : normal_reach * draw.std};
+  double low = draw.mean - normal_reach * draw.std, high = draw.mean + normal_reach * draw.std;
+  if (uniform) std::tie(low, high) = std::pair(draw.low, draw.high);
+  if (!how.quantiles.empty()) std::tie(low, high) = std::pair(how.quantiles.front(), how.quantiles.back());
+  spread s{(low + high) / 2, (high - low) / 2};
   if (!(s.reach > 0)) s.reach = constant_reach;
   return s;
 }
@@ -76,7 +81,7 @@ int64_t border(int64_t size, random_blocks& random) {
 std::vector<outlier> outliers_of(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed) {
   const int64_t elements = type.numel();
   if (elements == 0 || !is_drawn(type, spec)) return {};
-  const auto [middle, reach] = spread_of(spec.draw);
+  const auto [middle, reach] = spread_of(spec);
   random_blocks random(seed ^ other_stream);
   if (kind == draw_kind::outlier_above || kind == draw_kind::outlier_below) {
     const double away = (kind == draw_kind::outlier_above ? 1 : -1) * reach * furthest;

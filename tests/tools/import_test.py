@@ -755,6 +755,18 @@ class Imported(unittest.TestCase):
             (origin["kind"], origin["level"], origin["problem"], origin["seed"]), ("kernelbench", 3, 12, 42)
         )
 
+    def test_what_steps_produce_is_recorded_as_quantiles(self) -> None:
+        task = self.task("linear_relu")
+        values = task["origin"]["values"]
+        made = {s["aten"]: s["out"][0] for s in task["steps"]}
+        self.assertNotIn(made["aten::t"], values, "a view")
+        relu, linear = values[made["aten::relu"]], values[made["aten::addmm"]]
+        self.assertEqual(len(relu), 33)
+        self.assertEqual(relu, sorted(relu))
+        self.assertEqual(relu[0], 0)
+        self.assertLess(linear[0], 0)
+        self.assertEqual(relu[-1], linear[-1])
+
     def test_aliases_become_one_name(self) -> None:
         self.assertEqual(
             self.steps("aliases"),

@@ -1,6 +1,7 @@
 #include "sandbox/cuda/referee/gpu_draws.hpp"
 
 #include <algorithm>
+#include <numbers>
 
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
@@ -33,6 +34,20 @@ at::ScalarType precision_of(const at::Tensor& t) {
 // Integer tensors do not accept floating-point factors.
 at::Scalar scalar_for(const at::Tensor& values, double v) {
   return values.is_floating_point() ? at::Scalar(v) : at::Scalar(static_cast<int64_t>(v));
+}
+
+// What quantile() of quantiles.hpp is of each, in its place.
+void take_quantiles(const at::Tensor& values, std::span<const double> quantiles) {
+  const auto last = static_cast<double>(quantiles.size() - 1);
+  values.mul_(-2).add_(1).acos_().mul_(last / std::numbers::pi);
+  const auto below = values.floor().clamp_(0, last - 1);
+  const auto place = below.to(at::kLong);
+  const auto table =
+      at::tensor(at::ArrayRef<double>(quantiles.data(), quantiles.size()), values.options().dtype(at::kDouble));
+  const auto known = table.to(values.scalar_type());
+  values.sub_(below);
+  const auto low = known.index_select(0, place);
+  values.mul_(known.index_select(0, place.add(1)).sub_(low)).add_(low);
 }
 
 // Makes the elements of one tensor, a chunk at a time in single or double precision.
@@ -103,6 +118,10 @@ class element_maker {
         break;
       case draw_recipe::source::normal:
         values.normal_(0, 1, random_);
+        break;
+      case draw_recipe::source::quantiles:
+        values.uniform_(0, 1, random_);
+        take_quantiles(values, recipe_.quantiles);
         break;
       case draw_recipe::source::integer:
         if (recipe_.high > recipe_.low)

@@ -128,6 +128,57 @@ TEST(TaskParts, AValueFromOutsideIsDrawnWithinItsProvedRange) {
   EXPECT_FALSE(after_relu.max);
 }
 
+// Two layers with a ReLU behind each, as an import records them.
+std::string recorded_layers(const char* values) {
+  return fmt::format(R"({{"format": 1, "name": "t", "family": "test",
+      "origin": {{"kind": "python", "source": "{}.py", "values": {}}},
+      "inputs": [{{"name": "x", "dtype": "float32", "shape": [16, 16]}}],
+      "weights": [{{"name": "w", "dtype": "float32", "shape": [16, 16]}}],
+      "steps": [{{"aten": "aten::relu", "args": {{"self": "x"}}, "out": ["a"]}},
+                {{"aten": "aten::mm", "args": {{"self": "a", "mat2": "w"}}, "out": ["b"]}},
+                {{"aten": "aten::relu", "args": {{"self": "b"}}, "out": ["c"]}},
+                {{"aten": "aten::mm", "args": {{"self": "c", "mat2": "w"}}, "out": ["d"]}}], "outputs": ["d"]}})",
+                     std::string(64, 'a'), values);
+}
+
+TEST(TaskParts, AValueFromOutsideIsDrawnAsItWasRecordedAndSharedAllTheSame) {
+  const auto parts = partitions_of(read(recorded_layers(R"({"a": [0, 0, 1, 2], "c": [0, 0, 5, 9]})")), for_cpu());
+  const auto& way = parts.ways.front();
+  ASSERT_THAT(covers_of(way), ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre(3)));
+  const task &first = way.parts[1].what, second = way.parts[3].what;
+  EXPECT_THAT(first.inputs[0].quantiles, ElementsAre(0, 0, 1, 2));
+  EXPECT_THAT(second.inputs[0].quantiles, ElementsAre(0, 0, 5, 9));
+  EXPECT_EQ(first.id, second.id);
+  EXPECT_EQ(first.name, second.name);
+  EXPECT_EQ(first.inputs[0].draw, second.inputs[0].draw);
+  EXPECT_EQ(first.inputs[0].draw.min, 0) << "for other kinds of draws";
+  EXPECT_THAT(way.parts[2].what.inputs[0].quantiles, IsEmpty()) << "b was not recorded";
+  const auto constant = partitions_of(read(recorded_layers(R"({"a": [3, 3]})")), for_cpu());
+  EXPECT_THAT(constant.ways.front().parts[1].what.inputs[0].quantiles, IsEmpty());
+}
+
+TEST(TaskParts, ACopyOfARecordedValueIsDrawnLikeIt) {
+  const task t = read(fmt::format(R"({{"format": 1, "name": "t", "family": "test",
+      "origin": {{"kind": "python", "source": "{}.py", "values": {{"a": [0, 0, 1, 2]}}}},
+      "inputs": [{{"name": "x", "dtype": "float32", "shape": [16, 16]}}],
+      "weights": [{{"name": "w", "dtype": "float32", "shape": [16, 16]}}],
+      "steps": [{{"aten": "aten::relu", "args": {{"self": "x"}}, "out": ["a"]}},
+                {{"aten": "aten::t", "args": {{"self": "a"}}, "out": ["b"]}},
+                {{"aten": "aten::contiguous", "args": {{"self": "b"}}, "out": ["c"]}},
+                {{"aten": "aten::mm", "args": {{"self": "c", "mat2": "w"}}, "out": ["d"]}},
+                {{"aten": "aten::sigmoid", "args": {{"self": "d"}}, "out": ["e"]}},
+                {{"aten": "aten::mm", "args": {{"self": "e", "mat2": "w"}}, "out": ["f"]}}], "outputs": ["f"]}})",
+                                  std::string(64, 'a')));
+  const auto parts = partitions_of(t, for_cpu());
+  const auto input_of = [&](int step) {
+    const auto& single = parts.ways.front().parts;
+    const auto found = std::ranges::find_if(single, [&](const auto& p) { return p.covers == std::vector{step}; });
+    return found == single.end() ? input_spec() : found->what.inputs.at(0);
+  };
+  EXPECT_THAT(input_of(3).quantiles, ElementsAre(0, 0, 1, 2));
+  EXPECT_THAT(input_of(5).quantiles, IsEmpty()) << "a sigmoid is no copy";
+}
+
 TEST(TaskParts, IntegersOfUnknownRangeAreNoBorder) {
   const task t = read(R"({"format": 1, "name": "t", "family": "test", "inputs": [
       {"name": "x", "dtype": "float32", "shape": [8, 16]}, {"name": "w", "dtype": "float32", "shape": [16, 4]}],
@@ -362,6 +413,25 @@ TEST_F(known_network, TakesTheVariantWithTheLeastDeviceTime) {
   ASSERT_TRUE(holds(known));
   EXPECT_EQ(known->at(part.id).plan, all[0]);
   EXPECT_EQ(known->at(part.id).best_us(), 4);
+}
+
+TEST_F(known_network, TakesTheVariantThatIsTheFastestAsItsProducerLeavesItsInputs) {
+  const task& part = parts.ways.front().parts[0].what;
+  const auto all = whole_schedules(part, for_cuda());
+  ASSERT_GE(all.size(), 2u);
+  for (std::size_t i : {0u, 1u})
+    commit(part, all[i], [&](verdict& v) {
+      v.score = 1.5;
+      v.reference_device_us = 10;
+      v.variant_device_us = i == 0 ? 4 : 5;
+      v.reference_warm_us = 8;
+      v.variant_warm_us = i == 0 ? 4 : 3;
+    });
+  const auto known = known_parts_of(*records, parts, environment_class(where));
+  ASSERT_TRUE(holds(known));
+  EXPECT_EQ(known->at(part.id).plan, all[1]);
+  EXPECT_EQ(known->at(part.id).best_us(), 3);
+  EXPECT_EQ(known->at(part.id).reference_us, 8);
 }
 
 TEST_F(known_network, KnowsNothingOfAnotherClassOfEnvironments) {

@@ -218,8 +218,9 @@ TEST(read_task, keeps_the_content_of_weights_and_the_origin) {
   EXPECT_EQ(t->weights[0].draw.kind, distribution::uniform);
   EXPECT_EQ(t->weights[1].content, (tensor_content{weights_blob, "index", true}));
   EXPECT_EQ(t->content_files(), std::vector<std::string>{weights_blob});
-  EXPECT_EQ(t->origin,
-            (task_origin{origin_kind::kernelbench, 1, 23, source_blob, 42, module_modes{{"net.norm"}, {""}}, {}, {}}));
+  EXPECT_EQ(
+      t->origin,
+      (task_origin{origin_kind::kernelbench, 1, 23, source_blob, 42, module_modes{{"net.norm"}, {""}}, {}, {}, {}}));
   EXPECT_EQ(t->inputs[0].draw.kind, distribution::simplex);
   EXPECT_EQ(t->inputs[1].draw.kind, distribution::signs);
   EXPECT_EQ(t->inputs[2].draw.value, 1.5);
@@ -340,6 +341,28 @@ TEST(read_task, gives_an_id_that_depends_on_content_but_not_on_origin) {
             id);
 }
 
+TEST(read_task, keeps_recorded_distributions_which_are_no_part_of_the_id) {
+  const auto text = with_blob(imported_text());
+  const auto bare = read_task(text, "cuda");
+  ASSERT_TRUE(bare) << bare.error().message;
+  const std::string produced = std::get<aten_step>(bare->reference.text.steps.front()).results.front();
+  auto more = replaced(text, "\"draw\": {\"distribution\": \"simplex\"}",
+                       R"("draw": {"distribution": "normal"}, "quantiles": [-1, 0.5, 2])");
+  more = replaced(more, "\"level\": 1", "\"values\": {\"" + produced + "\": [0, 0, 4]}, \"level\": 1");
+  const auto t = read_task(more, "cuda");
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_THAT(t->inputs[0].quantiles, testing::ElementsAre(-1, 0.5, 2));
+  EXPECT_THAT(t->origin->values.at(produced), testing::ElementsAre(0, 0, 4));
+  const auto again = read_task(canonical_text(*t), "cuda");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->inputs, t->inputs);
+  EXPECT_EQ(again->origin, t->origin);
+  const auto without = read_task(replaced(more, ", \"quantiles\": [-1, 0.5, 2]", ""), "cuda");
+  ASSERT_TRUE(without) << without.error().message;
+  EXPECT_EQ(without->id, t->id);
+  EXPECT_NE(bare->id, t->id) << "its draw is another one";
+}
+
 TEST(read_task, reports_what_is_wrong_with_content_and_origin) {
   for (const auto& [from, to, wanted] : std::vector<std::tuple<std::string, std::string, std::string>>{
            {weights_blob, "../weights.safetensors",
@@ -367,6 +390,11 @@ TEST(read_task, reports_what_is_wrong_with_content_and_origin) {
            {"\"kind\": \"kernelbench\"", "\"kind\": \"python\"", "other tasks do not"},
            {", \"problem\": 23", "", "other tasks do not"},
            {"\"level\": 1", "\"level\": -1", "origin, level: -1 is negative"},
+           {"\"level\": 1", R"("level": 1, "values": {"nothing": [0, 1]})", "values: no step produces \"nothing\""},
+           {"\"level\": 1", R"("level": 1, "values": {"y": [1, 0]})",
+            "values, \"y\": should be 2 to 129 finite numbers"},
+           {"\"simplex\"}", R"("normal"}, "quantiles": [3])", "inputs[0] (x), quantiles: should be 2 to 129"},
+           {"\"simplex\"}", R"("simplex"}, "quantiles": [0, 1])", "inputs[0] (x), quantiles: need a floating tensor"},
            {"[\"net.norm\"]", "[1]", "origin, modes, training[0]: should be a string"},
            {", \"evaluation\": [\"\"]", "", "origin, modes: the key \"evaluation\" is missing"},
            {source_blob, "model.py", "origin, source: \"model.py\" should be 64 hexadecimal digits and \".py\""}}) {

@@ -19,6 +19,7 @@ class Value:
     data: torch.Tensor | None = None
     target: str = ""  # a weight's name in the module
     part: str = ""  # of a complex tensor there: real, imag
+    quantiles: list[float] = dataclasses.field(default_factory=list)  # of a step's result (quantiles.py), if known
 
 
 @dataclasses.dataclass(eq=False)

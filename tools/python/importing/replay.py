@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from .operators import kind_of, record_of
-from .program import Program, Step, Value
+from .program import Program, Step, Value, is_view
+from .quantiles import quantiles_of
 from .refusal import Refused
 from .source import OnCpu, running
 from .state import attribute
@@ -44,15 +45,19 @@ def seconds_of(program: Program) -> float:
     return sum(_products(s) for s in program.steps) / 1e10 + elements / 2e8
 
 
-def run(program: Program, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The outputs. `tensors`: of the inputs."""
+def run(program: Program, tensors: list[torch.Tensor], record: bool = False) -> list[torch.Tensor]:
+    """The outputs. `tensors`: of the inputs. `record`: also keeps how the values of steps are distributed."""
     known: dict[Value, torch.Tensor] = dict(zip(program.inputs, tensors))
     known.update({w: w.data for w in program.weights})
     last_read = {v: step for step in program.steps for v in step.reads()}
     keep = {*program.outputs, *program.inputs}
     for step in program.steps:
         results = step.call(known.__getitem__)
-        known.update({out: r for out, r in zip(step.outs, results) if out is not None})
+        made = {out: r for out, r in zip(step.outs, results) if out is not None}
+        known.update(made)
+        if record and not is_view(step.op):
+            for out, r in made.items():
+                out.quantiles = quantiles_of(r)
         for v in list(step.reads()):
             if last_read[v] is step and v not in keep:
                 known.pop(v, None)
@@ -132,7 +137,7 @@ class _Calls:
     def call(self, number: int) -> None:
         if number == 1 or self.kept:
             given = [x.clone() for x in self.inputs] + [values[-1] for values in self.states]
-            self.last = [x.detach() for x in run(self.program, given)]
+            self.last = [x.detach() for x in run(self.program, given, record=number == 1)]
         for values, state in zip(self.states, self.kept):
             values.append(self.last[state.output])
         arguments = torch.utils._pytree.tree_map(

@@ -115,6 +115,8 @@ def task_json(
         origin["part"] = part
     if calls := calls_of(program):
         origin["modules"] = calls
+    if values := {v.name: v.quantiles for s in program.steps for v in s.outs if v is not None and v.quantiles}:
+        origin["values"] = values
     count = len(program.outputs)
     as_they_are = 0 if count == 1 else {"tuple": list(range(count))}
     task = {
@@ -122,7 +124,6 @@ def task_json(
         "name": problem.name,
         "summary": _summary(model, program),
         "family": family_of(program, problem.level),
-        "origin": origin,
         "inputs": [_input_json(v, d, partial, records) for v, d in zip(program.inputs, drawn)],
         "weights": weights,
         "steps": [step_json(s) for s in program.steps],
@@ -140,6 +141,7 @@ def task_json(
         ]
     if program.states or program.returns != as_they_are:
         task["returns"] = program.returns
+    task["origin"] = origin  # last, since it is long
     return task
 
 

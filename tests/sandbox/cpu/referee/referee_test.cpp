@@ -94,6 +94,22 @@ TEST(draws, keep_to_the_declared_distribution) {
   EXPECT_NEAR(moments_of(draw(normal, draw_kind::declared)).deviation, 3, 0.05);
 }
 
+TEST(draws, are_distributed_as_it_was_recorded_and_in_other_kinds_as_ever) {
+  input_spec recorded;
+  recorded.quantiles = {0, 0, 0, 1, 3};  // half of all are 0
+  const auto values = draw(recorded, draw_kind::declared);
+  const auto m = moments_of(values);
+  EXPECT_EQ(m.low, 0);
+  EXPECT_LE(m.high, 3);
+  EXPECT_GT(m.high, 2.9);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(values, 0.0)) / static_cast<double>(values.size()), 0.5, 0.01);
+  EXPECT_NEAR(moments_of(draw(recorded, draw_kind::standard_normal)).deviation, 1, 0.02);
+  recorded.quantiles = {99, 100, 101};
+  const auto far = moments_of(draw(recorded, draw_kind::outlier_above));
+  EXPECT_NEAR(far.mean, 100, 0.1);
+  EXPECT_EQ(far.high, 200) << "100 times as far from the middle as the largest recorded one";
+}
+
 TEST(draws, repeat_for_a_seed_and_differ_for_another) {
   const input_spec spec;
   EXPECT_EQ(draw(spec, draw_kind::wide_normal), draw(spec, draw_kind::wide_normal));

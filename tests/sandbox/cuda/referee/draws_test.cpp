@@ -8,6 +8,7 @@
 
 #include "sandbox/cuda/referee/gpu_draws.hpp"
 #include "sandbox/interpreter/boxed_values.hpp"
+#include "sandbox/program/quantiles.hpp"
 #include "sandbox/referee/elements.hpp"
 
 namespace cudal1::test {
@@ -67,6 +68,24 @@ TEST(gpu_draws, keep_to_the_declared_distribution) {
   const moments normal = moments_of(drawn(bell, draw_kind::declared));
   EXPECT_NEAR(normal.mean, 3, 0.02);
   EXPECT_NEAR(normal.deviation, 0.5, 0.02);
+}
+
+TEST(gpu_draws, are_distributed_as_it_was_recorded) {
+  input_spec recorded;
+  recorded.quantiles = {0, 0, 0, 1, 3};  // half of all are 0
+  for (const dtype type : {dtype::float32, dtype::float64, dtype::bfloat16}) {
+    const auto values = drawn(recorded, draw_kind::declared, tensor_role::input, {256, 256}, type);
+    const moments m = moments_of(values);
+    EXPECT_EQ(m.low, 0);
+    EXPECT_LE(m.high, 3);
+    EXPECT_GT(m.high, 2.9);
+    EXPECT_NEAR(static_cast<double>(std::ranges::count(values, 0.0)) / static_cast<double>(values.size()), 0.5, 0.01);
+    // As quantile() says of evenly spread shares.
+    double mean = 0;
+    for (int i = 0; i < 1000; ++i)
+      mean += quantile(recorded.quantiles, (i + 0.5) / 1000) / 1000;
+    EXPECT_NEAR(m.mean, mean, 0.01);
+  }
 }
 
 TEST(gpu_draws, a_seed_gives_the_same_values_and_another_seed_others) {

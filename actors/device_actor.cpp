@@ -5,6 +5,7 @@
 #include "actors/work_queue.hpp"
 #include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
+#include "policy/graph/part_family.hpp"
 #include "sandbox/verify/timing_draws.hpp"
 
 namespace cudal1 {
@@ -299,6 +300,7 @@ void device_state::time(const message::timing_step& step) {
   timing_plan plan = step.plan;
   plan.call_limit_ms = now_->plan.call_limit_ms;
   plan.memory_limit_bytes = now_->plan.memory_limit_bytes;
+  plan.warm = now_->item.what->family == part_family;
   auto report = check_and_time(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
                                {plan, step.first_fork}, setup_.verification);
   add_stage("time", from);

@@ -139,20 +139,24 @@ struct timing_plan {
   int pairs = 5;  // timed pairs of calls in each fork; no process gets a draw twice
   double call_limit_ms = 2000;
   int64_t memory_limit_bytes = int64_t{4} << 30;
+  bool warm = false;  // warm times too, for a part of a larger task
 };
-BOOST_DESCRIBE_STRUCT(timing_plan, (), (forks, pairs, call_limit_ms, memory_limit_bytes))
+BOOST_DESCRIBE_STRUCT(timing_plan, (), (forks, pairs, call_limit_ms, memory_limit_bytes, warm))
 
 // One call each, never on the same draw, in microseconds. Call time: host clock around the call and its
 // synchronisation. Device time: between two events on the device, without gaps caused by the host; 0 where the device
-// has no such clock.
+// has no such clock. Warm time: device time with the inputs, but not the weights, in the cache, as far as they fit: as
+// a task's earlier steps leave them; 0 if it was not asked for.
 struct timing_sample {
   int fork = 0;  // index of the pair of processes (on a GPU: of loads), counted over the whole evaluation
   bool variant_first = false;
   double reference_us = 0, variant_us = 0;
   double reference_device_us = 0, variant_device_us = 0;
+  double reference_warm_us = 0, variant_warm_us = 0;
 };
 BOOST_DESCRIBE_STRUCT(timing_sample, (),
-                      (fork, variant_first, reference_us, variant_us, reference_device_us, variant_device_us))
+                      (fork, variant_first, reference_us, variant_us, reference_device_us, variant_device_us,
+                       reference_warm_us, variant_warm_us))
 
 struct timing_report {
   std::optional<fault> problem;
@@ -182,16 +186,18 @@ struct measured_score {
   interval score_interval;                                // 95%, over forks and pairs (estimate_timing)
   double reference_us = 0, variant_us = 0;                // medians of call time
   double reference_device_us = 0, variant_device_us = 0;  // medians of device time; 0 if it was not measured
+  double reference_warm_us = 0, variant_warm_us = 0;      // the same of warm times
 };
 BOOST_DESCRIBE_STRUCT(measured_score, (),
-                      (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us))
+                      (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us,
+                       reference_warm_us, variant_warm_us))
 
 struct timing_estimate : measured_score {
   int pairs = 0, forks = 0;  // that it is computed from
 };
 BOOST_DESCRIBE_STRUCT(timing_estimate, (),
-                      (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us, pairs,
-                       forks))
+                      (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us,
+                       reference_warm_us, variant_warm_us, pairs, forks))
 
 struct gate_result {
   std::string gate;  // "1 form", "2 close", "3 error", "5 draws", ...
@@ -259,7 +265,8 @@ struct verdict : measured_score {  // the score is 0 unless correct
 };
 BOOST_DESCRIBE_STRUCT(verdict, (),
                       (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval,
-                       reference_us, variant_us, reference_device_us, variant_device_us, floor_us, confirmed, stage_ms,
-                       environment_id, compiler_log, resources, notes, time_unix_ms, suspicion, reused_from))
+                       reference_us, variant_us, reference_device_us, variant_device_us, reference_warm_us,
+                       variant_warm_us, floor_us, confirmed, stage_ms, environment_id, compiler_log, resources, notes,
+                       time_unix_ms, suspicion, reused_from))
 
 }  // namespace cudal1

@@ -281,6 +281,7 @@ class part_reader {
 }  // namespace
 
 compared_times compared_times_of(const measured_score& m) {
+  if (m.variant_warm_us > 0 && m.reference_warm_us > 0) return {m.variant_warm_us, m.reference_warm_us, true};
   if (m.variant_device_us > 0 && m.reference_device_us > 0) return {m.variant_device_us, m.reference_device_us, true};
   return {m.variant_us, m.reference_us, false};
 }

@@ -13,7 +13,8 @@
 
 namespace cudal1 {
 
-// Device times where both were measured, else call times, in microseconds: what parts and wholes are compared by.
+// Warm times where both were measured, as of parts, else device times, else call times, in microseconds: what parts and
+// wholes are compared by.
 struct compared_times {
   double variant_us = 0, reference_us = 0;
   bool on_device = false;

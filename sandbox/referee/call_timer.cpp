@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "config/base/stopwatch.hpp"
 
@@ -14,6 +15,20 @@ std::vector<int> shuffled(int count, std::mt19937_64& random) {
   std::iota(order.begin(), order.end(), 0);
   std::ranges::shuffle(order, random);
   return order;
+}
+
+// Where the time of such a call belongs.
+double& time_of(timing_sample& s, call_mode mode, bool of_variant) {
+  switch (mode) {
+    case call_mode::device_timed:
+      return of_variant ? s.variant_device_us : s.reference_device_us;
+    case call_mode::warm_timed:
+      return of_variant ? s.variant_warm_us : s.reference_warm_us;
+    case call_mode::untimed:
+    case call_mode::timed:
+      break;
+  }
+  return of_variant ? s.variant_us : s.reference_us;
 }
 
 }  // namespace
@@ -67,10 +82,7 @@ expected<void> call_timer::run_steps(program_runners& runners, const std::vector
       const step& s = steps[done++];
       report.flush_ms += records[i].flush_ms;
       if (s.mode == call_mode::untimed) continue;
-      timing_sample& sample = report.samples[s.sample];
-      (s.mode == call_mode::timed ? (s.of_variant ? sample.variant_us : sample.reference_us)
-                                  : (s.of_variant ? sample.variant_device_us : sample.reference_device_us)) =
-          records[i].microseconds;
+      time_of(report.samples[s.sample], s.mode, s.of_variant) = records[i].microseconds;
       if (s.of_variant) kept.push_back({&calls[i], &records[i]});
     }
     CUDAL1_CHECK(verify(runners, kept, key, report));
@@ -87,17 +99,20 @@ expected<void> call_timer::run(program_runners& runners, const time_fork_request
   const std::vector<int> order = shuffled(fork.draws, random);
   // The variant uses the shuffled draws in order; the reference is one draw ahead.
   std::vector<step> steps{{.of_variant = true, .draw = 0}, {.of_variant = false, .draw = 1}};
-  const auto pairs = static_cast<std::size_t>(fork.pairs), device_pairs = static_cast<std::size_t>(fork.device_pairs);
+  const auto pairs = static_cast<std::size_t>(fork.pairs);
   for (std::size_t pair = 1; pair <= pairs; ++pair) {
     const bool variant_first = (random() & 1) != 0;
     report.samples.push_back({.fork = request.fork, .variant_first = variant_first});
     for (const bool of_variant : {variant_first, !variant_first})
       steps.push_back({of_variant, of_variant ? pair : pair + 1, call_mode::timed, pair - 1});
   }
-  fully_compared_ = static_cast<int64_t>(random() % std::max<std::size_t>(pairs + device_pairs, 1));
-  for (std::size_t i = 0; i < device_pairs; ++i)
-    for (const bool of_variant : {false, true})
-      steps.push_back({of_variant, pairs + i + (of_variant ? 1 : 2), call_mode::device_timed, i});
+  std::size_t draw = pairs;
+  for (const auto& [mode, count] :
+       {std::pair(call_mode::device_timed, fork.device_pairs), std::pair(call_mode::warm_timed, fork.warm_pairs)})
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i, ++draw)
+      for (const bool of_variant : {false, true})
+        steps.push_back({of_variant, draw + (of_variant ? 1 : 2), mode, i});
+  fully_compared_ = static_cast<int64_t>(random() % std::max<std::size_t>(draw, 1));
   return run_steps(runners, steps, order, request.variant.key, report);
 }
 

@@ -21,10 +21,10 @@ inline errc referee_error_code(const error& e) {
 }
 
 // Every call of a fork is on a draw that its program has not met since it was loaded: what it might have kept of an
-// earlier call is of no use. Each program has one untimed call, `pairs` timed ones and `device_pairs` on the device's
-// clock; the reference is one draw ahead.
+// earlier call is of no use. Each program has one untimed call, `pairs` timed ones, `device_pairs` on the device's
+// clock and `warm_pairs` warm ones; the reference is one draw ahead.
 struct draws_of_fork {
-  int draws = 0, pairs = 0, device_pairs = 0;
+  int draws = 0, pairs = 0, device_pairs = 0, warm_pairs = 0;
 };
 
 class draw_pool {

@@ -20,7 +20,13 @@ BOOST_DEFINE_ENUM_CLASS(resident_program, reference, variant)
 BOOST_DEFINE_ENUM_CLASS(call_mode, untimed,
                         timed,         // caches flushed, then host clock around the call and its synchronisation; on a
                                        // GPU, a host-bound call is first rehearsed, with no effect on device state
-                        device_timed)  // caches flushed, between two events behind a kernel that waits for the host
+                        device_timed,  // caches flushed, between two events behind a kernel that waits for the host
+                        warm_timed)    // the same, with the draw's inputs read again after the flush
+
+// Whether the device's clock takes the time.
+inline bool is_on_device(call_mode mode) {
+  return mode == call_mode::device_timed || mode == call_mode::warm_timed;
+}
 
 // The draw must live until the call has returned.
 struct planned_call {

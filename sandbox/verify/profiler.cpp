@@ -139,6 +139,8 @@ timing_estimate estimate_timing(std::span<const timing_sample> samples, double u
   e.score_interval = interval_of(forks, e.score, usual_bias);
   e.reference_device_us = median_of_measured(samples, &timing_sample::reference_device_us);
   e.variant_device_us = median_of_measured(samples, &timing_sample::variant_device_us);
+  e.reference_warm_us = median_of_measured(samples, &timing_sample::reference_warm_us);
+  e.variant_warm_us = median_of_measured(samples, &timing_sample::variant_warm_us);
   return e;
 }
 

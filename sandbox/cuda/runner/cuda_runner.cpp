@@ -358,6 +358,7 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
     if (memory != nullptr) CUDAL1_CHECK(device_->touch(*memory));
     if (weights_memory != nullptr) CUDAL1_CHECK(device_->touch(*weights_memory));
     CUDAL1_CHECK(device_->flush());
+    if (m.mode == call_mode::warm_timed && memory != nullptr) CUDAL1_CHECK(device_->read(*memory));
   }
   CUDAL1_CHECK(finish(reply));
   record.flush_ms = milliseconds_since(start);
@@ -369,9 +370,9 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   };
   const auto begun = clock::now();
   CUDAL1_TRY(record.microseconds,
-             m.mode == call_mode::device_timed ? device_->time_on_device(enqueue) : device_->time_call(enqueue));
+             is_on_device(m.mode) ? device_->time_on_device(enqueue) : device_->time_call(enqueue));
   const double host_us = std::chrono::duration<double, std::micro>(enqueued - begun).count();
-  if (m.mode != call_mode::device_timed && record.microseconds < longest_rehearsed_us &&
+  if (!is_on_device(m.mode) && record.microseconds < longest_rehearsed_us &&
       host_us > share_of_hosts * record.microseconds)
     s.host_bound = true;
   if (timed && device_->arena().late_blocks() > 0)

@@ -280,6 +280,14 @@ expected<void> runner_device::touch(const device_mapping& memory) {
   return kernels_->launch("touch", blocks_for(bytes / 4096), threads, arguments, stream_);
 }
 
+expected<void> runner_device::read(const device_mapping& memory) {
+  const void* data = memory.data();
+  unsigned long long count = static_cast<unsigned long long>(memory.size()) / 16;
+  void* sink = sink_;
+  void* arguments[] = {&data, &count, &sink};
+  return kernels_->launch("read_all", blocks_for(count), threads, arguments, stream_);
+}
+
 expected<double> runner_device::time_call(const std::function<expected<void>()>& enqueue) {
   const auto start = std::chrono::steady_clock::now();
   CUDAL1_CHECK(enqueue());

@@ -67,6 +67,8 @@ class runner_device {
   // Reads a little of every page, since one side may have used the memory before the other. Call it before a flush.
   expected<void> touch(const device_mapping& memory);
   expected<void> flush();
+  // Reads all of it, so that it is in the cache as far as it fits.
+  expected<void> read(const device_mapping& memory);
   // Microseconds of the work that `enqueue` puts on the stream: by the host's clock, with the synchronisation; or by
   // the device's, between two events, with all of the work enqueued before the first begins.
   expected<double> time_call(const std::function<expected<void>()>& enqueue);

@@ -106,6 +106,17 @@ extern "C" __global__ void touch(const char* memory, word bytes, unsigned* sink)
   if (sum == 0x12345678u) *sink = sum;
 }
 
+// All of it.
+extern "C" __global__ void read_all(const uint4* memory, word count, unsigned* sink) {
+  const word stride = (word)gridDim.x * blockDim.x;
+  unsigned all = 0;
+  for (word i = (word)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const uint4 v = memory[i];
+    all ^= v.x ^ v.y ^ v.z ^ v.w;
+  }
+  if (all == 0x12345678u) *sink = all;
+}
+
 // One thread: waits until the host sets *go, or for `limit` nanoseconds, as enqueuing may itself wait for the stream.
 extern "C" __global__ void wait_for_host(const volatile int* go, word limit) {
   word start, now;

@@ -246,6 +246,23 @@ TEST(timing_decider, a_best_is_measured_with_fresh_pairs_until_it_is_decided) {
   EXPECT_LT(e.forks, 12);
 }
 
+TEST(estimate_timing, takes_medians_of_the_device_times_that_were_measured) {
+  std::vector<timing_sample> samples(6, {.fork = 0, .reference_us = 30, .variant_us = 20});
+  EXPECT_EQ(estimate_timing(samples).variant_device_us, 0);
+  EXPECT_EQ(estimate_timing(samples).variant_warm_us, 0);
+  for (const std::size_t i : {0u, 2u, 5u}) {
+    samples[i].reference_device_us = 20;
+    samples[i].variant_device_us = 9 + static_cast<double>(i);
+    samples[i].reference_warm_us = 15;
+    samples[i].variant_warm_us = 6 + static_cast<double>(i);
+  }
+  const timing_estimate e = estimate_timing(samples);
+  EXPECT_EQ(e.variant_device_us, 11);
+  EXPECT_EQ(e.variant_warm_us, 8);
+  EXPECT_EQ(e.reference_device_us, 20);
+  EXPECT_EQ(e.reference_warm_us, 15);
+}
+
 // The best was measured when the host took longer for the reference (23 us), which made its score the higher.
 TEST(timing_decider, a_best_that_was_measured_on_a_slower_host_does_not_hide_a_faster_variant) {
   const measured_score best{4.138, {4, 4.3}, 86.995, 19.842, 39.472, 9.664};

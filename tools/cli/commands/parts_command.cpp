@@ -142,9 +142,11 @@ bool is_time(double us) {
 }
 
 expected<void> check_verdict(const verdict& v) {
-  const bool on_device = v.variant_device_us != 0 || v.reference_device_us != 0;
+  const auto are_times = [](double variant_us, double reference_us) {
+    return (variant_us == 0 && reference_us == 0) || (is_time(variant_us) && is_time(reference_us));
+  };
   if (v.result != outcome::correct || !is_time(v.variant_us) || !is_time(v.reference_us) ||
-      (on_device && (!is_time(v.variant_device_us) || !is_time(v.reference_device_us))))
+      !are_times(v.variant_device_us, v.reference_device_us) || !are_times(v.variant_warm_us, v.reference_warm_us))
     return fail(errc::corrupt, "its verdict is not that of a correct variant with times");
   // A median of ratios, and a ratio of medians.
   constexpr double most_apart = 1.5;

@@ -42,6 +42,9 @@ std::string device_line(const verdict& v, const std::optional<roofline>& roof) {
   if (v.variant_device_us > 0)
     text += fmt::format("; device time: reference {}, variant {}", format_time(v.reference_device_us),
                         format_time(v.variant_device_us));
+  if (v.variant_warm_us > 0)
+    text += fmt::format("; with its inputs in the cache: {}, {}", format_time(v.reference_warm_us),
+                        format_time(v.variant_warm_us));
   if (roof) text += fmt::format("; floor of a call {}", format_time(roof->call_us()));
   return text;
 }

@@ -81,6 +81,29 @@ TEST_F(instrument, a_kernel_of_known_duration_takes_that_long_by_both_clocks) {
   }
 }
 
+TEST_F(instrument, inputs_that_are_in_the_cache_are_read_faster_and_small_ones_as_fast) {
+  for (const int elements : {1 << 10, 6 << 20}) {
+    // Few blocks that read a lot at a time, so that memory decides.
+    const auto program = fmt::format(
+        R"({{"format":1,"name":"relu","inputs":[{{"name":"x","dtype":"float32","shape":[{0}]}}],"steps":[)"
+        R"({{"alloc":"y","dtype":"float32","shape":[{0}]}},)"
+        R"({{"launch":"k","grid":[528],"block":[512],"args":[{{"in":"x"}},{{"out":"y"}},{{"i32":{1}}}]}}],)"
+        R"("outputs":["y"]}})"
+        "\n---\n__global__ void k(const float4* x, float4* y, int n) {{\n"
+        "  for (int i = blockIdx.x * 512 + threadIdx.x; i < n; i += 528 * 512) {{\n    float4 v = x[i];\n"
+        "    v.x = fmaxf(v.x, 0.0f); v.y = fmaxf(v.y, 0.0f); v.z = fmaxf(v.z, 0.0f); v.w = fmaxf(v.w, 0.0f);\n"
+        "    y[i] = v;\n  }}\n}}\n",
+        elements, elements / 4);
+    const gpu_finding found =
+        evaluate(relu_task(elements), program, {.forks = 3, .pairs = 4, .call_limit_ms = 2000, .warm = true});
+    ASSERT_EQ(found.result, outcome::correct) << found.reason;
+    const timing_estimate e = estimate_timing(found.timed.samples);
+    std::printf("%d elements: %.2f us cold, %.2f us warm\n", elements, e.variant_device_us, e.variant_warm_us);
+    ASSERT_GT(e.variant_warm_us, 0);
+    EXPECT_LT(e.variant_warm_us, (elements > 1024 ? 0.9 : 1.1) * e.variant_device_us);
+  }
+}
+
 // A kernel that begins before the slow one ahead has ended, and does not wait for it, still comes after it for both
 // clocks.
 TEST_F(instrument, a_launch_that_begins_early_hides_no_time) {

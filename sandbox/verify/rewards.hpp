@@ -23,12 +23,10 @@
 
 namespace cudal1 {
 
-struct reward_member {
+struct reward_member : measured_score {  // the claim: of the verdict
   std::string variant;
   int64_t attempt = 1;
   outcome result = outcome::correct;
-  double score = 0;  // the claim: of the verdict
-  interval score_interval;
   std::vector<timing_sample> samples;  // raw, all of the verdict
   std::string doubt;                   // why it is not to be paid; "" if it is
   std::string cleared;                 // a suspicion that a deeper check refuted; "" if there was none
@@ -36,7 +34,9 @@ struct reward_member {
   bool repeated = false;               // it was proposed before, and has the verdict of then
 };
 BOOST_DESCRIBE_STRUCT(reward_member, (),
-                      (variant, attempt, result, score, score_interval, samples, doubt, cleared, reused_from, repeated))
+                      (variant, attempt, result, score, score_interval, reference_us, variant_us, reference_device_us,
+                       variant_device_us, reference_warm_us, variant_warm_us, samples, doubt, cleared, reused_from,
+                       repeated))
 
 // Of a verdict with its details, with the doubts that its gates and its suspicion give.
 reward_member reward_member_of(const verdict& v);

@@ -136,6 +136,51 @@ TEST(rewards, by_the_papers_rule_are_of_rounded_medians_and_pay_nothing_for_what
   EXPECT_TRUE(says(paid.members[3].steps, "needs 7 pairs, and there are 6")) << paid.members[3].doubt;
 }
 
+// Of which the reference took so long on the host, and the variant as long as one launch; 20 us on the device both.
+reward_member with_host_time(double reference_us, double variant_us, double variant_device_us = 20) {
+  reward_member m = correct(reference_us / variant_us);
+  m.reference_us = reference_us;
+  m.variant_us = variant_us;
+  m.reference_device_us = 20;
+  m.variant_device_us = variant_device_us;
+  return m;
+}
+
+TEST(rewards, are_of_scores_at_one_pace_of_the_host) {
+  // The same program three times, while the host took 20, 40 and 80 us for the reference; the second is the pace.
+  const std::vector<reward_member> members{with_host_time(40, 25), with_host_time(60, 20 + 5 * std::pow(2, 0.4)),
+                                           with_host_time(100, 20 + 5 * std::pow(4, 0.4)), failed()};
+  auto measured = plain();
+  measured.rule = "score";
+  const auto as_measured = pay_group(members, measured).value();
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(as_measured.members[i].score, members[i].score);
+  const auto paid = pay_group(members, plain()).value();
+  EXPECT_EQ(paid.members[1].score, members[1].score);
+  EXPECT_FALSE(says(paid.members[1].steps, "middle pace"));
+  EXPECT_TRUE(says(paid.members[0].steps, "the reference took 40 us; at the middle pace"));
+  const auto apart = [](const paid_group& g) { return std::abs(std::log(g.members[0].score / g.members[2].score)); };
+  EXPECT_GT(apart(as_measured), 0.5);
+  EXPECT_LT(apart(paid), 0.05) << "it is one program";
+  EXPECT_GT(paid.members[0].score, members[0].score) << "of a faster host";
+  EXPECT_NEAR(paid.members[0].half_width / paid.members[0].score,
+              as_measured.members[0].half_width / as_measured.members[0].score, 1e-12);
+  // What is doubted is no pace of others.
+  auto slow = with_host_time(1000, 25);
+  slow.doubt = "of the test";
+  auto with_doubted = members;
+  with_doubted.insert(with_doubted.begin(), slow);
+  const auto again = pay_group(with_doubted, plain()).value();
+  EXPECT_EQ(again.members[0].reward, 0);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(again.members[i + 1].reward, paid.members[i].reward);
+  // Without device times nothing is known of the pace.
+  auto unknown = members;
+  for (auto& m : unknown)
+    m.reference_device_us = 0;
+  expect_near(rewards_of(unknown), rewards_of(unknown, measured));
+}
+
 TEST(rewards, of_an_unknown_rule_are_an_error) {
   auto rules = plain();
   rules.rule = "cuda-l1";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "policy/search/doubtful_moves.hpp"
 #include "policy/search/schedule_space.hpp"
 #include "policy/search/starting_schedules.hpp"
 #include "sandbox/verify/compared_scores.hpp"
@@ -22,6 +23,10 @@ constexpr std::size_t k_tournament = 3;
 // Sometimes they do not choose, so that nothing is excluded.
 constexpr int k_draws = 4, k_first_draws = 16;
 constexpr double k_without_estimate = 0.1;
+
+// Failed variants that a proposal looks at, and how often it makes one like them all the same.
+constexpr std::size_t k_failed = 12;
+constexpr double k_doubtful = 0.1;
 
 // An exemplar from which a schedule may be made, with its score at the pace of the host that all are compared at.
 struct parent {
@@ -179,7 +184,8 @@ bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, s
 
 // The whole schedules come first, in order. Concurrent proposals see the same exemplars, so some are skipped at random.
 std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt& p, const known_variants& known,
-                                                                    bool any_correct, random_source& random) {
+                                                                    bool any_correct, const doubtful_moves& doubtful,
+                                                                    random_source& random) {
   std::size_t later = 0;
   while (random.chance(k_later))
     ++later;
@@ -188,7 +194,7 @@ std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt
   const schedule* chosen = nullptr;
   const auto look_through = [&](std::vector<starting_schedule>& list) {
     for (auto& s : list) {
-      if (!is_new(p, known, s)) continue;
+      if (doubtful.any_in(s.plan) || !is_new(p, known, s)) continue;
       chosen = &s.plan;
       if (later-- == 0) return true;
     }
@@ -199,10 +205,10 @@ std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt
 }
 
 evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, const known_variants& known,
-                                                           random_source& random) {
+                                                           const doubtful_moves& doubtful, random_source& random) {
   attempt out;
   const auto correct = correct_of(p);
-  if (auto first = next_starting_schedule(p, known, !correct.empty(), random)) {
+  if (auto first = next_starting_schedule(p, known, !correct.empty(), doubtful, random)) {
     out.made.trace.set("origin", "first");
     out.made.plan = std::move(*first);
     out.is_new = true;
@@ -210,13 +216,14 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
   }
   drawn_schedule drawn = evolved(p, correct, random);
   out.made.plan = drawn.made.moves();
-  out.is_new = drawn.is_new(known);
+  out.is_new = drawn.is_new(known) && (!doubtful.any_in(out.made.plan) || random.chance(k_doubtful));
   put(std::move(drawn), out.is_new, out.made);
   return out;
 }
 
 // Nothing if all that is drawn is known.
 std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& p, const known_variants& known,
+                                                                  const doubtful_moves& doubtful,
                                                                   const device_data& gpu, random_source& random) {
   const auto correct = correct_of(p);
   std::optional<proposal> best;
@@ -233,7 +240,7 @@ std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& 
       }
       if (*s.call_us < least_us) start = s.plan;
       least_us = std::min(least_us, *s.call_us);
-      if (*s.call_us >= best_us || !is_new(p, known, s)) continue;
+      if (*s.call_us >= best_us || doubtful.any_in(s.plan) || !is_new(p, known, s)) continue;
       best_us = *s.call_us;
       best.emplace().plan = s.plan;
       best->trace.set("origin", "first");
@@ -242,7 +249,7 @@ std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& 
   for (int i = correct.empty() ? k_first_draws : k_draws; i > 0; --i) {
     drawn_schedule drawn =
         correct.empty() ? drawn_schedule{mutated(p, start, random), "mutation", {}} : evolved(p, correct, random);
-    if (!drawn.is_new(known)) continue;
+    if (doubtful.any_in(drawn.made.moves()) || !drawn.is_new(known)) continue;
     const auto us = estimated_call_us(drawn.made, gpu);
     if (!us || *us >= best_us) continue;
     best_us = *us;
@@ -257,15 +264,22 @@ std::shared_ptr<const device_data> evolutionary_policy::gpu_of(const prompt& p) 
   return gpus_.of(p);
 }
 
+policy_traits evolutionary_policy::traits() const {
+  policy_traits t = search_policy::traits();
+  t.exemplars.sample.failed = k_failed;
+  return t;
+}
+
 expected<proposal> evolutionary_policy::propose_one(const prompt& p) {
   CUDAL1_CHECK(check_prompt(p));
   random_source random = random_for(seed_, p);
   const known_variants known(p);
+  const doubtful_moves doubtful(p);
   if (const auto gpu = gpu_of(p); gpu && !random.chance(k_without_estimate))
-    if (auto made = shortest_by_estimate(p, known, *gpu, random)) return std::move(*made);
+    if (auto made = shortest_by_estimate(p, known, doubtful, *gpu, random)) return std::move(*made);
   attempt out;
   for (int i = 0; i < k_attempts && !out.is_new; ++i)
-    out = try_once(p, known, random);
+    out = try_once(p, known, doubtful, random);
   return std::move(out.made);
 }
 

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "policy/search/doubtful_moves.hpp"
 #include "policy/search/known_variants.hpp"
 #include "policy/search/schedule_estimates.hpp"
 
@@ -15,12 +16,14 @@ namespace cudal1 {
 
 // Whole schedules first; then the exemplars are the population: a mutation of the best one, or mutation and crossover
 // of parents chosen by tournament, with repair. On a GPU of known specifications several are drawn for a proposal, if
-// the task is small, and the one with the shortest estimated call time is proposed, mostly.
+// the task is small, and the one with the shortest estimated call time is proposed, mostly. Moves of which nothing
+// correct came are left out, mostly (doubtful_moves.hpp).
 class evolutionary_policy final : public search_policy {
  public:
   explicit evolutionary_policy(const policy_setup& setup)
       : search_policy(setup), uses_estimates_(setup.search.estimates) {}
   std::string name() const override { return "evolutionary"; }
+  policy_traits traits() const override;
   expected<proposal> propose_one(const prompt& p) override;
 
  private:
@@ -45,10 +48,11 @@ class evolutionary_policy final : public search_policy {
   static std::vector<starting_schedule>& further_of(const prompt& p, starting_lists& lists);
   static bool is_new(const prompt& p, const known_variants& known, starting_schedule& s);
   std::optional<schedule> next_starting_schedule(const prompt& p, const known_variants& known, bool any_correct,
-                                                 random_source& random);
-  attempt try_once(const prompt& p, const known_variants& known, random_source& random);
+                                                 const doubtful_moves& doubtful, random_source& random);
+  attempt try_once(const prompt& p, const known_variants& known, const doubtful_moves& doubtful, random_source& random);
   std::shared_ptr<const device_data> gpu_of(const prompt& p);
-  std::optional<proposal> shortest_by_estimate(const prompt& p, const known_variants& known, const device_data& gpu,
+  std::optional<proposal> shortest_by_estimate(const prompt& p, const known_variants& known,
+                                               const doubtful_moves& doubtful, const device_data& gpu,
                                                random_source& random);
 
   bool uses_estimates_;

@@ -306,6 +306,39 @@ TEST(EvolutionaryPolicy, ProposesTheWholeScheduleFirstAndThenMutationsOfTheBest)
   EXPECT_GE(from_best, 10);
 }
 
+TEST(EvolutionaryPolicy, SeldomRepeatsAMoveOfWhichOnlyWrongAnswersCame) {
+  prompt p = prompt_of(builtin("gelu_by_hand"), 0);
+  p.target = &for_cuda();
+  const auto with = [&](const std::string& text, outcome result) {
+    exemplar e = exemplar_with(*parse_schedule(text), "id of " + text, result == outcome::correct ? 2 : 0);
+    e.known.result.result = result;
+    return e;
+  };
+  const auto share_of_graphs = [&] {
+    int holding = 0;
+    for (p.seed = 0; p.seed < 40; ++p.seed) {
+      const auto proposed = made("evolutionary")->propose_one(p);
+      EXPECT_TRUE(proposed);
+      holding += std::ranges::count(proposed->plan.moves, "graph", &move::name) > 0 ? 1 : 0;
+    }
+    return holding / 40.0;
+  };
+  p.exemplars = {with("fuse(steps=0..7)", outcome::correct)};
+  const double before = share_of_graphs();
+  EXPECT_GT(before, 0.5);
+  for (const char* text : {"graph()", "fuse(steps=0..7); graph()"})
+    p.failed.push_back(with(text, outcome::wrong_answer));
+  EXPECT_EQ(share_of_graphs(), before) << "twice is not often";
+  p.failed.push_back(with("fuse(steps=0..6); graph()", outcome::wrong_answer));
+  EXPECT_LT(share_of_graphs(), 0.25);
+  p.failed.back().known.result.result = outcome::compile_error;
+  EXPECT_EQ(share_of_graphs(), before) << "another failure";
+  p.failed.back().known.result.result = outcome::wrong_answer;
+  p.exemplars.push_back(with("fuse(steps=1..7); graph()", outcome::correct));
+  EXPECT_GT(share_of_graphs(), 0.5) << "once it was right";
+  EXPECT_GT(made("evolutionary")->traits().exemplars.sample.failed, 3u);
+}
+
 TEST(EvolutionaryPolicy, NamesTheParentsOfItsMutants) {
   const task& t = builtin("gelu_by_hand");
   const exemplar parent = exemplar_of(t, *parse_schedule("fuse(steps=0..7)"));

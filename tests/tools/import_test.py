@@ -759,13 +759,18 @@ class Imported(unittest.TestCase):
         task = self.task("linear_relu")
         values = task["origin"]["values"]
         made = {s["aten"]: s["out"][0] for s in task["steps"]}
-        self.assertNotIn(made["aten::t"], values, "a view")
-        relu, linear = values[made["aten::relu"]], values[made["aten::addmm"]]
+        relu, linear = values[made["aten::relu"]], values[made["aten::linear"]]
         self.assertEqual(len(relu), 33)
         self.assertEqual(relu, sorted(relu))
         self.assertEqual(relu[0], 0)
         self.assertLess(linear[0], 0)
         self.assertEqual(relu[-1], linear[-1])
+        task = self.task("aliases")
+        made = {s["aten"]: s["out"][0] for s in task["steps"]}
+        self.assertIn(made["aten::maximum"], task["origin"]["values"])
+        self.assertNotIn(made["aten::sigmoid"], task["origin"]["values"], "it is 0.5 everywhere")
+        self.assertNotIn(made["aten::transpose.int"], task["origin"]["values"], "a view")
+        self.assertNotIn(made["aten::gt.Scalar"], task["origin"]["values"], "of flags")
 
     def test_aliases_become_one_name(self) -> None:
         self.assertEqual(

@@ -160,15 +160,6 @@ expected<candidate_writer> candidate_writer::restore(const std::string& checkpoi
   return candidate_writer(std::move(words), std::move(model));
 }
 
-bool candidate_writer::is_told_of(const environment& where) const {
-  const json* training = provenance_.find("training");
-  const json* imagined = training != nullptr ? training->find("imagined") : nullptr;
-  const json* measured_on = provenance_.find("measured_on");
-  if (imagined == nullptr || !imagined->is_number() || imagined->as_number() <= 0) return true;
-  return measured_on != nullptr && measured_on->is_string() &&
-         recorded_model(measured_on->as_string()) == recorded_model(where.model);
-}
-
 token_sequence candidate_writer::prompt_of(const contrastive_request& r) const {
   text_writer to(words_);
   for (std::size_t i = 0; i < r.exemplars.size() && i < frame::names.size(); ++i) {

@@ -71,9 +71,6 @@ class candidate_writer {
   language_model& model() { return *model_; }
   const language_model& model() const { return *model_; }
   const json& provenance() const { return provenance_; }
-  // Whether a prompt is to say what device it is about: a model that was trained on imagined devices too is told of the
-  // model of device that its tasks were measured on, and of no other.
-  bool is_told_of(const environment& where) const;
 
   token_sequence prompt_of(const contrastive_request& r) const;
   // Without the first exemplars, as many as make prompt and answer longer than the context. errc::unsupported where the

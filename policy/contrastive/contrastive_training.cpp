@@ -45,9 +45,6 @@ expected<void> check_training(const training_options& o) {
   if (o.measured < 1)
     return fail(errc::invalid_argument, "a trial goes on with up to {} answers, and should with at least 1",
                 o.measured);
-  if (!(o.imagined >= 0 && o.imagined <= 1))
-    return fail(errc::invalid_argument, "a share of {} of the trials is imagined, and should be from 0 to 1",
-                o.imagined);
   if (o.islands < 1 || o.islands > 16 || o.trial_evaluations < 1 || !(o.temperature > 0))
     return fail(errc::invalid_argument,
                 "{} islands, {} evaluations of a trial or temperature {} do not fit: 1 to 16, at least 1, above 0",
@@ -85,15 +82,10 @@ optimizer_options contrastive_training::optimizer() const {
 
 contrastive_training::searched contrastive_training::new_trial(std::size_t task) {
   random_ += split_mix_step;
-  const uint64_t seed = split_mix(random_);
-  constexpr double parts = 1000;
-  const bool imagined =
-      how_.imagined > 0 && static_cast<double>(below(static_cast<std::size_t>(parts))) < parts * how_.imagined;
-  return {task, recorded_trial(tasks_[task], seed,
+  return {task, recorded_trial(tasks_[task], split_mix(random_),
                                {.most = static_cast<std::size_t>(how_.exemplars),
                                 .temperature = how_.temperature,
-                                .islands = static_cast<std::size_t>(how_.islands)},
-                               imagined ? split_mix(seed + 1) : 0)};
+                                .islands = static_cast<std::size_t>(how_.islands)})};
 }
 
 contrastive_training::searched contrastive_training::begun_trial() {
@@ -118,8 +110,8 @@ std::size_t contrastive_training::success_of(const recorded_trial& t) {
   open.resize(std::min(open.size(), most_tries));
   std::size_t best = open.front();
   for (const std::size_t c : open) {
-    if (t.expected_score(c) > t.expected_score(best)) best = c;
-    if (t.expected_score(best) > to_beat) break;
+    if (t.of().records[c].score > t.of().records[best].score) best = c;
+    if (t.of().records[best].score > to_beat) break;
   }
   return best;
 }
@@ -166,8 +158,8 @@ expected<step_report> contrastive_training::self_supervised_step(double& mean_sc
   return writer_->model().learn(batch, optimizer());
 }
 
-std::vector<double> contrastive_training::advantages_of(const std::vector<double>& scores,
-                                                        const std::vector<double>& half_widths) const {
+std::vector<double> contrastive_training::advantages_of(const std::vector<const recorded_candidate*>& records,
+                                                        const std::vector<double>& scores) const {
   std::vector<double> out;
   if (how_.advantage == advantage_rule::none) {
     for (const double s : scores)
@@ -188,7 +180,7 @@ std::vector<double> contrastive_training::advantages_of(const std::vector<double
   for (std::size_t i = 0; i < scores.size(); ++i) {
     paid_member m;
     m.score = m.value = scores[i];
-    m.half_width = half_widths[i];
+    m.half_width = (records[i]->score_interval.high - records[i]->score_interval.low) / 2;
     m.counts = true;
     g.members.push_back(std::move(m));
   }
@@ -214,18 +206,19 @@ expected<step_report> contrastive_training::contrastive_step(double& mean_score)
   std::vector<graded_sequence> batch;
   std::vector<token_sequence> sequences;
   for (std::size_t g = 0; g < groups; ++g) {
-    std::vector<double> scores, half_widths;
+    std::vector<const recorded_candidate*> records;
+    std::vector<double> scores;
     // So that prompts have any number of exemplars, as in a search.
     const std::size_t measured_end =
         g * group + 1 + below(static_cast<std::size_t>(std::min(how_.measured, how_.group)));
     for (std::size_t i = g * group; i < (g + 1) * group; ++i) {
       auto& trial = trials_[g].trial;
       const std::size_t candidate = written[i].answer.candidate;
-      half_widths.push_back(trial.half_width(candidate));
+      records.push_back(&trial.of().records[candidate]);
       scores.push_back(i < measured_end ? trial.measure(candidate).score : trial.score_of(candidate));
       mean_score += scores.back() / static_cast<double>(written.size());
     }
-    const auto advantages = advantages_of(scores, half_widths);
+    const auto advantages = advantages_of(records, scores);
     for (std::size_t i = 0; i < group; ++i) {
       auto& w = written[g * group + i];
       sequences.push_back(w.sequence);

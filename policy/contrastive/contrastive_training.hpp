@@ -34,7 +34,6 @@ struct training_options {
   int64_t exemplars = 6;           // at most, in a prompt; 0: none, and no analysis
   double temperature = 1;          // of the draw of exemplars
   int64_t trial_evaluations = 32;  // after which another task is searched
-  double imagined = 0;             // share of the trials on imagined devices, of which a prompt says nothing
   int64_t islands = 1;             // in which a trial's exemplars evolve apart; 1: buckets of all of them
   double rate = 1e-3;
   double ratio_clip = 0.2, kl_weight = 0.02, entropy_weight = 0.02;
@@ -44,8 +43,8 @@ struct training_options {
 };
 BOOST_DESCRIBE_STRUCT(training_options, (),
                       (seed, supervised_steps, self_supervised_steps, contrastive_steps, batch, group, measured,
-                       exemplars, temperature, trial_evaluations, imagined, islands, rate, ratio_clip, kl_weight,
-                       entropy_weight, reference_share, advantage, reward))
+                       exemplars, temperature, trial_evaluations, islands, rate, ratio_clip, kl_weight, entropy_weight,
+                       reference_share, advantage, reward))
 
 // errc::invalid_argument names the number that does not fit.
 expected<void> check_training(const training_options& o);
@@ -92,7 +91,8 @@ class contrastive_training {
   // A trial of a random task with some random candidates measured.
   searched begun_trial();
   std::size_t success_of(const recorded_trial& t);
-  std::vector<double> advantages_of(const std::vector<double>& scores, const std::vector<double>& half_widths) const;
+  std::vector<double> advantages_of(const std::vector<const recorded_candidate*>& records,
+                                    const std::vector<double>& scores) const;
 
   candidate_writer* writer_;
   std::vector<std::shared_ptr<const trial_task>> tasks_;

@@ -48,7 +48,7 @@ token_sequence text_writer::take() && {
 void write_problem(const task& t, std::string_view kind, const device_data* device, text_writer& to) {
   const task_work work = work_of(t);
   to.word(frame::device);
-  if (!kind.empty()) to.word(kind);
+  to.word(kind);
   if (device != nullptr) {
     to.logarithm(frame::processors, static_cast<double>(device->multiprocessors));
     to.logarithm(frame::bandwidth, device->reached_gb_per_s);

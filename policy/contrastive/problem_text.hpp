@@ -31,8 +31,7 @@ class text_writer {
   token_sequence out_;
 };
 
-// `device`: of the model of GPU; null where there are no data, or on a CPU. `kind`: "cpu", "cuda"; ""
-// for any device, of which nothing is said.
+// `device`: of the model of GPU; null where there are no data, or on a CPU. `kind`: "cpu", "cuda".
 void write_problem(const task& t, std::string_view kind, const device_data* device, text_writer& to);
 
 }  // namespace cudal1

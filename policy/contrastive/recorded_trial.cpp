@@ -28,9 +28,6 @@ expected<std::shared_ptr<const trial_task>> trial_task::make(const recorded_task
   text_writer to(words);
   write_problem(out->what, kind, device ? &*device : nullptr, to);
   out->problem = std::move(to).take();
-  text_writer anywhere(words);
-  write_problem(out->what, "", nullptr, anywhere);
-  out->problem_anywhere = std::move(anywhere).take();
   out->records.resize(out->candidates.size());
   for (const auto& c : t.candidates) {
     const std::size_t place = out->candidates.find(c.variant);
@@ -42,13 +39,8 @@ expected<std::shared_ptr<const trial_task>> trial_task::make(const recorded_task
   return out;
 }
 
-recorded_trial::recorded_trial(std::shared_ptr<const trial_task> of, uint64_t seed, const exemplar_choice& how,
-                               uint64_t imagined)
-    : of_(std::move(of)),
-      how_(how),
-      random_(seed),
-      device_(of_->candidates, imagined),
-      islands_(std::max<std::size_t>(how.islands, 1)) {
+recorded_trial::recorded_trial(std::shared_ptr<const trial_task> of, uint64_t seed, const exemplar_choice& how)
+    : of_(std::move(of)), how_(how), random_(seed), islands_(std::max<std::size_t>(how.islands, 1)) {
   for (std::size_t c = 0; c < of_->candidates.size(); ++c)
     open_.set(c);
 }
@@ -58,10 +50,10 @@ void recorded_trial::add(std::size_t candidate, double drawn) {
   const auto& r = of_->records[candidate];
   // As long as the drawn score says.
   const double recorded_us = r.variant_device_us > 0 ? r.variant_device_us : r.variant_us;
-  const double us = drawn > 0 ? recorded_us * r.score / drawn : 0;  // of the same reference time everywhere
+  const double us = drawn > 0 ? recorded_us * r.score / drawn : 0;
   islands_[island_].push_back(measured_.size());
   measured_.push_back({candidate, drawn, us, r.registers, r.blocks, r.threads});
-  best_so_far_.push_back(std::max(best_so_far_.empty() ? 1 : best_so_far_.back(), expected_score(candidate)));
+  best_so_far_.push_back(std::max(best_so_far_.empty() ? 1 : best_so_far_.back(), r.score));
 }
 
 std::vector<std::size_t> recorded_trial::open_candidates() const {
@@ -71,23 +63,14 @@ std::vector<std::size_t> recorded_trial::open_candidates() const {
   return out;
 }
 
-double recorded_trial::expected_score(std::size_t candidate) const {
-  return device_.score(candidate, of_->records[candidate].score);
-}
-
-double recorded_trial::half_width(std::size_t candidate) const {
-  const auto& [low, high] = of_->records[candidate].score_interval;
-  return (device_.score(candidate, high) - device_.score(candidate, low)) / 2;
-}
-
 double recorded_trial::score_of(std::size_t candidate) {
-  if (open_.test(candidate)) return device_.score(candidate, drawn_score(of_->records[candidate], random_));
+  if (open_.test(candidate)) return drawn_score(of_->records[candidate], random_);
   return std::ranges::find(measured_, candidate, &measured_candidate::candidate)->score;
 }
 
 const measured_candidate& recorded_trial::measure(std::size_t candidate) {
   if (!open_.test(candidate)) return *std::ranges::find(measured_, candidate, &measured_candidate::candidate);
-  add(candidate, score_of(candidate));
+  add(candidate, drawn_score(of_->records[candidate], random_));
   if (islands_.size() > 1 && measured_.size() % how_.island_reset == 0) reset_islands();
   return measured_.back();
 }
@@ -109,31 +92,29 @@ void recorded_trial::reset_islands() {
     islands_[order[i]] = {best_of(islands_[order[draw_below(kept, random_)]])};
 }
 
-contrastive_request recorded_trial::next_request(bool device_is_known) {
+contrastive_request recorded_trial::next_request() {
   next_island();
   std::vector<measured_candidate> seen;
   for (const std::size_t m : islands_[island_])
     seen.push_back(measured_[m]);
-  const bool told = device_is_known && !device_.is_imagined();
-  return {told ? &of_->problem : &of_->problem_anywhere, &of_->text,
-          choose_exemplars(seen, how_.most, how_.temperature, random_), open_};
+  return {&of_->problem, &of_->text, choose_exemplars(seen, how_.most, how_.temperature, random_), open_};
 }
 
 namespace {
 
 struct trial_state {
-  std::string random, imagined;
+  std::string random;
   std::vector<std::size_t> candidates;
   std::vector<double> scores;
   std::vector<std::vector<std::size_t>> islands;
   std::size_t island = 0;
 };
-BOOST_DESCRIBE_STRUCT(trial_state, (), (random, imagined, candidates, scores, islands, island))
+BOOST_DESCRIBE_STRUCT(trial_state, (), (random, candidates, scores, islands, island))
 
 }  // namespace
 
 json recorded_trial::state() const {
-  trial_state out{std::to_string(random_), std::to_string(device_.seed()), {}, {}, islands_, island_};
+  trial_state out{std::to_string(random_), {}, {}, islands_, island_};
   for (const auto& m : measured_) {
     out.candidates.push_back(m.candidate);
     out.scores.push_back(m.score);
@@ -144,7 +125,7 @@ json recorded_trial::state() const {
 expected<void> recorded_trial::set_state(const json& state) {
   trial_state in;
   CUDAL1_CHECK(from_json(state, in));
-  recorded_trial fresh(of_, 0, how_, std::strtoull(in.imagined.c_str(), nullptr, 10));
+  recorded_trial fresh(of_, 0, how_);
   if (in.candidates.size() != in.scores.size() || in.islands.size() != fresh.islands_.size() ||
       in.island >= in.islands.size())
     return fail(errc::corrupt, "the state of a trial has lists of different lengths");

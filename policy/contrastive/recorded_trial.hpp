@@ -8,7 +8,6 @@
 
 #include "policy/codegen/lowering_target.hpp"
 #include "policy/contrastive/candidate_writer.hpp"
-#include "policy/contrastive/imagined_device.hpp"
 #include "policy/contrastive/recorded_space.hpp"
 
 namespace cudal1 {
@@ -26,8 +25,7 @@ struct trial_task {
   task what;
   candidate_set candidates;
   answer_words text;
-  // As write_problem writes it: with the device that measured it, and without.
-  token_sequence problem, problem_anywhere;
+  token_sequence problem;
   std::vector<recorded_candidate> records;  // by candidate
   double best = 0;                          // highest recorded score
 };
@@ -44,9 +42,7 @@ struct exemplar_choice {
 // One search of a recorded task. A score that is asked for again is the one that was drawn first.
 class recorded_trial {
  public:
-  // `imagined`: the seed of an imagined device (imagined_device.hpp) that the trial is on; 0: none.
-  recorded_trial(std::shared_ptr<const trial_task> of, uint64_t seed, const exemplar_choice& how,
-                 uint64_t imagined = 0);
+  recorded_trial(std::shared_ptr<const trial_task> of, uint64_t seed, const exemplar_choice& how);
   const trial_task& of() const { return *of_; }
   std::size_t evaluations() const { return measured_.size(); }
   const std::vector<measured_candidate>& measured() const { return measured_; }
@@ -57,16 +53,12 @@ class recorded_trial {
   const measured_candidate& measure(std::size_t candidate);
   // What measure() would say.
   double score_of(std::size_t candidate);
-  // The middle of what measure() may say, and the half width of its interval.
-  double expected_score(std::size_t candidate) const;
-  double half_width(std::size_t candidate) const;
-  // The highest expected score of what was measured, after each evaluation: what a search ends with that measures its
+  // The highest recorded score of what was measured, after each evaluation: what a search ends with that measures its
   // best few again, as cudal1 does. At least 1, since the reference is always there.
   const std::vector<double>& best_so_far() const { return best_so_far_; }
   // What is measured next is of the next island.
   void next_island() { island_ = (island_ + 1) % islands_.size(); }
-  // `device_is_known`: to the model that is asked, which is told of the device only then, and never of an imagined one.
-  contrastive_request next_request(bool device_is_known = true);
+  contrastive_request next_request();
   uint64_t& random() { return random_; }
 
   // Everything but the task and the choice of exemplars.
@@ -80,7 +72,6 @@ class recorded_trial {
   std::shared_ptr<const trial_task> of_;
   exemplar_choice how_;
   uint64_t random_;
-  imagined_device device_;
   candidate_bits open_;
   std::vector<measured_candidate> measured_;
   std::vector<std::vector<std::size_t>> islands_;  // places in measured_

@@ -133,9 +133,8 @@ expected<std::shared_ptr<contrastive_policy::known_space>> contrastive_policy::s
   const auto space = space_of(*p.what, *p.target, most_schedules_of_a_space);
   out->is_complete = space.is_complete;
   CUDAL1_TRY(const auto device, find_device_data(recorded_model(p.where.model)));
-  const bool told = writer_.is_told_of(p.where);
   text_writer to(writer_.words());
-  write_problem(*p.what, told ? p.target->name() : "", told && device ? &*device : nullptr, to);
+  write_problem(*p.what, p.target->name(), device ? &*device : nullptr, to);
   out->problem = std::move(to).take();
   auto candidates = std::make_unique<candidate_set>(space.schedules, space.programs);
   out->whole = candidates->size();

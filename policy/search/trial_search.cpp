@@ -184,7 +184,7 @@ trial_step contrastive_step(const candidate_writer& writer, uint64_t seed, doubl
       const auto some = trials.subspan(first, std::min(at_once, trials.size() - first));
       std::vector<contrastive_request> requests;
       for (auto* t : some)
-        requests.push_back(t->next_request(writer.is_told_of(t->of().where)));
+        requests.push_back(t->next_request());
       CUDAL1_TRY(
           const auto written,
           writer.write(requests, most, {.temperature = temperature, .seed = split_mix(random += split_mix_step)}));

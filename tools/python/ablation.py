@@ -24,8 +24,6 @@ import sys
 # Options of `cudal1 train`, beside the steps.
 VARIANTS = {
     "full": [],
-    "imagined": ["--imagined", "0.5"],
-    "imagined_without_exemplars": ["--imagined", "0.5", "--exemplars", "0"],
     "islands": ["--islands", "2"],
     "leave_one_out": ["--advantage", "leave_one_out"],
     "grpo_without_exemplars": ["--exemplars", "0"],

@@ -2,15 +2,9 @@
 // uses the model.
 #include "policy/contrastive/contrastive_training.hpp"
 
-#include <cmath>
-#include <map>
-#include <utility>
-#include <vector>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "config/base/describe.hpp"
 #include "policy/search/immediate_policy.hpp"
 #include "policy/search/policy_registry.hpp"
 #include "policy/search/starting_schedules.hpp"
@@ -68,29 +62,27 @@ TEST(ContrastiveTraining, LearnsWhatPays) {
 }
 
 TEST(ContrastiveTraining, GoesOnFromACheckpointBitForBit) {
-  training_options how = few_steps();
-  how.imagined = 0.5;
   for (const int64_t stop : {2, 4, 7}) {  // in each stage
     auto whole = value_of(candidate_writer::make(small_shape, 1));
     const auto tasks = some_tasks(whole.words());
-    auto all = value_of(contrastive_training::make(whole, tasks, how));
+    auto all = value_of(contrastive_training::make(whole, tasks, few_steps()));
     ASSERT_TRUE(all.run([](const training_progress&) { return true; }));
 
     auto first = value_of(candidate_writer::make(small_shape, 1));
     const auto of_first = some_tasks(first.words());
-    auto begun = value_of(contrastive_training::make(first, of_first, how));
+    auto begun = value_of(contrastive_training::make(first, of_first, few_steps()));
     int64_t steps = 0;
     ASSERT_TRUE(begun.run([&](const training_progress&) { return ++steps < stop; }));
     const std::string checkpoint = begun.checkpoint();
 
     auto second = value_of(candidate_writer::make(small_shape, 99));
     const auto of_second = some_tasks(second.words());
-    auto resumed = value_of(contrastive_training::make(second, of_second, how));
+    auto resumed = value_of(contrastive_training::make(second, of_second, few_steps()));
     ASSERT_TRUE(resumed.restore(checkpoint));
     ASSERT_TRUE(resumed.run([](const training_progress&) { return true; }));
     EXPECT_EQ(second.model().weights(), whole.model().weights()) << "stopped after " << stop;
     EXPECT_FALSE(resumed.restore(checkpoint.substr(0, checkpoint.size() - 1)));
-    training_options others = how;
+    training_options others = few_steps();
     others.seed = 2;
     auto other = value_of(contrastive_training::make(second, of_second, others));
     const auto refused = other.restore(checkpoint);
@@ -115,84 +107,9 @@ TEST(ContrastiveTraining, EveryRuleOfAdvantagesRunsAndBadOptionsAreRefused) {
   EXPECT_FALSE(
       trial_task::make(recorded("softmax", 20, [](const std::string&) { return 0.0; }), head_of({}), writer.words()))
       << "no candidate is correct";
-  training_options more = few_steps();
-  more.imagined = 1.5;
-  EXPECT_FALSE(contrastive_training::make(writer, some_tasks(writer.words()), more));
   training_options uneven = few_steps();
   uneven.group = 5;
   EXPECT_FALSE(contrastive_training::make(writer, some_tasks(writer.words()), uneven));
-}
-
-// ---- imagined devices -----------------------------------------------------------------------------------------------
-
-TEST(ImaginedDevice, MovesTheScoresOfADecisionTogetherAndNoFailure) {
-  const auto of = trial_of(recorded("softmax", 60, by_blocks));
-  const candidate_set& all = of->candidates;
-  EXPECT_EQ(imagined_device(all, 0).score(3, 1.7), 1.7) << "the device itself";
-  const imagined_device first(all, 1), again(all, 1), other(all, 2);
-  EXPECT_EQ(first.score(3, 1.7), again.score(3, 1.7));
-  EXPECT_NE(first.score(3, 1.7), other.score(3, 1.7));
-  for (std::size_t c = 0; c < all.size(); ++c) {
-    EXPECT_EQ(first.score(c, 0), 0);
-    EXPECT_GT(first.score(c, 2.0), first.score(c, 1.0)) << "what is faster of one candidate stays faster";
-  }
-  // Candidates of one implementation that differ in one decision are apart by that decision, whichever else they have.
-  std::map<std::pair<std::size_t, std::vector<std::size_t>>, double> moved;
-  for (std::size_t c = 0; c < all.size(); ++c)
-    moved[{all.implementation_of(c), all.decisions_of(c)}] = std::log(first.score(c, 1.0));
-  std::map<std::size_t, double> by_decision;
-  std::size_t compared = 0;
-  for (const auto& [key, value] : moved)
-    for (std::size_t i = 0; i < key.second.size(); ++i) {
-      auto without = key;
-      without.second.erase(without.second.begin() + static_cast<std::ptrdiff_t>(i));
-      const auto base = moved.find(without);
-      if (base == moved.end()) continue;
-      const auto [known, is_new] = by_decision.emplace(key.second[i], value - base->second);
-      EXPECT_NEAR(value - base->second, known->second, 1e-9);
-      compared += is_new ? 0 : 1;
-    }
-  EXPECT_GT(compared, 10u);
-}
-
-TEST(ImaginedDevice, IsNotInThePromptAndItsScoresAreThoseOfTheTrial) {
-  const auto of = trial_of(recorded("softmax", 60, by_blocks));
-  recorded_trial real(of, 1, {}), imagined(of, 1, {}, 5);
-  EXPECT_EQ(real.next_request().problem, &of->problem);
-  EXPECT_EQ(real.next_request(false).problem, &of->problem_anywhere);
-  EXPECT_EQ(imagined.next_request().problem, &of->problem_anywhere);
-  EXPECT_LT(of->problem_anywhere.tokens.size(), of->problem.tokens.size());
-  const imagined_device device(of->candidates, 5);
-  for (const std::size_t c : imagined.open_candidates()) {
-    EXPECT_EQ(imagined.expected_score(c), device.score(c, of->records[c].score));
-    const double measured = imagined.measure(c).score;
-    if (of->records[c].score == 0)
-      EXPECT_EQ(measured, 0);
-    else
-      EXPECT_NEAR(measured / imagined.expected_score(c), 1, 0.01);
-  }
-  recorded_trial restored(of, 9, {});
-  ASSERT_TRUE(restored.set_state(imagined.state()));
-  EXPECT_EQ(restored.expected_score(3), imagined.expected_score(3));
-}
-
-TEST(ImaginedDevice, AModelThatKnowsThemIsToldOfTheDeviceOfItsTasksAlone) {
-  temporary_folder folder;
-  auto writer = value_of(candidate_writer::make(small_shape, 5));
-  const std::string path = folder.path() + "/model.json";
-  training_options how = few_steps();
-  const auto is_told = [&](const std::string& model) {
-    const json provenance = json::make_object({{"measured_on", "NVIDIA H100"}, {"training", to_json(how)}});
-    EXPECT_TRUE(writer.save(path, provenance));
-    environment where;
-    where.model = model;
-    return value_of(candidate_writer::load(path)).is_told_of(where);
-  };
-  EXPECT_TRUE(is_told("NVIDIA A100")) << "it was told of every device";
-  how.imagined = 0.5;
-  EXPECT_TRUE(is_told("NVIDIA H100"));
-  EXPECT_TRUE(is_told(std::string(replayed_model) + "NVIDIA H100"));
-  EXPECT_FALSE(is_told("NVIDIA A100"));
 }
 
 // ---- the policy -----------------------------------------------------------------------------------------------------

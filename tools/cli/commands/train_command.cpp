@@ -112,10 +112,6 @@ void add_train(CLI::App& app, context& c) {
   sub->add_option("--exemplars", h.exemplars, "in a prompt, at most; 0: none, and no analysis")
       ->capture_default_str()
       ->check(CLI::Range(0, 8));
-  sub->add_option("--imagined", h.imagined,
-                  "share of the searches on imagined devices, on which only exemplars say what is fast")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
   sub->add_option("--islands", h.islands, "in which exemplars evolve apart; 1: buckets of all of them")
       ->capture_default_str()
       ->check(CLI::Range(1, 16));

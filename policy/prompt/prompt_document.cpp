@@ -25,9 +25,7 @@ std::string values_of(const input_spec& spec) {
     text = spec.content->draws > 0 ? "recorded examples"
                                    : "the model's own values in some draws, else " + draw_text(spec.draw);
   } else if (!spec.quantiles.empty()) {
-    text =
-        fmt::format("as recorded in the network, {:.3g} to {:.3g} with a median of {:.3g}, in some draws, else {}",
-                    spec.quantiles.front(), spec.quantiles.back(), quantile(spec.quantiles, 0.5), draw_text(spec.draw));
+    text = quantiles_text(spec.quantiles) + " in some draws, else " + draw_text(spec.draw);
   } else {
     text = draw_text(spec.draw);
   }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include <fmt/format.h>
+
 #include "sandbox/program/json_fields.hpp"
 
 namespace cudal1 {
@@ -28,6 +30,11 @@ double quantile(std::span<const double> quantiles, double u) {
   const double below = std::min(std::floor(k), last - 1);
   const auto i = static_cast<std::size_t>(below);
   return std::lerp(quantiles[i], quantiles[i + 1], k - below);
+}
+
+std::string quantiles_text(std::span<const double> quantiles) {
+  return fmt::format("as recorded, {:.3g} to {:.3g} with a median of {:.3g}", quantiles.front(), quantiles.back(),
+                     quantile(quantiles, 0.5));
 }
 
 }  // namespace cudal1

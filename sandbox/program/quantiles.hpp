@@ -18,4 +18,7 @@ expected<std::vector<double>> read_quantiles(const json& v, const std::string& w
 // The value of which the share `u` of all values is below; u in [0, 1].
 double quantile(std::span<const double> quantiles, double u);
 
+// "as recorded, -1.1 to 1.8 with a median of 0.017".
+std::string quantiles_text(std::span<const double> quantiles);
+
 }  // namespace cudal1

@@ -50,6 +50,7 @@ TEST(quantiles, that_are_equal_are_a_value_that_occurs_often) {
   EXPECT_EQ(quantile(behind_a_relu, 0.5), 0);
   EXPECT_GT(quantile(behind_a_relu, 0.6), 0);
   EXPECT_EQ(quantile(behind_a_relu, 1), 3);
+  EXPECT_EQ(quantiles_text(behind_a_relu), "as recorded, 0 to 3 with a median of 0");
 }
 
 }  // namespace

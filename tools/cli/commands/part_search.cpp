@@ -1,5 +1,6 @@
 #include "tools/cli/commands/part_search.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -56,11 +57,36 @@ class part_knowledge {
   earlier_searches earlier_;
 };
 
-// A rough measure of how long a part takes, to begin with those that matter most.
+// A rough measure of how long a part takes, in bytes.
 double work_of_part(const task& part) {
   constexpr double flops_per_byte = 20;
   const auto work = work_of(part);
   return static_cast<double>(work.bytes()) + work.flops.total() / flops_per_byte;
+}
+
+// How long an evaluation of it takes, relative to that of a small part: as many bytes are drawn, computed with and
+// compared for the gates in as much time again.
+double cost_of_evaluation(const task& part) {
+  constexpr double bytes_of_as_much = 64e6;
+  return 1 + static_cast<double>(work_of(part).bytes()) / bytes_of_as_much;
+}
+
+// The shares of a task's work that its parts have, by their ids; of several ways to cut it, the largest.
+std::map<std::string, double> shares_of_work(const std::vector<task_partitions>& layouts) {
+  std::map<std::string, double> shares;
+  for (const auto& cut : layouts)
+    for (const auto& way : cut.ways) {
+      std::map<std::string, double> work;
+      double all = 0;
+      for (const auto& part : way.parts) {
+        const double one = work_of_part(part.what);
+        work[part.what.id] += one;
+        all += one;
+      }
+      for (const auto& [id, some] : work)
+        shares[id] = std::max(shares[id], some / std::max(all, 1.0));
+    }
+  return shares;
 }
 
 // Whether there is anything to choose but how the part is launched. A library call that no kernel replaces has one
@@ -96,7 +122,7 @@ expected<parts_to_search> choose_parts(const std::vector<task>& tasks, const std
   }
   parts_to_search out;
   std::map<std::string, task> parts;
-  std::map<std::string, int64_t> occurrences;
+  std::map<std::string, double> shares;  // summed over the tasks
   for (const auto& t : tasks) {
     const auto layouts = partitions_by_layout(t, *target);
     if (is_one_part(layouts.front())) continue;
@@ -104,9 +130,10 @@ expected<parts_to_search> choose_parts(const std::vector<task>& tasks, const std
       for (const auto& way : cut.ways)
         for (const auto& part : way.parts) {
           ++out.parts;
-          ++occurrences[part.what.id];
           parts.try_emplace(part.what.id, part.what);
         }
+    for (const auto& [id, share] : shares_of_work(layouts))
+      shares[id] += share;
   }
   out.distinct = std::ssize(parts);
   std::multimap<std::pair<bool, double>, const task*, std::greater<>> wanted;
@@ -119,8 +146,7 @@ expected<parts_to_search> choose_parts(const std::vector<task>& tasks, const std
     if (everywhere)
       ++out.known;
     else
-      wanted.emplace(std::pair(has_choices(part, *target), static_cast<double>(occurrences[id]) * work_of_part(part)),
-                     &part);
+      wanted.emplace(std::pair(has_choices(part, *target), shares[id] / cost_of_evaluation(part)), &part);
   }
   for (const auto& [order, part] : wanted)
     out.wanted.push_back(*part);

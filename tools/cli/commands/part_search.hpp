@@ -13,7 +13,8 @@
 namespace cudal1::cli {
 
 struct parts_to_search {
-  std::vector<task> wanted;  // each part once: those with a choice of kernels first, of these those with the most work
+  std::vector<task> wanted;  // each part once: those with a choice of kernels first, of these those with the largest
+                             // share of a task's work for the time of an evaluation
   int64_t parts = 0, distinct = 0;  // of all tasks
   int64_t known = 0;                // of the distinct ones: on devices of each model
 };

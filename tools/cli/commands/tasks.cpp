@@ -5,6 +5,7 @@
 #include "config/base/describe.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/program/input_spec.hpp"
+#include "sandbox/program/quantiles.hpp"
 #include "sandbox/verify/roofline.hpp"
 #include "tools/baseline/step_times.hpp"
 #include "tools/cli/command.hpp"
@@ -96,6 +97,7 @@ std::string values_text(const input_spec& spec) {
   std::string text;
   if (spec.content) text = fmt::format("{} of {}", spec.content->tensor, short_id(spec.content->file));
   if (spec.content && spec.content->draws > 0) text = fmt::format("{} recorded draws, ", spec.content->draws) + text;
+  if (!spec.quantiles.empty()) text = quantiles_text(spec.quantiles);
   if (!spec.content || !spec.content->fixed) text += (text.empty() ? "" : "; otherwise ") + draw_text(spec.draw);
   return text + (facts.empty() ? "" : "; always " + facts);
 }

@@ -98,7 +98,7 @@ std::string print_assembled(const search_report& r, const terminal& t) {
       add(fmt::format("{}, {}: {} of the parts' schedules {} not legal in the whole.", a.name, a.partition,
                       format_count(a.moves_left_out, "move"), a.moves_left_out == 1 ? "is" : "are"));
   if (any_far_off && all_alike)
-    add("More than 15% off, and so is the task's own program: parts were measured alone, with cold operands, and "
+    add("More than 15% off, and so is the task's own program: parts were measured alone, with cold weights, and "
         "perhaps while the machine was faster or slower. The sum of parts is no measurement.");
   else if (any_far_off)
     add("More than 15% off, unlike the task's own program: a part in the whole finds other caches, draws or layouts "

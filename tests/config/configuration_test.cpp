@@ -117,9 +117,9 @@ TEST(configuration, values_are_checked_for_kind_and_range) {
   EXPECT_THAT(problem_of("[timing]\nmax_seconds = \"long\"\n"), HasSubstr("should be a number"));
   EXPECT_THAT(problem_of("[timing]\nmax_seconds = nan\n"), HasSubstr("outside"));
   EXPECT_EQ(problem_of("[timing]\nmax_seconds = 3\n"), "");
-  EXPECT_THAT(problem_of("[reward]\nrule = \"cuda-l1\"\n"), HasSubstr("should be one of score, cuda_l1"));
+  EXPECT_THAT(problem_of("[reward]\nrule = \"cuda-l1\"\n"), HasSubstr("should be one of one_pace, score, cuda_l1"));
   EXPECT_EQ(problem_of("[reward]\nrule = \"cuda_l1\"\n"), "");
-  EXPECT_THAT(print_configuration({}), HasSubstr("\n# one of score, cuda_l1; default 'score'\n"));
+  EXPECT_THAT(print_configuration({}), HasSubstr("\n# one of one_pace, score, cuda_l1; default 'one_pace'\n"));
 }
 
 TEST(configuration, a_text_of_a_closed_set_is_checked_and_the_set_is_printed) {

@@ -53,6 +53,14 @@ TEST(assembled_rows, add_what_the_tasks_own_program_takes_beside_the_measured_pa
   EXPECT_EQ(row(2, 30, 120, 85, 100).rest_us, 0) << "parts that take longer alone than the whole";
 }
 
+TEST(assembled_rows, say_that_launches_of_small_parts_overlap_in_the_whole) {
+  EXPECT_THAT(printed(row(4, 18, 27, 14, 24)),
+              AllOf(HasSubstr("-22%"), HasSubstr("at most 3 us a part"), Not(HasSubstr("task's own program: a part"))));
+  EXPECT_THAT(printed(row(2, 18, 20, 14, 24)), AllOf(HasSubstr("at most 3 us"), Not(HasSubstr("chosen anew"))));
+  EXPECT_THAT(printed(row(4, 38, 50, 14, 50)), Not(HasSubstr("at most 3 us"))) << "6 us a part";
+  EXPECT_THAT(printed(row(4, 14, 50, 18, 50)), Not(HasSubstr("at most 3 us"))) << "it is slower";
+}
+
 TEST(assembled_rows, say_why_a_prediction_is_far_off) {
   EXPECT_THAT(printed(row(4, 60, 100, 90, 150)), HasSubstr("and so is the task's own program"));
   EXPECT_THAT(printed(row(4, 60, 100, 90, 101)), HasSubstr("unlike the task's own program"));

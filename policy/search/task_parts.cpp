@@ -72,8 +72,8 @@ input_spec spec_of_setup(const graph& g, const std::string& value) {
 const graph_step* copied_by(const graph& g, const std::string& value) {
   const graph_step* made = g.producer(value);
   if (made == nullptr || made->operands().size() != 1) return nullptr;
-  const std::string& op = made->task_op();
-  return op == "aten::contiguous" || op == "aten::clone" || is_view(g, *made) ? made : nullptr;
+  const auto& kernel = made->record().traits.kernel;
+  return is_view(g, *made) || (kernel && kernel->form == kernel_form::identity) ? made : nullptr;
 }
 
 // Those that were recorded of a value of a step when the task was imported, or of what it is a copy of, if there is

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include <fmt/ranges.h>
 
@@ -49,42 +48,20 @@ double spread_of(std::span<const double> values, double center, double n) {
   return n > 0 ? squares / n : 0;
 }
 
-// Why a correct member is not to be paid; "" if it is.
-std::string doubt_about_claim(const reward_member& m) {
-  if (!m.doubt.empty()) return m.doubt;
-  const auto& i = m.score_interval;
-  if (!(std::isfinite(m.score) && m.score > 0)) return fmt::format("it is correct, but its score is {}", m.score);
-  if (!(0 < i.low && i.low <= m.score && m.score <= i.high && std::isfinite(i.high)))
-    return fmt::format("the score {:.6g} is not within its interval, {:.6g} to {:.6g}", m.score, i.low, i.high);
-  if (!samples_of_score(m.samples, m.score).empty()) return "";
-  return m.samples.empty() ? fmt::format("no samples are stored for the score {:.6g}", m.score)
-                           : fmt::format("no part of its {} samples gives the score {:.6g}", m.samples.size(), m.score);
-}
-
-// The scores of the members that are paid for them, at the middle pace of these; of the others as they are.
-std::vector<double> paced_scores(std::span<const reward_member> members) {
-  std::vector<measured_score> paid;
-  const auto is_paid = [](const reward_member& m) {
-    return m.result == outcome::correct && doubt_about_claim(m).empty();
-  };
-  std::ranges::copy_if(members, std::back_inserter(paid), is_paid);
-  const auto paced = scores_at_one_pace(paid);
-  std::vector<double> out;
-  auto next = paced.begin();
-  for (const auto& m : members)
-    out.push_back(is_paid(m) ? *next++ : m.score);
-  return out;
-}
-
 // One member on its way to its value.
 class scoring {
  public:
-  // `paced`: its score at the group's pace.
-  scoring(const reward_member& m, double paced, const reward_options& rules)
-      : member_(m), paced_(paced), rules_(rules) {
+  scoring(const reward_member& m, const reward_options& rules) : member_(m), rules_(rules), score_(m.score) {
     out_.variant = m.variant;
     out_.attempt = m.attempt;
+    if (m.result == outcome::correct) doubt_ = doubt_about_claim();
   }
+
+  // Whether it is paid for its score, unless the rule throws that away.
+  bool has_score() const { return member_.result == outcome::correct && doubt_.empty(); }
+  const measured_score& claim() const { return member_; }
+  // Of the rules by medians: the score at the pace of the group.
+  void move_to_pace(double score) { score_ = score; }
 
   paid_member run(reward_rule rule) {
     if (!member_.reused_from.empty())
@@ -95,8 +72,8 @@ class scoring {
     } else if (member_.result != outcome::correct) {
       say("failed (" + enum_name(member_.result) + "): the score is 0");
       count(0);
-    } else if (const auto why = doubt_about_claim(member_); !why.empty()) {
-      doubt(why);
+    } else if (!doubt_.empty()) {
+      doubt(doubt_);
     } else {
       if (!member_.cleared.empty()) say("suspicious, but a deeper check found no fault: " + member_.cleared);
       rule == reward_rule::cuda_l1 ? by_buckets() : by_median();
@@ -111,15 +88,28 @@ class scoring {
     say("paid nothing, and not part of the mean: " + why);
   }
 
+  std::string doubt_about_claim() {
+    if (!member_.doubt.empty()) return member_.doubt;
+    const auto& i = member_.score_interval;
+    if (!(std::isfinite(member_.score) && member_.score > 0))
+      return fmt::format("it is correct, but its score is {}", member_.score);
+    if (!(0 < i.low && i.low <= member_.score && member_.score <= i.high && std::isfinite(i.high)))
+      return fmt::format("the score {:.6g} is not within its interval, {:.6g} to {:.6g}", member_.score, i.low, i.high);
+    used_ = samples_of_score(member_.samples, member_.score);
+    if (!used_.empty()) return "";
+    return member_.samples.empty()
+               ? fmt::format("no samples are stored for the score {:.6g}", member_.score)
+               : fmt::format("no part of its {} samples gives the score {:.6g}", member_.samples.size(), member_.score);
+  }
+
   void by_median() {
     const auto& i = member_.score_interval;
-    const auto used = samples_of_score(member_.samples, member_.score);
     say(fmt::format("the median ratio of {} is {:.6g}, 95% {:.6g} to {:.6g}",
-                    samples_text(used, member_.samples.size()), member_.score, i.low, i.high));
-    if (paced_ != member_.score)
+                    samples_text(used_, member_.samples.size()), member_.score, i.low, i.high));
+    if (score_ != member_.score)
       say(fmt::format("the reference took {:.4g} us; at the middle pace of the group's members that is {:.6g}",
-                      member_.reference_us, paced_));
-    count(paced_);
+                      member_.reference_us, score_));
+    count(score_);
   }
 
   void by_buckets() {
@@ -142,7 +132,7 @@ class scoring {
     out_.counts = true;
     out_.score = out_.value = score;
     const auto& i = member_.score_interval;
-    if (score > 0) out_.half_width = (i.high - i.low) / 2 * (paced_ / member_.score);
+    if (score > 0) out_.half_width = (i.high - i.low) / 2 * (score_ / member_.score);
     if (!rules_.logarithm) return;
     const double at_least = std::max(score, rules_.failed_score);
     out_.value = std::log(at_least);
@@ -152,10 +142,26 @@ class scoring {
   }
 
   const reward_member& member_;
-  double paced_;
   const reward_options& rules_;
+  double score_;
+  std::string doubt_;  // why its score is not paid; "" if it is, or it has none
+  std::span<const timing_sample> used_;
   paid_member out_;
 };
+
+// To the middle pace of the members that are paid for their scores.
+void move_to_one_pace(std::vector<scoring>& members) {
+  std::vector<scoring*> paid;
+  std::vector<measured_score> claims;
+  for (auto& m : members) {
+    if (!m.has_score()) continue;
+    paid.push_back(&m);
+    claims.push_back(m.claim());
+  }
+  const auto scores = scores_at_one_pace(claims);
+  for (std::size_t i = 0; i < paid.size(); ++i)
+    paid[i]->move_to_pace(scores[i]);
+}
 
 void find_deviation(paid_group& g) {
   std::vector<double> values, half_widths;
@@ -222,9 +228,12 @@ expected<paid_group> pay_group(std::span<const reward_member> members, const rew
   CUDAL1_TRY(const reward_rule rule, rule_of(rules.rule));
   paid_group g;
   g.rules = rules;
-  const auto paced = rule == reward_rule::one_pace ? paced_scores(members) : std::vector<double>();
-  for (std::size_t i = 0; i < members.size(); ++i)
-    g.members.push_back(scoring(members[i], paced.empty() ? members[i].score : paced[i], rules).run(rule));
+  std::vector<scoring> scored;
+  for (const auto& m : members)
+    scored.emplace_back(m, rules);
+  if (rule == reward_rule::one_pace) move_to_one_pace(scored);
+  for (auto& m : scored)
+    g.members.push_back(m.run(rule));
   pay_values(g);
   return g;
 }

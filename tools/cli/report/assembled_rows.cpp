@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -29,6 +30,18 @@ bool is_by_launches(const assembled_row& a) {
   constexpr double launch_us = 3;
   const double off_us = a.predicted_us - a.measured_us;
   return off_us > 0 && off_us <= launch_us * static_cast<double>(a.parts);
+}
+
+// What explains that a prediction is far off.
+enum class far_off { no, launches, unmeasured_parts, like_own_program, unlike_own_program };
+
+far_off why_far_off(const assembled_row& a) {
+  if (!is_far_off(a.measured_us, a.predicted_us)) return far_off::no;
+  if (is_by_launches(a)) return far_off::launches;
+  if (a.measured_parts < a.parts) return far_off::unmeasured_parts;
+  // As far off as the task's own program, of which nothing was changed?
+  const bool alike = !is_far_off(a.measured_us / a.predicted_us, a.reference_us / a.predicted_reference_us);
+  return alike ? far_off::like_own_program : far_off::unlike_own_program;
 }
 
 }  // namespace
@@ -80,19 +93,12 @@ std::string print_assembled(const search_report& r, const terminal& t) {
               {.title = "off by", .right = true},
               {.title = "its own program", .right = true, .drop = 1},
               {.title = "off by", .right = true, .drop = 1}});
-  bool any_unmeasured = false, any_far_off = false, all_alike = true, any_rest_far_off = false, any_launches = false;
+  bool any_unmeasured = false;
+  std::set<far_off> why;
   for (const auto& a : r.assembled) {
     const bool whole = a.measured_parts == a.parts;
-    const bool far_off = is_far_off(a.measured_us, a.predicted_us);
     any_unmeasured = any_unmeasured || !whole;
-    const bool launches = far_off && is_by_launches(a);
-    any_launches = any_launches || launches;
-    any_rest_far_off = any_rest_far_off || (far_off && !launches && !whole);
-    if (whole && far_off && !launches) {
-      any_far_off = true;
-      // As far off as the task's own program, of which nothing was changed.
-      all_alike = all_alike && !is_far_off(a.measured_us / a.predicted_us, a.reference_us / a.predicted_reference_us);
-    }
+    why.insert(why_far_off(a));
     rows.add({a.name, a.partition, whole ? std::to_string(a.parts) : fmt::format("{} of {}", a.measured_parts, a.parts),
               format_time(a.predicted_us), a.measured_us > 0 ? format_time(a.measured_us) : a.result,
               deviation(a.measured_us, a.predicted_us), format_time(a.reference_us),
@@ -107,16 +113,16 @@ std::string print_assembled(const search_report& r, const terminal& t) {
     if (a.moves_left_out > 0)
       add(fmt::format("{}, {}: {} of the parts' schedules {} not legal in the whole.", a.name, a.partition,
                       format_count(a.moves_left_out, "move"), a.moves_left_out == 1 ? "is" : "are"));
-  if (any_launches)
+  if (why.contains(far_off::launches))
     add("More than 15% off, but by at most 3 us a part: a part that is timed alone takes its launch with it, and in a "
         "CUDA graph of the whole it is launched while the one before runs.");
-  if (any_far_off && all_alike)
+  if (why.contains(far_off::like_own_program) && !why.contains(far_off::unlike_own_program))
     add("More than 15% off, and so is the task's own program: parts were measured alone, with cold weights, and "
         "perhaps while the machine was faster or slower. The sum of parts is no measurement.");
-  else if (any_far_off)
+  if (why.contains(far_off::unlike_own_program))
     add("More than 15% off, unlike the task's own program: a part in the whole finds other caches, draws or layouts "
         "than alone. The sum of parts is no measurement.");
-  if (any_rest_far_off)
+  if (why.contains(far_off::unmeasured_parts))
     add("More than 15% off where parts were not measured: their kernels are chosen anew in the whole, and the time of "
         "the task's own program has gaps between kernels that a CUDA graph shortens; of a layout with the channels "
         "last, its convolutions are still those of the task's own.");

@@ -260,9 +260,8 @@ struct reward_options {
   std::string rule =
       key("one_pace", one_of{{"one_pace", "score", "cuda_l1"}},
           "\"score\": the median of the paired ratios. \"one_pace\": the same as if the host had been equally fast for "
-          "all of "
-          "the group, where device times are known. \"cuda_l1\": the median of the means of buckets of pairs, rounded "
-          "towards 1 to two decimals; a measurement whose buckets differ too much is paid nothing.");
+          "all of the group, where device times are known. \"cuda_l1\": the median of the means of buckets of pairs, "
+          "rounded towards 1 to two decimals; a measurement whose buckets differ too much is paid nothing.");
   bool logarithm = key(false, "Scores count by their logarithms, so that 1 to 2 is as much as 2 to 4.");
   double failed_score =
       key(0.25, {1e-3, 1, "score"},

@@ -224,6 +224,10 @@ void device_state::not_recorded(const error& e) {
   report_to_node(std::move(m));
 }
 
+bool device_state::is_part() const {
+  return now_->item.what->family == part_family;
+}
+
 void device_state::ask_for_time(double reference_ms) {
   now_->reference_ms = reference_ms;
   self_->send(setup_.agent,
@@ -235,7 +239,8 @@ void device_state::check(check_plan plan) {
   now_->plan.call_limit_ms = std::max(now_->plan.call_limit_ms, slowest_call * now_->reference_ms);
   // Also sent first: the profiler asks the store, which may be busy writing.
   const auto& a = now_->item.attempt;
-  consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment},
+  const auto by = is_part() ? score_clock::device : score_clock::call;
+  consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment, by},
                                 [this](const message::timing_step& step) {
                                   now_->first_step = step;
                                   time_if_correct();
@@ -300,7 +305,7 @@ void device_state::time(const message::timing_step& step) {
   timing_plan plan = step.plan;
   plan.call_limit_ms = now_->plan.call_limit_ms;
   plan.memory_limit_bytes = now_->plan.memory_limit_bytes;
-  plan.warm = now_->item.what->family == part_family;
+  plan.warm = is_part();
   auto report = check_and_time(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
                                {plan, step.first_fork}, setup_.verification);
   add_stage("time", from);

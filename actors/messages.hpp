@@ -692,8 +692,9 @@ BOOST_DESCRIBE_STRUCT(judged, (), (result, reason, gates))
 struct begin_timing {
   uint64_t lease = 0;
   std::string task, experiment;
+  score_clock scored_by = score_clock::call;
 };
-BOOST_DESCRIBE_STRUCT(begin_timing, (), (lease, task, experiment))
+BOOST_DESCRIBE_STRUCT(begin_timing, (), (lease, task, experiment, scored_by))
 
 struct add_timing {
   uint64_t lease = 0;

@@ -180,6 +180,10 @@ struct interval {
 };
 BOOST_DESCRIBE_STRUCT(interval, (), (low, high))
 
+// Which times a score is the ratio of. A part of a larger task is scored by its device time, since its launches are the
+// whole's; everything else by its calls, and a part, too, where the device has no clock.
+BOOST_DEFINE_ENUM_CLASS(score_clock, call, device)
+
 // The estimate from the samples.
 struct measured_score {
   double score = 0;                                       // median of the paired ratios reference / variant
@@ -187,17 +191,18 @@ struct measured_score {
   double reference_us = 0, variant_us = 0;                // medians of call time
   double reference_device_us = 0, variant_device_us = 0;  // medians of device time; 0 if it was not measured
   double reference_warm_us = 0, variant_warm_us = 0;      // the same of warm times
+  score_clock scored_by = score_clock::call;
 };
 BOOST_DESCRIBE_STRUCT(measured_score, (),
-                      (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us,
-                       reference_warm_us, variant_warm_us))
+                      (score, score_interval, scored_by, reference_us, variant_us, reference_device_us,
+                       variant_device_us, reference_warm_us, variant_warm_us))
 
 struct timing_estimate : measured_score {
   int pairs = 0, forks = 0;  // that it is computed from
 };
 BOOST_DESCRIBE_STRUCT(timing_estimate, (),
-                      (score, score_interval, reference_us, variant_us, reference_device_us, variant_device_us,
-                       reference_warm_us, variant_warm_us, pairs, forks))
+                      (score, score_interval, scored_by, reference_us, variant_us, reference_device_us,
+                       variant_device_us, reference_warm_us, variant_warm_us, pairs, forks))
 
 struct gate_result {
   std::string gate;  // "1 form", "2 close", "3 error", "5 draws", ...
@@ -264,7 +269,7 @@ struct verdict : measured_score {  // the score is 0 unless correct
       reused_from;  // experiment whose verdict this is, of the same class of environments; "" if it was measured
 };
 BOOST_DESCRIBE_STRUCT(verdict, (),
-                      (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval,
+                      (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval, scored_by,
                        reference_us, variant_us, reference_device_us, variant_device_us, reference_warm_us,
                        variant_warm_us, floor_us, confirmed, stage_ms, environment_id, compiler_log, resources, notes,
                        time_unix_ms, suspicion, reused_from))

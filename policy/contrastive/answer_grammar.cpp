@@ -1,6 +1,7 @@
 #include "policy/contrastive/answer_grammar.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -79,8 +80,11 @@ std::vector<token> answer_words::write(const written_answer& a, std::span<const 
 // ---- what may come next ---------------------------------------------------------------------------------------------
 
 answer_reader_state::answer_reader_state(const answer_words& words, std::vector<std::size_t> exemplars,
-                                         const candidate_bits& open)
-    : words_(&words), exemplars_(std::move(exemplars)), open_(open) {
+                                         const candidate_bits& open, const candidate_prior* prior)
+    : words_(&words),
+      prior_(prior != nullptr && prior->empty() ? nullptr : prior),
+      exemplars_(std::move(exemplars)),
+      open_(open) {
   exemplars_.resize(std::min(exemplars_.size(), frame::names.size()));
 }
 
@@ -170,13 +174,19 @@ std::vector<answer_reader_state::option> answer_reader_state::options() const {
   return out;
 }
 
-std::vector<token> answer_reader_state::legal() const {
-  std::vector<token> out;
-  for (const auto& each : options())
-    if (each.words.size() > begun_.size() && std::equal(begun_.begin(), begun_.end(), each.words.begin()))
-      out.push_back(each.words[begun_.size()]);
-  std::ranges::sort(out);
-  out.erase(std::unique(out.begin(), out.end()), out.end());
+legal_tokens answer_reader_state::legal() const {
+  std::map<token, float> priors;
+  for (const auto& each : options()) {
+    if (each.words.size() <= begun_.size() || !std::equal(begun_.begin(), begun_.end(), each.words.begin())) continue;
+    const float prior = prior_ == nullptr ? 0 : prior_->best_of(each.after);
+    const auto [at, is_new] = priors.emplace(each.words[begun_.size()], prior);
+    if (!is_new) at->second = std::max(at->second, prior);
+  }
+  legal_tokens out;
+  for (const auto& [t, prior] : priors) {
+    out.tokens.push_back(t);
+    if (prior_ != nullptr) out.prior.push_back(prior);
+  }
   return out;
 }
 

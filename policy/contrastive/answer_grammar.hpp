@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/contrastive/candidate_prior.hpp"
 #include "policy/contrastive/candidate_set.hpp"
 #include "policy/contrastive/vocabulary.hpp"
 
@@ -57,11 +58,14 @@ class answer_words {
 // What may come next in an answer, token by token. Refers to the words, which must outlive it.
 class answer_reader_state {
  public:
-  // `exemplars`: candidates, at most as many as frame::names has. `open`: the candidates that may be answered.
-  answer_reader_state(const answer_words& words, std::vector<std::size_t> exemplars, const candidate_bits& open);
+  // `exemplars`: candidates, at most as many as frame::names has. `open`: the candidates that may be answered. `prior`:
+  // of the candidates, refers to it; null: nothing is known.
+  answer_reader_state(const answer_words& words, std::vector<std::size_t> exemplars, const candidate_bits& open,
+                      const candidate_prior* prior = nullptr);
 
-  // Ascending; empty when the answer is complete, or where no candidate is open.
-  std::vector<token> legal() const;
+  // None when the answer is complete, or where no candidate is open. A token has the prior of the best candidate that
+  // it leaves.
+  legal_tokens legal() const;
   // errc::invalid_argument for a token that is not legal.
   expected<void> add(token t);
   bool complete() const { return at_ == place::done; }
@@ -87,6 +91,7 @@ class answer_reader_state {
   token of(std::string_view word) const { return words_->words().of(word); }
 
   const answer_words* words_;
+  const candidate_prior* prior_;
   std::vector<std::size_t> exemplars_;
   candidate_bits open_;
   place at_ = place::start;

@@ -216,13 +216,13 @@ expected<std::vector<written_candidate>> candidate_writer::write(std::span<const
       shown.push_back(e.candidate);
     prompts.push_back(prompt);
     for (std::size_t i = 0; i < each; ++i) {
-      states.emplace_back(*r.words, shown, r.open);
+      states.emplace_back(*r.words, shown, r.open, &wanted.prior);
       read.push_back(prompt.tokens.size());
     }
   }
   const auto legal = [&](std::size_t sample, std::span<const token> so_far) {
     for (; read[sample] < so_far.size(); ++read[sample])
-      if (!states[sample].add(so_far[read[sample]])) return std::vector<token>{};
+      if (!states[sample].add(so_far[read[sample]])) return legal_tokens();
     return states[sample].legal();
   };
   sampling_options how = options;
@@ -243,11 +243,11 @@ expected<token_sequence> candidate_writer::sequence_of(const contrastive_request
   std::vector<std::size_t> shown;
   for (const auto& e : r.exemplars)
     shown.push_back(e.candidate);
-  answer_reader_state state(*r.words, std::move(shown), r.open);
+  answer_reader_state state(*r.words, std::move(shown), r.open, &r.prior);
   token_sequence out = prompt_of(r);
   for (const token t : r.words->write(a, decisions)) {
     auto legal = state.legal();
-    out.legal.push_back(legal.size() > 1 ? std::move(legal) : std::vector<token>());
+    out.legal.push_back(legal.tokens.size() > 1 ? std::move(legal) : legal_tokens());
     CUDAL1_CHECK(state.add(t));
     out.tokens.push_back(t);
     out.values.push_back(std::numeric_limits<float>::quiet_NaN());

@@ -29,6 +29,7 @@ struct measured_candidate {
 struct contrastive_request {
   const token_sequence* problem = nullptr;  // from write_problem
   const answer_words* words = nullptr;
+  candidate_prior prior;                      // of all candidates
   std::vector<measured_candidate> exemplars;  // the best last
   candidate_bits open;                        // candidates that may be answered; at least one
 };

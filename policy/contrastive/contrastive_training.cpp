@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <utility>
 
 #include "config/base/describe.hpp"
@@ -49,9 +50,19 @@ expected<void> check_training(const training_options& o) {
     return fail(errc::invalid_argument,
                 "{} islands, {} evaluations of a trial or temperature {} do not fit: 1 to 16, at least 1, above 0",
                 o.islands, o.trial_evaluations, o.temperature);
+  if (!(o.estimate_weight >= 0 && o.estimate_weight <= 1000))
+    return fail(errc::invalid_argument, "the weight of estimates is {}, and should be from 0 to 1000",
+                o.estimate_weight);
   if (o.supervised_steps < 0 || o.self_supervised_steps < 0 || o.contrastive_steps < 0)
     return fail(errc::invalid_argument, "a stage cannot have fewer than 0 steps");
   return {};
+}
+
+exemplar_choice exemplar_choice_of(const training_options& o) {
+  return {.most = static_cast<std::size_t>(o.exemplars),
+          .temperature = o.temperature,
+          .islands = static_cast<std::size_t>(o.islands),
+          .estimate_weight = o.estimate_weight};
 }
 
 contrastive_training::contrastive_training(candidate_writer& writer,
@@ -82,16 +93,12 @@ optimizer_options contrastive_training::optimizer() const {
 
 contrastive_training::searched contrastive_training::new_trial(std::size_t task) {
   random_ += split_mix_step;
-  return {task, recorded_trial(tasks_[task], split_mix(random_),
-                               {.most = static_cast<std::size_t>(how_.exemplars),
-                                .temperature = how_.temperature,
-                                .islands = static_cast<std::size_t>(how_.islands)})};
+  return {task, recorded_trial(tasks_[task], split_mix(random_), exemplar_choice_of(how_))};
 }
 
 contrastive_training::searched contrastive_training::begun_trial() {
   searched out = new_trial(below(tasks_.size()));
-  auto open = out.trial.open_candidates();
-  shuffle(open, random_);
+  const auto open = drawn_order(out.trial);
   const std::size_t count = std::min(below(most_begun + 1), open.size() - 1);
   for (std::size_t i = 0; i < count; ++i) {
     out.trial.next_island();
@@ -100,13 +107,26 @@ contrastive_training::searched contrastive_training::begun_trial() {
   return out;
 }
 
+// The open candidates in the order of draws without replacement, each by the exponential of its prior (Gumbel's trick).
+std::vector<std::size_t> contrastive_training::drawn_order(const recorded_trial& t) {
+  auto open = t.open_candidates();
+  const candidate_prior prior = t.prior();
+  std::vector<double> keys(t.of().candidates.size());
+  for (const std::size_t c : open) {
+    random_ = split_mix(random_ + split_mix_step);
+    const double uniform = (static_cast<double>(random_ >> 11) + 0.5) * 0x1p-53;
+    keys[c] = prior.of(c) - std::log(-std::log(uniform));
+  }
+  std::ranges::sort(open, std::greater<>(), [&](std::size_t c) { return keys[c]; });
+  return open;
+}
+
 // The first of some random open candidates that is faster than all that was measured, or else the fastest of them.
 std::size_t contrastive_training::success_of(const recorded_trial& t) {
   double to_beat = 1;
   for (const auto& m : t.measured())
     to_beat = std::max(to_beat, m.score);
-  auto open = t.open_candidates();
-  shuffle(open, random_);
+  auto open = drawn_order(t);
   open.resize(std::min(open.size(), most_tries));
   std::size_t best = open.front();
   for (const std::size_t c : open) {

@@ -1,7 +1,8 @@
 // The three stages of Contrastive-RL (CUDA-L1, arXiv 2507.14111) on recorded tasks.
 //
-//   supervised       successes among random candidates are learned, each with the analysis that it follows from and its
-//                    decisions in random order: the first of 16 that is faster than all exemplars, or the fastest
+//   supervised       successes among candidates that are drawn by their estimates (or all alike) are learned, each with
+//                    the analysis that it follows from and its decisions in random order: the first of 16 that is
+//                    faster than all exemplars, or the fastest
 //   self-supervised  the model's own answers are learned if they are correct
 //   contrastive      groups of answers to one prompt are rewarded by their scores, and learned with GRPO
 #pragma once
@@ -33,6 +34,7 @@ struct training_options {
   int64_t measured = 4;            // of these, at most: a trial goes on with 1 to so many, the rest is only rewarded
   int64_t exemplars = 6;           // at most, in a prompt; 0: none, and no analysis
   double temperature = 1;          // of the draw of exemplars
+  double estimate_weight = 16;     // of estimates of time in the choice of each word; 0: they are not used
   int64_t trial_evaluations = 32;  // after which another task is searched
   int64_t islands = 1;             // in which a trial's exemplars evolve apart; 1: buckets of all of them
   double rate = 1e-3;
@@ -43,11 +45,14 @@ struct training_options {
 };
 BOOST_DESCRIBE_STRUCT(training_options, (),
                       (seed, supervised_steps, self_supervised_steps, contrastive_steps, batch, group, measured,
-                       exemplars, temperature, trial_evaluations, islands, rate, ratio_clip, kl_weight, entropy_weight,
-                       reference_share, advantage, reward))
+                       exemplars, temperature, estimate_weight, trial_evaluations, islands, rate, ratio_clip, kl_weight,
+                       entropy_weight, reference_share, advantage, reward))
 
 // errc::invalid_argument names the number that does not fit.
 expected<void> check_training(const training_options& o);
+
+// As its prompts choose exemplars, and searches with its model do.
+exemplar_choice exemplar_choice_of(const training_options& o);
 
 // After each step.
 struct training_progress {
@@ -90,6 +95,7 @@ class contrastive_training {
   searched new_trial(std::size_t task);
   // A trial of a random task with some random candidates measured.
   searched begun_trial();
+  std::vector<std::size_t> drawn_order(const recorded_trial& t);
   std::size_t success_of(const recorded_trial& t);
   std::vector<double> advantages_of(const std::vector<const recorded_candidate*>& records,
                                     const std::vector<double>& scores) const;

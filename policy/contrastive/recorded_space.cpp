@@ -10,6 +10,9 @@
 #include "config/base/hash.hpp"
 #include "config/base/text_file.hpp"
 #include "policy/contrastive/candidate_writer.hpp"
+#include "policy/graph/part_family.hpp"
+#include "sandbox/verify/compared_scores.hpp"
+#include "sandbox/verify/profiler.hpp"
 #include "sandbox/verify/rewards.hpp"
 #include "sandbox/verify/scored_samples.hpp"
 #include "store/exemplars.hpp"
@@ -22,13 +25,12 @@ constexpr double ratio_unit = 1e-4;
 constexpr std::size_t most_ratios = 32;  // that are kept of a candidate
 
 // Evenly over all of them.
-std::vector<int64_t> ratios_of(std::span<const timing_sample> samples) {
+std::vector<int64_t> ratios_of(std::span<const timing_sample> samples, score_clock by) {
   std::vector<int64_t> out;
   const std::size_t count = std::min(samples.size(), most_ratios);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto& s = samples[i * samples.size() / count];
-    if (s.reference_us > 0 && s.variant_us > 0)
-      out.push_back(std::llround(std::log(s.reference_us / s.variant_us) / ratio_unit));
+    const timing_sample& s = samples[i * samples.size() / count];
+    out.push_back(std::llround(std::log(ratio_of(s, by)) / ratio_unit));
   }
   return out;
 }
@@ -40,6 +42,7 @@ recorded_candidate candidate_of(const variant_record& made, const verdict& v) {
   out.result = v.result;
   out.score = v.result == outcome::correct ? v.score : 0;
   out.score_interval = v.score_interval;
+  out.scored_by = v.scored_by;
   out.reference_us = v.reference_us;
   out.variant_us = v.variant_us;
   out.reference_device_us = v.reference_device_us;
@@ -49,7 +52,7 @@ recorded_candidate candidate_of(const variant_record& made, const verdict& v) {
   out.registers = used.registers;
   out.blocks = used.blocks;
   out.threads = used.threads;
-  if (out.result == outcome::correct) out.ratios = ratios_of(samples_of_score(v.samples, v.score));
+  if (out.result == outcome::correct) out.ratios = ratios_of(samples_of_score(v.samples, v), v.scored_by);
   return out;
 }
 
@@ -70,18 +73,18 @@ std::string operators_of(const task& t) {
 }
 
 // The newest verdict of each variant in the class.
-expected<std::vector<recorded_candidate>> candidates_of(store& records, const std::string& task,
-                                                        const std::string& wanted_class,
+expected<std::vector<recorded_candidate>> candidates_of(store& records, const task& t, const std::string& wanted_class,
                                                         std::map<std::string, std::string>& classes,
                                                         recorded_header& head) {
   std::map<std::string, verdict> newest;
-  CUDAL1_TRY(auto verdicts, records.verdicts_of_task(task, "", store::verdict_parts::all));
+  CUDAL1_TRY(auto verdicts, records.verdicts_of_task(t.id, "", store::verdict_parts::all));
   for (auto& v : verdicts) {
     if (!classes.contains(v.environment_id)) {
       CUDAL1_TRY(const environment where, records.get_environment(v.environment_id));
       classes[v.environment_id] = environment_class(where);
     }
     if (classes[v.environment_id] != wanted_class || says_nothing(v)) continue;
+    if (t.family == part_family && is_outdated_score_of_part(v)) continue;
     head.measured_from_unix_ms =
         head.measured_from_unix_ms == 0 ? v.time_unix_ms : std::min(head.measured_from_unix_ms, v.time_unix_ms);
     head.measured_to_unix_ms = std::max(head.measured_to_unix_ms, v.time_unix_ms);
@@ -116,7 +119,7 @@ expected<recorded_space> space_in_store(store& records, std::size_t least, const
   for (const auto& record : tasks) {
     CUDAL1_TRY(const task t, read_task(record.text, record.profile));
     recorded_task one{t.name, operators_of(t), record.text, {}};
-    CUDAL1_TRY(one.candidates, candidates_of(records, record.id, wanted, classes, out.head));
+    CUDAL1_TRY(one.candidates, candidates_of(records, t, wanted, classes, out.head));
     if (one.candidates.size() < least) continue;
     out.head.candidates += static_cast<int64_t>(one.candidates.size());
     out.tasks.push_back(std::move(one));

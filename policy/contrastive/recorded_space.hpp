@@ -22,14 +22,15 @@ struct recorded_candidate {
   outcome result = outcome::correct;
   double score = 0;  // 0 unless correct
   interval score_interval;
+  score_clock scored_by = score_clock::call;
   double reference_us = 0, variant_us = 0;                // call times
   double reference_device_us = 0, variant_device_us = 0;  // 0: not measured
   int64_t registers = 0, blocks = 0, threads = 0;         // of the largest launch
-  std::vector<int64_t> ratios;  // of pairs, reference / variant: natural logarithms in units of 1e-4
+  std::vector<int64_t> ratios;  // of pairs, reference / variant by that clock: natural logarithms in units of 1e-4
 };
 BOOST_DESCRIBE_STRUCT(recorded_candidate, (),
-                      (schedule, variant, result, score, score_interval, reference_us, variant_us, reference_device_us,
-                       variant_device_us, registers, blocks, threads, ratios))
+                      (schedule, variant, result, score, score_interval, scored_by, reference_us, variant_us,
+                       reference_device_us, variant_device_us, registers, blocks, threads, ratios))
 
 struct recorded_task {
   std::string name, operators;  // operators: of its steps, in order

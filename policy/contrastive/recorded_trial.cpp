@@ -28,6 +28,10 @@ expected<std::shared_ptr<const trial_task>> trial_task::make(const recorded_task
   text_writer to(words);
   write_problem(out->what, kind, device ? &*device : nullptr, to);
   out->problem = std::move(to).take();
+  if (device) {
+    CUDAL1_TRY(const lowering_target* target, find_lowering_target(kind));
+    out->estimates = candidate_estimates(out->what, out->candidates, *target, *device);
+  }
   out->records.resize(out->candidates.size());
   for (const auto& c : t.candidates) {
     const std::size_t place = out->candidates.find(c.variant);
@@ -92,12 +96,21 @@ void recorded_trial::reset_islands() {
     islands_[order[i]] = {best_of(islands_[order[draw_below(kept, random_)]])};
 }
 
+std::vector<measured_candidate> recorded_trial::seen() const {
+  std::vector<measured_candidate> out;
+  for (const std::size_t m : islands_[island_])
+    out.push_back(measured_[m]);
+  return out;
+}
+
+candidate_prior recorded_trial::prior() const {
+  if (how_.most == 0) return of_->estimates.prior(how_.estimate_weight, {});
+  return of_->estimates.prior(how_.estimate_weight, seen());
+}
+
 contrastive_request recorded_trial::next_request() {
   next_island();
-  std::vector<measured_candidate> seen;
-  for (const std::size_t m : islands_[island_])
-    seen.push_back(measured_[m]);
-  return {&of_->problem, &of_->text, choose_exemplars(seen, how_.most, how_.temperature, random_), open_};
+  return {&of_->problem, &of_->text, prior(), choose_exemplars(seen(), how_.most, how_.temperature, random_), open_};
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policy/codegen/lowering_target.hpp"
+#include "policy/contrastive/candidate_estimates.hpp"
 #include "policy/contrastive/candidate_writer.hpp"
 #include "policy/contrastive/recorded_space.hpp"
 
@@ -25,6 +26,7 @@ struct trial_task {
   task what;
   candidate_set candidates;
   answer_words text;
+  candidate_estimates estimates;
   token_sequence problem;
   std::vector<recorded_candidate> records;  // by candidate
   double best = 0;                          // highest recorded score
@@ -37,6 +39,8 @@ struct exemplar_choice {
   // More than 1: requests take turns on islands, each of which sees only what was measured for it. After every
   // `island_reset` evaluations the worse half of them are left with the best candidate of the others.
   std::size_t islands = 1, island_reset = 16;
+  // Of estimates in the prior; 0: they are not used.
+  double estimate_weight = 0;
 };
 
 // One search of a recorded task. A score that is asked for again is the one that was drawn first.
@@ -59,6 +63,8 @@ class recorded_trial {
   // What is measured next is of the next island.
   void next_island() { island_ = (island_ + 1) % islands_.size(); }
   contrastive_request next_request();
+  // By estimates and, where prompts have exemplars, by what was measured on the island.
+  candidate_prior prior() const;
   uint64_t& random() { return random_; }
 
   // Everything but the task and the choice of exemplars.
@@ -68,6 +74,7 @@ class recorded_trial {
  private:
   void add(std::size_t candidate, double drawn);
   void reset_islands();
+  std::vector<measured_candidate> seen() const;  // on the last request's island
 
   std::shared_ptr<const trial_task> of_;
   exemplar_choice how_;

@@ -115,4 +115,11 @@ program_estimate estimate_of(const checked_program& p, const kernel_works& work,
   return estimator(p, work, gpu).of_all();
 }
 
+std::optional<program_estimate> estimate_of(const task& t, const schedule& s, const lowering_target& target,
+                                            const device_data& gpu) {
+  const auto made = lower(t, s, target);
+  if (!made) return std::nullopt;
+  return estimate_of(made->checked, made->work, gpu);
+}
+
 }  // namespace cudal1

@@ -128,7 +128,7 @@ class transformer final : public language_model {
     return out;
   }
 
-  expected<std::vector<sampled_sequence>> sample(std::span<const token_sequence> prompts, const legal_tokens& legal,
+  expected<std::vector<sampled_sequence>> sample(std::span<const token_sequence> prompts, const token_grammar& legal,
                                                  const sampling_options& options, std::size_t each) const override {
     return sample_from(net_, prompts, legal, options, each);
   }

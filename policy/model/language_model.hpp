@@ -3,13 +3,16 @@
 // shape's vocabulary; what they mean, and which are legal where, is the caller's matter.
 //
 // A sequence of tokens has a list of legal tokens for each of them that the model chose: probabilities are among these.
+// What is known of them without the model is added to its logits: it learns what that does not say.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/describe.hpp>
@@ -22,11 +25,20 @@ namespace cudal1 {
 
 using token = int32_t;
 
+// The tokens that may come next, ascending, and what is added to their logits (empty: nothing).
+struct legal_tokens {
+  legal_tokens(std::vector<token> t = {}, std::vector<float> p = {}) : tokens(std::move(t)), prior(std::move(p)) {}
+  legal_tokens(std::initializer_list<token> t) : tokens(t) {}
+
+  std::vector<token> tokens;
+  std::vector<float> prior;
+};
+
 struct token_sequence {
   std::vector<token> tokens = {};
-  // For each token those that were legal in its place, ascending and with itself; empty: it was given, not chosen. The
-  // first one is always given.
-  std::vector<std::vector<token>> legal = {};
+  // For each token those that were legal in its place, with itself; none: it was given, not chosen. The first one is
+  // always given.
+  std::vector<legal_tokens> legal = {};
   // For each token the number that it stands for ("size" and 10.3), NaN where it stands for none. Empty: none does. The
   // model sees it through waves of several periods, the shortest 4, so differences below a hundredth are lost.
   std::vector<float> values = {};
@@ -39,8 +51,8 @@ struct sampling_options {
   uint64_t seed = 0;
 };
 
-// The legal tokens after these of one sample, ascending; empty: it is complete. For each sample, from one thread.
-using legal_tokens = std::function<std::vector<token>(std::size_t sample, std::span<const token> so_far)>;
+// The legal tokens after these of one sample; none: it is complete. For each sample, from one thread.
+using token_grammar = std::function<legal_tokens(std::size_t sample, std::span<const token> so_far)>;
 
 struct sampled_sequence {
   token_sequence sequence;  // the prompt and what was chosen
@@ -116,7 +128,7 @@ class language_model {
   // legal is not looked at. A prompt is read once. The same seed gives the same samples on the same machine, whatever
   // else is sampled beside them but for rounding.
   virtual expected<std::vector<sampled_sequence>> sample(std::span<const token_sequence> prompts,
-                                                         const legal_tokens& legal, const sampling_options& options,
+                                                         const token_grammar& legal, const sampling_options& options,
                                                          std::size_t each = 1) const = 0;
 
   // One step of AdamW on the mean over the chosen tokens of: -weight log p (supervised), or GRPO's loss.

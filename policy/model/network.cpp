@@ -207,8 +207,7 @@ Tensor network::log_probabilities(const network_input& read, const choices& chos
   const auto no_padding = torch::zeros({read.tokens.size(0), 1}, torch::kLong).to(device_);
   const auto states = hidden(read, no_padding, nullptr);
   const auto logits = logits_of(states.index({as_tensor(chosen.row, device_), as_tensor(chosen.before, device_)}));
-  return torch::log_softmax(
-      logits.masked_fill(chosen.legal.to(device_).logical_not(), -std::numeric_limits<double>::infinity()), -1);
+  return torch::log_softmax(logits + chosen.prior.to(device_, logits.scalar_type()), -1);
 }
 
 }  // namespace cudal1

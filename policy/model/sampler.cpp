@@ -15,14 +15,15 @@ namespace {
 using torch::Tensor;
 namespace idx = torch::indexing;
 
-expected<void> choose(sampled_sequence& s, const std::vector<token>& allowed, const Tensor& logits,
+expected<void> choose(sampled_sequence& s, const legal_tokens& legal, const Tensor& logits,
                       const sampling_options& options, uint64_t& random) {
+  const auto& allowed = legal.tokens;
   const double* of_all = logits.data_ptr<double>();
   std::vector<double> of_legal;
-  for (const token t : allowed) {
-    if (t < 0 || t >= logits.numel())
-      return fail(errc::invalid_argument, "the legal token {} is not in the vocabulary", t);
-    of_legal.push_back(of_all[t]);
+  for (std::size_t i = 0; i < allowed.size(); ++i) {
+    if (allowed[i] < 0 || allowed[i] >= logits.numel())
+      return fail(errc::invalid_argument, "the legal token {} is not in the vocabulary", allowed[i]);
+    of_legal.push_back(of_all[allowed[i]] + (legal.prior.empty() ? 0 : legal.prior[i]));
   }
   const double most = *std::ranges::max_element(of_legal);
   double sum = 0;
@@ -49,7 +50,7 @@ expected<void> choose(sampled_sequence& s, const std::vector<token>& allowed, co
     at = order[drawn];
   }
   s.sequence.tokens.push_back(allowed[at]);
-  s.sequence.legal.push_back(allowed.size() > 1 ? allowed : std::vector<token>());
+  s.sequence.legal.push_back(allowed.size() > 1 ? legal : legal_tokens());
   if (allowed.size() > 1) s.log_probability.push_back(of_legal[at] - most - std::log(sum));
   return {};
 }
@@ -57,7 +58,7 @@ expected<void> choose(sampled_sequence& s, const std::vector<token>& allowed, co
 // The next token of each sample that has not ended, and all of them as the model's next input; nothing if all ended.
 expected<std::optional<network_input>> choose_next(const network& from, std::vector<sampled_sequence>& out,
                                                    std::vector<bool>& ended, const Tensor& last,
-                                                   const legal_tokens& legal, const sampling_options& options,
+                                                   const token_grammar& legal, const sampling_options& options,
                                                    std::vector<uint64_t>& random) {
   const auto logits = from.logits_of(last).to(torch::kCPU, torch::kDouble).contiguous();
   network_input next(out.size(), 1, from.shape());
@@ -66,9 +67,9 @@ expected<std::optional<network_input>> choose_next(const network& from, std::vec
     if (ended[b]) continue;
     auto& s = out[b];
     const auto allowed = legal(b, s.sequence.tokens);
-    if (allowed.empty() || static_cast<int64_t>(s.sequence.tokens.size()) >= from.shape().context) {
+    if (allowed.tokens.empty() || static_cast<int64_t>(s.sequence.tokens.size()) >= from.shape().context) {
       ended[b] = true;
-      s.complete = allowed.empty();
+      s.complete = allowed.tokens.empty();
       continue;
     }
     const auto row = static_cast<int64_t>(b);
@@ -83,7 +84,7 @@ expected<std::optional<network_input>> choose_next(const network& from, std::vec
 }  // namespace
 
 expected<std::vector<sampled_sequence>> sample_from(const network& from, std::span<const token_sequence> prompts,
-                                                    const legal_tokens& legal, const sampling_options& options,
+                                                    const token_grammar& legal, const sampling_options& options,
                                                     std::size_t each) {
   const torch::NoGradGuard no_gradients;
   std::vector<sampled_sequence> out(prompts.size() * each);
@@ -119,7 +120,7 @@ expected<std::vector<sampled_sequence>> sample_from(const network& from, std::sp
   }
   for (std::size_t b = 0; b < out.size(); ++b) {
     auto& s = out[b];
-    if (!ended[b]) s.complete = legal(b, s.sequence.tokens).empty();
+    if (!ended[b]) s.complete = legal(b, s.sequence.tokens).tokens.empty();
     if (!s.sequence.values.empty())
       s.sequence.values.resize(s.sequence.tokens.size(), std::numeric_limits<float>::quiet_NaN());
   }

@@ -10,7 +10,7 @@ namespace cudal1 {
 
 // As language_model::sample.
 expected<std::vector<sampled_sequence>> sample_from(const network& from, std::span<const token_sequence> prompts,
-                                                    const legal_tokens& legal, const sampling_options& options,
+                                                    const token_grammar& legal, const sampling_options& options,
                                                     std::size_t each);
 
 }  // namespace cudal1

@@ -1,6 +1,7 @@
 #include "policy/model/sequence_batch.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace cudal1 {
@@ -11,7 +12,7 @@ expected<void> check_sequence(const token_sequence& s, const model_shape& shape,
   const auto bad = [&](std::size_t at, const char* why) {
     return fail(errc::invalid_argument, "sequence {}, token {} ({}) {}", number, at, s.tokens[at], why);
   };
-  if (s.tokens.empty() || s.legal.size() != s.tokens.size() || !s.legal.front().empty())
+  if (s.tokens.empty() || s.legal.size() != s.tokens.size() || !s.legal.front().tokens.empty())
     return fail(errc::invalid_argument, "sequence {} should begin with a given token, and say what was legal for each",
                 number);
   if (static_cast<int64_t>(s.tokens.size()) > shape.context)
@@ -22,23 +23,27 @@ expected<void> check_sequence(const token_sequence& s, const model_shape& shape,
                 s.values.size(), s.tokens.size(), shape.value_periods == 0 ? "none" : "one");
   for (std::size_t i = 0; i < s.tokens.size(); ++i) {
     if (s.tokens[i] < 0 || s.tokens[i] >= shape.vocabulary) return bad(i, "is not in the vocabulary");
-    if (s.legal[i].empty()) continue;
-    if (s.legal[i].front() < 0 || s.legal[i].back() >= shape.vocabulary || !std::ranges::is_sorted(s.legal[i]))
+    const auto& [legal, prior] = s.legal[i];
+    if (legal.empty()) continue;
+    if (legal.front() < 0 || legal.back() >= shape.vocabulary || !std::ranges::is_sorted(legal))
       return bad(i, "has legal tokens that do not ascend or are not in the vocabulary");
-    if (!std::ranges::binary_search(s.legal[i], s.tokens[i])) return bad(i, "is not among its legal ones");
+    if (!std::ranges::binary_search(legal, s.tokens[i])) return bad(i, "is not among its legal ones");
+    if (!prior.empty() &&
+        (prior.size() != legal.size() || !std::ranges::all_of(prior, [](float p) { return std::isfinite(p); })))
+      return bad(i, "should have a finite prior for each legal token, or none at all");
   }
   return {};
 }
 
 expected<choices> choices_of(sequences batch, const model_shape& shape) {
   choices out;
-  std::vector<const std::vector<token>*> legal;
+  std::vector<const legal_tokens*> legal;
   for (std::size_t b = 0; b < batch.size(); ++b) {
     const token_sequence& s = *batch[b];
     CUDAL1_CHECK(check_sequence(s, shape, b));
     const std::size_t before = legal.size();
     for (std::size_t i = 1; i < s.tokens.size(); ++i) {
-      if (s.legal[i].empty()) continue;
+      if (s.legal[i].tokens.empty()) continue;
       out.row.push_back(static_cast<int64_t>(b));
       out.before.push_back(static_cast<int64_t>(i) - 1);
       out.chosen.push_back(s.tokens[i]);
@@ -46,11 +51,13 @@ expected<choices> choices_of(sequences batch, const model_shape& shape) {
     }
     out.of_sequence.push_back(legal.size() - before);
   }
-  out.legal = torch::zeros({static_cast<int64_t>(legal.size()), shape.vocabulary}, torch::kBool);
-  auto* marks = out.legal.data_ptr<bool>();
-  for (std::size_t n = 0; n < legal.size(); ++n)
-    for (const token t : *legal[n])
-      marks[static_cast<int64_t>(n) * shape.vocabulary + t] = true;
+  out.prior = torch::full({static_cast<int64_t>(legal.size()), shape.vocabulary},
+                          -std::numeric_limits<double>::infinity(), torch::kFloat);
+  for (std::size_t n = 0; n < legal.size(); ++n) {
+    float* row = out.prior.data_ptr<float>() + static_cast<int64_t>(n) * shape.vocabulary;
+    for (std::size_t i = 0; i < legal[n]->tokens.size(); ++i)
+      row[legal[n]->tokens[i]] = legal[n]->prior.empty() ? 0 : legal[n]->prior[i];
+  }
   return out;
 }
 

@@ -14,7 +14,7 @@ namespace cudal1 {
 // The chosen tokens of a batch: where they are, and what was legal there.
 struct choices {
   std::vector<int64_t> row, before, chosen;  // sequence, position of the token before it, the token
-  torch::Tensor legal;                       // bool [choices, vocabulary]
+  torch::Tensor prior;                       // float [choices, vocabulary]: what is added to logits, -inf: illegal
   std::vector<std::size_t> of_sequence;      // number of choices of each sequence
 };
 

@@ -25,25 +25,28 @@ constexpr std::size_t learned_together = 32;  // answers
 
 // An answer as it is kept with its variant, to be learned from.
 struct answer_trace {
-  std::vector<token> tokens;              // prompt and answer
-  std::vector<double> values;             // of the prompt; those without one are left out
-  std::vector<int64_t> places;            // of the values
-  std::vector<int64_t> chosen;            // the places of the tokens that were chosen
-  std::vector<std::vector<token>> legal;  // in these places
-  std::vector<double> log_probability;    // ... by the model that wrote it
+  std::vector<token> tokens;               // prompt and answer
+  std::vector<double> values;              // of the prompt; those without one are left out
+  std::vector<int64_t> places;             // of the values
+  std::vector<int64_t> chosen;             // the places of the tokens that were chosen
+  std::vector<std::vector<token>> legal;   // in these places
+  std::vector<std::vector<double>> prior;  // of these; each list empty where there is none
+  std::vector<double> log_probability;     // ... by the model that wrote it
 };
-BOOST_DESCRIBE_STRUCT(answer_trace, (), (tokens, values, places, chosen, legal, log_probability))
+BOOST_DESCRIBE_STRUCT(answer_trace, (), (tokens, values, places, chosen, legal, prior, log_probability))
 
 answer_trace trace_of(const written_candidate& w) {
-  answer_trace out{w.sequence.tokens, {}, {}, {}, {}, w.log_probability};
+  answer_trace out{w.sequence.tokens, {}, {}, {}, {}, {}, w.log_probability};
   for (std::size_t i = 0; i < w.sequence.tokens.size(); ++i) {
     if (!std::isnan(w.sequence.values[i])) {
       out.values.push_back(w.sequence.values[i]);
       out.places.push_back(static_cast<int64_t>(i));
     }
-    if (w.sequence.legal[i].empty()) continue;
+    const auto& [legal, prior] = w.sequence.legal[i];
+    if (legal.empty()) continue;
     out.chosen.push_back(static_cast<int64_t>(i));
-    out.legal.push_back(w.sequence.legal[i]);
+    out.legal.push_back(legal);
+    out.prior.emplace_back(prior.begin(), prior.end());
   }
   return out;
 }
@@ -51,8 +54,8 @@ answer_trace trace_of(const written_candidate& w) {
 expected<token_sequence> sequence_of(const answer_trace& t) {
   token_sequence out{t.tokens, {}, {}};
   const std::size_t n = t.tokens.size();
-  if (n == 0 || t.legal.size() != t.chosen.size() || t.values.size() != t.places.size() ||
-      t.log_probability.size() != t.legal.size())
+  if (n == 0 || t.legal.size() != t.chosen.size() || t.prior.size() != t.chosen.size() ||
+      t.values.size() != t.places.size() || t.log_probability.size() != t.legal.size())
     return fail(errc::corrupt, "the answer kept with a variant has lists of different lengths");
   for (const auto* list : {&t.places, &t.chosen})
     for (const int64_t place : *list)
@@ -60,7 +63,7 @@ expected<token_sequence> sequence_of(const answer_trace& t) {
         return fail(errc::corrupt, "the answer kept with a variant has {} tokens, and something of token {}", n, place);
   out.legal.resize(n);
   for (std::size_t i = 0; i < t.chosen.size(); ++i)
-    out.legal[static_cast<std::size_t>(t.chosen[i])] = t.legal[i];
+    out.legal[static_cast<std::size_t>(t.chosen[i])] = {t.legal[i], {t.prior[i].begin(), t.prior[i].end()}};
   out.values.assign(n, std::numeric_limits<float>::quiet_NaN());
   for (std::size_t i = 0; i < t.values.size(); ++i)
     out.values[static_cast<std::size_t>(t.places[i])] = static_cast<float>(t.values[i]);
@@ -143,6 +146,7 @@ expected<std::shared_ptr<contrastive_policy::known_space>> contrastive_policy::s
     out->whole = candidates->find(lowered.checked.id);
   }
   out->words = std::make_unique<answer_words>(*candidates, writer_.words());
+  if (device) out->estimates = candidate_estimates(*p.what, *candidates, *p.target, *device);
   out->candidates = std::move(candidates);  // last: it says that the space is known
   return out;
 }
@@ -166,7 +170,7 @@ expected<proposal> contrastive_policy::propose_one(const prompt& p) {
   const std::shared_lock lock(mutex_);
   CUDAL1_TRY(const auto space, space_of_task(p));
   const candidate_set& candidates = *space->candidates;
-  contrastive_request r{&space->problem, space->words.get(), {}, {}};
+  contrastive_request r{&space->problem, space->words.get(), {}, {}, {}};
   for (std::size_t c = 0; c < candidates.size(); ++c)
     if (!p.is_tried || !p.is_tried(candidates.program(c))) r.open.set(c);
   const auto measured = measured_in(p, candidates);
@@ -182,6 +186,8 @@ expected<proposal> contrastive_policy::propose_one(const prompt& p) {
     out.plan = candidates.plan(space->whole);
     return out;
   }
+  r.prior =
+      space->estimates.prior(how_.estimate_weight, how_.exemplars == 0 ? std::vector<measured_candidate>() : measured);
   uint64_t random = number_of(p, seed_);
   r.exemplars = choose_exemplars(measured, static_cast<std::size_t>(how_.exemplars), how_.temperature, random);
   for (auto& e : r.exemplars)

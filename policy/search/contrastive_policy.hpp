@@ -42,6 +42,7 @@ class contrastive_policy final : public immediate_policy {
     std::mutex used;
     std::unique_ptr<candidate_set> candidates;
     std::unique_ptr<answer_words> words;
+    candidate_estimates estimates;
     token_sequence problem;
     bool is_complete = true;
     // The first whole schedule; candidates.size() where the space lacks it.

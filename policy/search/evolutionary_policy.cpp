@@ -21,7 +21,7 @@ constexpr std::size_t k_tournament = 3;
 
 // Where estimates choose, they do it among so many drawn schedules, and among more while no measured one is known.
 // Sometimes they do not choose, so that nothing is excluded.
-constexpr int k_draws = 4, k_first_draws = 16;
+constexpr int k_draws = 8, k_first_draws = 32;
 constexpr double k_without_estimate = 0.1;
 
 // Failed variants that a proposal looks at, and how often it makes one like them all the same.
@@ -234,14 +234,14 @@ std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& 
     const std::lock_guard lock(lists.used);
     double least_us = best_us;
     for (auto& s : whole_of(p, lists)) {
-      if (!s.call_us) {
+      if (!s.estimated_us) {
         schedule_builder made = repaired(*p.what, *p.target, s.plan.moves);
-        s.call_us = estimated_call_us(made, gpu).value_or(std::numeric_limits<double>::infinity());
+        s.estimated_us = estimated_us(*p.what, made, gpu).value_or(std::numeric_limits<double>::infinity());
       }
-      if (*s.call_us < least_us) start = s.plan;
-      least_us = std::min(least_us, *s.call_us);
-      if (*s.call_us >= best_us || doubtful.any_in(s.plan) || !is_new(p, known, s)) continue;
-      best_us = *s.call_us;
+      if (*s.estimated_us < least_us) start = s.plan;
+      least_us = std::min(least_us, *s.estimated_us);
+      if (*s.estimated_us >= best_us || doubtful.any_in(s.plan) || !is_new(p, known, s)) continue;
+      best_us = *s.estimated_us;
       best.emplace().plan = s.plan;
       best->trace.set("origin", "first");
     }
@@ -250,7 +250,7 @@ std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& 
     drawn_schedule drawn =
         correct.empty() ? drawn_schedule{mutated(p, start, random), "mutation", {}} : evolved(p, correct, random);
     if (doubtful.any_in(drawn.made.moves()) || !drawn.is_new(known)) continue;
-    const auto us = estimated_call_us(drawn.made, gpu);
+    const auto us = estimated_us(*p.what, drawn.made, gpu);
     if (!us || *us >= best_us) continue;
     best_us = *us;
     put(std::move(drawn), true, best.emplace());

@@ -31,8 +31,8 @@ class evolutionary_policy final : public search_policy {
   // steps; so is the program of each, which is lowered when it is first needed.
   struct starting_schedule {
     schedule plan;
-    std::string program;            // its id; "" until it is needed
-    std::optional<double> call_us;  // estimated; none until it is needed
+    std::string program;                 // its id; "" until it is needed
+    std::optional<double> estimated_us;  // estimated; none until it is needed
   };
   struct starting_lists {
     std::mutex used;

@@ -10,9 +10,8 @@ std::optional<double> estimated_device_us(const task& t, const std::string& plan
                                           const device_data& gpu) {
   const auto moves = parse_schedule(plan);
   if (!moves) return std::nullopt;
-  const auto made = lower(t, *moves, target);
-  if (!made) return std::nullopt;
-  return estimate_of(made->checked, made->work, gpu).device_us;
+  const auto estimate = estimate_of(t, *moves, target, gpu);
+  return estimate ? std::optional(estimate->device_us) : std::nullopt;
 }
 
 expected<std::vector<estimated_time>> estimated_times(const recorded_task& t, const device_data& gpu) {

@@ -12,12 +12,12 @@ std::shared_ptr<const device_data> known_gpus::of(const prompt& p) {
   return found->second;
 }
 
-std::optional<double> estimated_call_us(schedule_builder& b, const device_data& gpu) {
+std::optional<double> estimated_us(const task& of, schedule_builder& b, const device_data& gpu) {
   const auto& made = b.lowering();
   if (!made) return std::nullopt;
   const auto checked = check_program(made->text);
   if (!checked) return std::nullopt;
-  return estimate_of(*checked, made->work, gpu).call_us;
+  return compared_us(of, estimate_of(*checked, made->work, gpu));
 }
 
 }  // namespace cudal1

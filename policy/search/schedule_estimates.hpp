@@ -24,7 +24,8 @@ class known_gpus {
   std::map<std::string, std::shared_ptr<const device_data>> by_model_;
 };
 
-// The estimated call time of the schedule's program; nothing if it cannot be lowered. The builder keeps the lowering.
-std::optional<double> estimated_call_us(schedule_builder& b, const device_data& gpu);
+// The estimated time of the schedule's program by which variants of its task are compared; nothing if it cannot be
+// lowered. The builder keeps the lowering.
+std::optional<double> estimated_us(const task& of, schedule_builder& b, const device_data& gpu);
 
 }  // namespace cudal1

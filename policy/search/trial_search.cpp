@@ -165,6 +165,21 @@ trial_step random_step() {
   };
 }
 
+trial_step estimate_step(estimates_use how) {
+  return [how](std::span<recorded_trial*> trials, std::size_t most) -> expected<void> {
+    for (auto* t : trials) {
+      if (t->of().estimates.empty())
+        return fail(errc::unsupported, "there are no estimates of task {} on {}", t->of().what.name,
+                    t->of().where.model);
+      for (std::size_t i = 0; i < most && t->open().any(); ++i) {
+        const auto measured = how == estimates_use::corrected ? t->measured() : std::vector<measured_candidate>();
+        t->measure(t->of().estimates.prior(1, measured).best_candidate_of(t->open()));
+      }
+    }
+    return {};
+  };
+}
+
 trial_step evolutionary_step(uint64_t seed, int64_t& fallbacks, const search_options& how) {
   auto all = std::make_shared<evolution>(seed, fallbacks, how);
   return [all](std::span<recorded_trial*> trials, std::size_t most) -> expected<void> {

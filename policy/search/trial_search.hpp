@@ -18,6 +18,9 @@ using trial_step = std::function<expected<void>(std::span<recorded_trial*> trial
 
 // Uniformly among the open candidates.
 trial_step random_step();
+// The open candidate with the shortest estimated time; corrected: by what was measured (candidate_estimates).
+enum class estimates_use { alone, corrected };
+trial_step estimate_step(estimates_use how);
 // The policy evolutionary as it is. Its proposals that are not recorded are asked for again, and after some tries one
 // of the open candidates is drawn; `fallbacks` counts these.
 trial_step evolutionary_step(uint64_t seed, int64_t& fallbacks, const search_options& how = {});

@@ -32,7 +32,7 @@ bool has_both_shares(const measured_score& m) {
 }  // namespace
 
 double score_at_pace_of(const measured_score& m, const measured_score& now) {
-  if (!has_both_shares(m) || !has_both_shares(now)) return m.score;
+  if (m.scored_by == score_clock::device || !has_both_shares(m) || !has_both_shares(now)) return m.score;
   const shares r = of_reference(m), v = of_variant(m), r_now = of_reference(now);
   const double pace = std::clamp(r_now.host / r.host, 1 / most_often_slower, most_often_slower);
   const double power = std::clamp(v.host / r.host, least_power, 1.0);

@@ -38,18 +38,14 @@ double median_of(std::span<const timing_sample> samples, F&& value) {
   return median(values);
 }
 
-double ratio(const timing_sample& s) {
-  return s.reference_us / s.variant_us;
-}
-
 // The logarithms of the ratios of each fork, in the order of the forks' numbers.
-std::vector<std::vector<double>> by_fork(std::span<const timing_sample> samples) {
+std::vector<std::vector<double>> by_fork(std::span<const timing_sample> samples, score_clock by) {
   std::vector<timing_sample> sorted(samples.begin(), samples.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.fork < b.fork; });
   std::vector<std::vector<double>> forks;
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     if (i == 0 || sorted[i].fork != sorted[i - 1].fork) forks.emplace_back();
-    forks.back().push_back(std::log(ratio(sorted[i])));
+    forks.back().push_back(std::log(ratio_of(sorted[i], by)));
   }
   return forks;
 }
@@ -128,10 +124,15 @@ double median_of_measured(std::span<const timing_sample> samples, double timing_
 
 }  // namespace
 
-timing_estimate estimate_timing(std::span<const timing_sample> samples, double usual_bias) {
-  const auto forks = by_fork(samples);
+timing_estimate estimate_timing(std::span<const timing_sample> samples, double usual_bias, score_clock by) {
+  const auto lacks_device_time = [](const timing_sample& s) {
+    return !(s.reference_device_us > 0 && s.variant_device_us > 0);
+  };
+  if (std::ranges::any_of(samples, lacks_device_time)) by = score_clock::call;
+  const auto forks = by_fork(samples, by);
   timing_estimate e;
-  e.score = median_of(samples, ratio);
+  e.score = median_of(samples, [by](const timing_sample& s) { return ratio_of(s, by); });
+  e.scored_by = by;
   e.reference_us = median_of(samples, [](const auto& s) { return s.reference_us; });
   e.variant_us = median_of(samples, [](const auto& s) { return s.variant_us; });
   e.pairs = static_cast<int>(samples.size());
@@ -154,7 +155,8 @@ double half_width_of(const timing_estimate& e) {
 
 }  // namespace
 
-timing_decider::timing_decider(profiling_options options, measured_score best) : options_(options), best_(best) {
+timing_decider::timing_decider(profiling_options options, measured_score best, score_clock by)
+    : options_(options), best_(best), by_(by) {
   plan(options_.screening_forks, options_.screening_pairs, options_.screening_forks);
 }
 
@@ -239,7 +241,7 @@ std::span<const timing_sample> timing_decider::samples() const {
 
 std::optional<timing_estimate> timing_decider::result() const {
   if (samples().empty()) return std::nullopt;
-  return estimate_timing(samples(), options_.fork_bias);
+  return estimate_timing(samples(), options_.fork_bias, by_);
 }
 
 }  // namespace cudal1

@@ -12,6 +12,11 @@
 
 namespace cudal1 {
 
+// Reference / variant of one pair.
+inline double ratio_of(const timing_sample& s, score_clock by) {
+  return by == score_clock::device ? s.reference_device_us / s.variant_device_us : s.reference_us / s.variant_us;
+}
+
 // The score with a 95% interval, from a two-level model of the logarithm of the ratio: each fork has its own bias, and
 // each pair its own noise. The noise is Shamos' estimate within the forks; the bias is the further variation of the
 // forks' medians, shrunk towards `usual_bias` where the forks carry little information. Both enter as the variance of a
@@ -19,9 +24,9 @@ namespace cudal1 {
 // (profiling_options::fork_bias): 2% where a fork is two processes on a shared machine (biases of 1-3%, noise of 3-15%
 // per call), 0.4% where one process times both on a GPU (0-0.5%, 0.3-5%). With one call in thirty taking 1.5 times as
 // long, the interval covers the true value in 93-100% of cases on both (profiler_test). `samples` must not be empty,
-// and all times must be positive.
+// and all call times must be positive. By device times where `by` says so and all samples have them, else by calls.
 timing_estimate estimate_timing(std::span<const timing_sample> samples,
-                                double usual_bias = profiling_options{}.fork_bias);
+                                double usual_bias = profiling_options{}.fork_bias, score_clock by = score_clock::call);
 
 // Decides after each batch of samples.
 // - Screening: stops for a variant whose interval lies below the best so far, if the interval is not wider than a
@@ -36,7 +41,7 @@ class timing_decider {
  public:
   // `best`: the task's best confirmed measurement so far, compared at the pace of the host of the variant's samples
   // (compared_scores.hpp); a score of 1 without times if there is none (the reference itself).
-  timing_decider(profiling_options options, measured_score best);
+  timing_decider(profiling_options options, measured_score best, score_clock by = score_clock::call);
   timing_decider(profiling_options options, double best_score);  // without times
 
   enum class action { measure, confirm, stop };
@@ -55,6 +60,7 @@ class timing_decider {
  private:
   profiling_options options_;
   measured_score best_;
+  score_clock by_;
   action action_ = action::measure;
   timing_plan plan_;
   int next_fork_ = 0;

@@ -95,7 +95,7 @@ class scoring {
       return fmt::format("it is correct, but its score is {}", member_.score);
     if (!(0 < i.low && i.low <= member_.score && member_.score <= i.high && std::isfinite(i.high)))
       return fmt::format("the score {:.6g} is not within its interval, {:.6g} to {:.6g}", member_.score, i.low, i.high);
-    used_ = samples_of_score(member_.samples, member_.score);
+    used_ = samples_of_score(member_.samples, member_);
     if (!used_.empty()) return "";
     return member_.samples.empty()
                ? fmt::format("no samples are stored for the score {:.6g}", member_.score)

@@ -34,9 +34,9 @@ struct reward_member : measured_score {  // the claim: of the verdict
   bool repeated = false;               // it was proposed before, and has the verdict of then
 };
 BOOST_DESCRIBE_STRUCT(reward_member, (),
-                      (variant, attempt, result, score, score_interval, reference_us, variant_us, reference_device_us,
-                       variant_device_us, reference_warm_us, variant_warm_us, samples, doubt, cleared, reused_from,
-                       repeated))
+                      (variant, attempt, result, score, score_interval, scored_by, reference_us, variant_us,
+                       reference_device_us, variant_device_us, reference_warm_us, variant_warm_us, samples, doubt,
+                       cleared, reused_from, repeated))
 
 // Of a verdict with its details, with the doubts that its gates and its suspicion give.
 reward_member reward_member_of(const verdict& v);

@@ -32,10 +32,10 @@ void draw_times(verdict& v, double usual_bias, uint64_t& random) {
   const bool positive =
       std::ranges::all_of(v.samples, [](const auto& s) { return s.reference_us > 0 && s.variant_us > 0; });
   if (v.result != outcome::correct || v.samples.empty() || !positive) return;
-  auto scored = samples_of_score(v.samples, v.score);
+  auto scored = samples_of_score(v.samples, v);
   if (scored.empty()) scored = v.samples;
   v.samples = resample(scored, random);
-  static_cast<measured_score&>(v) = estimate_timing(v.samples, usual_bias);
+  static_cast<measured_score&>(v) = estimate_timing(v.samples, usual_bias, v.scored_by);
 }
 
 }  // namespace cudal1

@@ -29,6 +29,7 @@ VARIANTS = {
     "grpo_without_exemplars": ["--exemplars", "0"],
     "reinforce": ["--exemplars", "0", "--advantage", "none"],
     "prompt_without_training": ["--supervised", "0", "--self-supervised", "0", "--contrastive", "0"],
+    "without_estimates": ["--estimates", "0"],
     "without_contrastive": ["--contrastive", "0"],
     "without_supervised": ["--supervised", "0"],
     "without_self_supervised": ["--self-supervised", "0"],

@@ -71,12 +71,12 @@ TEST(AnswerGrammar, EveryCandidateCanBeAnsweredAfterAnyExemplars) {
       std::ranges::reverse(decisions);
       answer_reader_state state(words, exemplars, open);
       for (const token t : words.write(a, decisions)) {
-        ASSERT_TRUE(std::ranges::binary_search(state.legal(), t)) << name << ", candidate " << wanted;
+        ASSERT_TRUE(std::ranges::binary_search(state.legal().tokens, t)) << name << ", candidate " << wanted;
         ASSERT_TRUE(state.add(t));
       }
       ASSERT_TRUE(state.complete());
       EXPECT_EQ(state.answer().candidate, wanted);
-      EXPECT_THAT(state.legal(), IsEmpty());
+      EXPECT_THAT(state.legal().tokens, IsEmpty());
       if (a.analysis) {
         EXPECT_EQ(state.answer().analysis->fastest, a.analysis->fastest);
         EXPECT_EQ(state.answer().analysis->keep, a.analysis->keep);
@@ -102,7 +102,7 @@ TEST(AnswerGrammar, WhateverIsLegalEndsInAnOpenCandidateThatFollowsTheAnalysis) 
       answer_reader_state state(words, exemplars, open);
       for (int i = 0; !state.complete(); ++i) {
         ASSERT_LT(i, 90);
-        const auto legal = state.legal();
+        const auto legal = state.legal().tokens;
         ASSERT_FALSE(legal.empty());
         ASSERT_TRUE(state.add(random.pick(legal)));
       }
@@ -122,6 +122,39 @@ TEST(AnswerGrammar, WhateverIsLegalEndsInAnOpenCandidateThatFollowsTheAnalysis) 
   }
 }
 
+// Estimates of the tasks of a space: the candidates' times in an order that has nothing to do with their numbers.
+candidate_prior any_prior(const candidate_set& of) {
+  std::vector<float> logits;
+  for (std::size_t c = 0; c < of.size(); ++c)
+    logits.push_back(-static_cast<float>(c * 7919 % of.size()));
+  return candidate_prior(std::move(logits));
+}
+
+TEST(AnswerGrammar, AWordHasThePriorOfTheBestCandidateThatItLeaves) {
+  random_source random(3);
+  for (const auto& name : some_tasks) {
+    const candidate_set all = candidates_of(name);
+    const answer_words words(all, vocabulary::standard());
+    const candidate_prior prior = any_prior(all);
+    for (int walk = 0; walk < 50; ++walk) {
+      candidate_bits open;
+      for (int i = 0; i < 1 + walk % 20; ++i)
+        open.set(random.below(all.size()));
+      // Without an analysis, which may ask for something else than the best, the most probable words lead to the best.
+      answer_reader_state state(words, {}, open, &prior);
+      while (!state.complete()) {
+        const auto [tokens, priors] = state.legal();
+        ASSERT_EQ(tokens.size(), priors.size());
+        const auto best = std::ranges::max_element(priors);
+        ASSERT_EQ(*best, prior.best_of(open));
+        ASSERT_TRUE(state.add(tokens[static_cast<std::size_t>(best - priors.begin())]));
+      }
+      EXPECT_EQ(state.answer().candidate, prior.best_candidate_of(open)) << name;
+    }
+    EXPECT_THAT(answer_reader_state(words, {}, all_of(all)).legal().prior, IsEmpty());
+  }
+}
+
 TEST(AnswerGrammar, RefusesWhatIsNotLegal) {
   const candidate_set all = candidates_of("softmax");
   const answer_words words(all, vocabulary::standard());
@@ -129,8 +162,8 @@ TEST(AnswerGrammar, RefusesWhatIsNotLegal) {
   const auto refused = state.add(vocabulary::standard().of(frame::keep));
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("<keep> is not legal here"));
-  EXPECT_THAT(state.legal(), ElementsAre(vocabulary::standard().of(frame::candidate))) << "it is as before";
-  EXPECT_THAT(answer_reader_state(words, {}, {}).legal(), IsEmpty()) << "no candidate is open";
+  EXPECT_THAT(state.legal().tokens, ElementsAre(vocabulary::standard().of(frame::candidate))) << "it is as before";
+  EXPECT_THAT(answer_reader_state(words, {}, {}).legal().tokens, IsEmpty()) << "no candidate is open";
 }
 
 TEST(AnswerGrammar, AnAnalysisIsReadAsSentences) {

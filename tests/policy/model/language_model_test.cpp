@@ -14,6 +14,7 @@
 namespace cudal1 {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 const model_shape tiny{
@@ -53,15 +54,23 @@ token_sequence sequence(std::vector<token> tokens, std::size_t given = 1) {
       s.legal.back() = any_of(tiny.vocabulary);
     else
       for (token t = tokens[i]; t < std::min<token>(tokens[i] + 3, static_cast<token>(tiny.vocabulary)); ++t)
-        s.legal.back().push_back(t);
+        s.legal.back().tokens.push_back(t);
   }
   s.tokens = std::move(tokens);
   return s;
 }
 
+// With a prior that differs from token to token.
+token_sequence with_prior(token_sequence s) {
+  for (std::size_t i = 0; i < s.legal.size(); ++i)
+    for (const token t : s.legal[i].tokens)
+      s.legal[i].prior.push_back(static_cast<float>(std::cos(static_cast<double>(i) + 3.0 * t)));
+  return s;
+}
+
 const std::vector<token_sequence>& some() {
-  static const std::vector<token_sequence> all = {sequence({1, 4, 2, 9, 0, 3}), sequence({5, 5, 1}, 2),
-                                                  sequence({0, 8, 6, 6, 7, 1, 2, 10}, 3)};
+  static const std::vector<token_sequence> all = {sequence({1, 4, 2, 9, 0, 3}), with_prior(sequence({5, 5, 1}, 2)),
+                                                  with_prior(sequence({0, 8, 6, 6, 7, 1, 2, 10}, 3))};
   return all;
 }
 
@@ -190,14 +199,37 @@ TEST(LanguageModel, ProbabilitiesAreAmongTheLegalTokens) {
   EXPECT_NEAR(sum, 1, 1e-12);
 }
 
+TEST(LanguageModel, APriorIsAddedToTheLogits) {
+  auto m = made();
+  const std::vector<token> choices = {2, 5, 9};
+  const std::vector<float> prior = {0, 2.5, -1};
+  const auto score = [&](token t, const legal_tokens& legal) {
+    const token_sequence s{{1, t}, {{}, legal}};
+    return value_of(m->score(std::span(&s, 1)))[0][0];
+  };
+  for (const std::size_t i : {1u, 2u})
+    EXPECT_NEAR((score(choices[i], {choices, prior}) - score(choices[0], {choices, prior})) -
+                    (score(choices[i], choices) - score(choices[0], choices)),
+                prior[i], 1e-9);
+  const std::vector<token_sequence> prompts(200, {{1}});
+  const auto once = [&](std::size_t, std::span<const token> so_far) {
+    return so_far.size() == 1 ? legal_tokens(choices, {0, 0, 60}) : legal_tokens();
+  };
+  for (const auto& s : value_of(m->sample(prompts, once, {.seed = 1}))) {
+    EXPECT_EQ(s.sequence.tokens.back(), 9) << "nothing else is as probable, whatever the model says";
+    EXPECT_THAT(s.sequence.legal.back().prior, ElementsAre(0, 0, 60)) << "kept, to be learned from";
+  }
+}
+
 TEST(LanguageModel, WhatIsSampledHasTheProbabilityThatIsScored) {
   for (const auto precision : {model_precision::float64, model_precision::float32}) {
     auto m = made(tiny, 3, precision);
     // Prompts of different lengths beside each other.
     const std::vector<token_sequence> prompts = {{{1}}, {{4, 4, 2, 9}}, {{7, 0}}, {{3, 3, 3, 3, 3, 3, 3}}};
     const auto legal = [](std::size_t, std::span<const token> so_far) {
-      if (so_far.size() >= 12) return std::vector<token>{};
-      return so_far.back() % 2 == 0 ? any_of(tiny.vocabulary) : std::vector<token>{0, 2, 3, 8, 9};
+      if (so_far.size() >= 12) return legal_tokens();
+      return so_far.back() % 2 == 0 ? legal_tokens(any_of(tiny.vocabulary))
+                                    : legal_tokens({0, 2, 3, 8, 9}, {0, 1, -1, 0.5, 0});
     };
     const auto samples = value_of(m->sample(prompts, legal, {.seed = 5}));
     std::vector<token_sequence> all;
@@ -270,7 +302,7 @@ TEST(LanguageModel, NeverChoosesWhatIsNotLegal) {
     for (std::size_t i = 1; i < s.sequence.tokens.size(); ++i) {
       const auto allowed = legal(0, std::span(s.sequence.tokens).first(i));
       ASSERT_TRUE(std::ranges::count(allowed, s.sequence.tokens[i]) > 0);
-      ASSERT_EQ(s.sequence.legal[i], allowed);
+      ASSERT_EQ(s.sequence.legal[i].tokens, allowed);
     }
 }
 
@@ -386,10 +418,10 @@ TEST(LanguageModel, SaysWhatIsWrongWithASequence) {
   EXPECT_THAT(problem({{1, 99}, {{}, {}}}), HasSubstr("not in the vocabulary"));
   EXPECT_THAT(problem({{1, 2}, {{}, {3}}}), HasSubstr("not among its legal ones"));
   EXPECT_THAT(problem({{1, 2}, {{}, {2, 1}}}), HasSubstr("do not ascend"));
-  EXPECT_THAT(problem({std::vector<token>(17, 1), std::vector<std::vector<token>>(17)}), HasSubstr("context"));
+  EXPECT_THAT(problem({std::vector<token>(17, 1), std::vector<legal_tokens>(17)}), HasSubstr("context"));
   EXPECT_THAT(problem({{1}, {}}), HasSubstr("what was legal"));
-  const std::vector<weighted_sequence> nothing = {{{{1, 2}, {{}, {}}}, 1}};
-  EXPECT_THAT(m->learn(nothing, {}).error().message, HasSubstr("nothing to learn"));
+  for (const std::vector<float>& prior : {std::vector<float>{0.5}, std::vector<float>{0, INFINITY}})
+    EXPECT_THAT(problem({{1, 2}, {{}, legal_tokens({2, 3}, prior)}}), HasSubstr("finite prior for each legal token"));
 }
 
 }  // namespace

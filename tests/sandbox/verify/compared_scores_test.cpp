@@ -99,6 +99,9 @@ TEST(ComparedScores, WithoutDeviceTimesOrAtTheSamePaceAScoreStays) {
   EXPECT_EQ(score_at_pace_of(with_times, without), 3.5);
   EXPECT_NEAR(score_at_pace_of(with_times, with_times), 3.5, 1e-12);
   EXPECT_EQ(score_at_pace_of(of(row{3.5, 39, 17, 40, 10}), with_times), 3.5) << "a call shorter than its device time";
+  measured_score by_device = of(row{4, 90, 20, 40, 10});
+  by_device.scored_by = score_clock::device;
+  EXPECT_EQ(score_at_pace_of(by_device, with_times), 4) << "the host has no part in it";
   EXPECT_TRUE(is_faster(with_times, without));
   EXPECT_FALSE(is_faster(with_times, with_times));
 }

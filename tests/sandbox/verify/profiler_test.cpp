@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "sandbox/device/device_type.hpp"
+#include "sandbox/verify/scored_samples.hpp"
 
 namespace cudal1 {
 namespace {
@@ -261,6 +262,50 @@ TEST(estimate_timing, takes_medians_of_the_device_times_that_were_measured) {
   EXPECT_EQ(e.variant_warm_us, 8);
   EXPECT_EQ(e.reference_device_us, 20);
   EXPECT_EQ(e.reference_warm_us, 15);
+}
+
+TEST(estimate_timing, is_by_device_times_where_asked_and_all_samples_have_them) {
+  std::vector<timing_sample> samples;
+  // Calls that vary with the host, and device times that do not.
+  for (int i = 0; i < 12; ++i)
+    samples.push_back({.fork = i / 4,
+                       .reference_us = 30.0 + 5 * (i % 3),
+                       .variant_us = 25.0 - 4 * (i % 2),
+                       .reference_device_us = 12,
+                       .variant_device_us = 8 + 0.01 * (i % 2)});
+  const timing_estimate calls = estimate_timing(samples, 0.004);
+  const timing_estimate device = estimate_timing(samples, 0.004, score_clock::device);
+  EXPECT_EQ(calls.scored_by, score_clock::call);
+  EXPECT_EQ(device.scored_by, score_clock::device);
+  EXPECT_NEAR(device.score, 1.5, 0.01);
+  EXPECT_LT(half_width(device), 0.1 * half_width(calls));
+  EXPECT_EQ(device.variant_us, calls.variant_us);
+  EXPECT_EQ(samples_of_score(samples, device).size(), samples.size());
+  measured_score of_other_clock = device;
+  of_other_clock.scored_by = score_clock::call;
+  EXPECT_TRUE(samples_of_score(samples, of_other_clock).empty());
+  samples[7].variant_device_us = 0;
+  const timing_estimate incomplete = estimate_timing(samples, 0.004, score_clock::device);
+  EXPECT_EQ(incomplete.scored_by, score_clock::call);
+  EXPECT_EQ(incomplete.score, calls.score);
+}
+
+// By its calls the second one seems faster, by a host that was slower for its reference.
+TEST(timing_decider, a_part_is_decided_by_its_device_time) {
+  measured_score best{1.5, {1.49, 1.51}, 30, 20, 12, 8};
+  best.scored_by = score_clock::device;
+  timing_decider d(profiling_options{.fork_bias = 0.004}, best, score_clock::device);
+  timing_report slower;
+  for (int i = 0; i < 20; ++i)
+    slower.samples.push_back({.fork = i / 5,
+                              .reference_us = 60,
+                              .variant_us = 15,
+                              .reference_device_us = 12,
+                              .variant_device_us = 9 + 0.01 * (i % 2)});
+  d.add(slower);
+  EXPECT_EQ(d.next(), timing_decider::action::stop);
+  EXPECT_FALSE(d.confirmed());
+  EXPECT_NEAR(d.result().value().score, 12 / 9.0, 0.01);
 }
 
 // The best was measured when the host took longer for the reference (23 us), which made its score the higher.

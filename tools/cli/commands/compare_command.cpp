@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
 #include "config/base/stopwatch.hpp"
@@ -23,7 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view by_estimates = "estimates", by_corrected = "corrected_estimates";
 constexpr std::string_view without_estimates = "evolutionary_without_estimates";
+
+constexpr std::string_view untrained_policies[] = {"random", by_estimates, by_corrected, "evolutionary",
+                                                   without_estimates};
 
 struct compare_options {
   std::string space;
@@ -176,9 +181,7 @@ expected<compared> planned(const trained_policy& p, const recorded_space& space,
       if (!training[f]) continue;
       training_options how;
       if (const auto* trained = training[f]->provenance().find("training")) CUDAL1_CHECK(from_json(*trained, how));
-      searches.back().plan.exemplars = {.most = static_cast<std::size_t>(how.exemplars),
-                                        .temperature = how.temperature,
-                                        .islands = static_cast<std::size_t>(how.islands)};
+      searches.back().plan.exemplars = exemplar_choice_of(how);
     }
     plan.first_seed += plan.seeds;
   }
@@ -192,6 +195,8 @@ expected<void> search(fold_search& s, const std::string& name, const recorded_sp
     step = contrastive_step(*s.writer, s.plan.first_seed, temperature);
   } else if (name == "random") {
     step = random_step();
+  } else if (name == by_estimates || name == by_corrected) {
+    step = estimate_step(name == by_estimates ? estimates_use::alone : estimates_use::corrected);
   } else {
     search_options how;
     how.estimates = name != without_estimates;
@@ -352,9 +357,9 @@ expected<int> compare(const compare_options& o, context& c) {
   if (o.fold) CUDAL1_CHECK(check_fold({*o.fold, o.folds}));
   std::vector<trained_policy> policies;
   for (const auto& name : o.policies) {
-    if (name != "random" && name != "evolutionary" && name != without_estimates)
-      return fail(errc::invalid_argument, "--policy is {}, and should be random, evolutionary or {}", name,
-                  without_estimates);
+    if (std::ranges::count(untrained_policies, name) == 0)
+      return fail(errc::invalid_argument, "--policy is {}, and should be one of {}", name,
+                  fmt::join(untrained_policies, ", "));
     policies.push_back({name, {}});
   }
   for (const auto& model : o.models)
@@ -401,7 +406,9 @@ void add_compare(CLI::App& app, context& c) {
   auto o = std::make_shared<compare_options>();
   auto* sub = app.add_subcommand("compare", "compare policies on the tasks of a recorded space, without a device");
   sub->add_option("space", o->space, "a file of `cudal1 spaces record`")->type_name("SPACE")->required();
-  sub->add_option("--policy", o->policies, "random, evolutionary, evolutionary_without_estimates; may be repeated")
+  sub->add_option("--policy", o->policies,
+                  "random, estimates (the shortest first), corrected_estimates (by what was measured), evolutionary, "
+                  "evolutionary_without_estimates; may be repeated")
       ->type_name("NAME");
   sub->add_option(
          "--model", o->models,

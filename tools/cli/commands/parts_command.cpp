@@ -150,7 +150,11 @@ expected<void> check_verdict(const verdict& v) {
     return fail(errc::corrupt, "its verdict is not that of a correct variant with times");
   // A median of ratios, and a ratio of medians.
   constexpr double most_apart = 1.5;
-  const double apart = v.score * v.variant_us / v.reference_us;
+  const bool on_device = v.scored_by == score_clock::device;
+  if (on_device && !is_time(v.variant_device_us))
+    return fail(errc::corrupt, "its score is of device times that it lacks");
+  const double apart =
+      v.score * (on_device ? v.variant_device_us / v.reference_device_us : v.variant_us / v.reference_us);
   if (!(apart < most_apart && apart > 1 / most_apart))
     return fail(errc::corrupt, "its score {} does not follow from its times", v.score);
   return {};

@@ -112,6 +112,9 @@ void add_train(CLI::App& app, context& c) {
   sub->add_option("--exemplars", h.exemplars, "in a prompt, at most; 0: none, and no analysis")
       ->capture_default_str()
       ->check(CLI::Range(0, 8));
+  sub->add_option("--estimates", h.estimate_weight,
+                  "weight of estimates of time in the choice of each word; 0: they are not used")
+      ->capture_default_str();
   sub->add_option("--islands", h.islands, "in which exemplars evolve apart; 1: buckets of all of them")
       ->capture_default_str()
       ->check(CLI::Range(1, 16));

@@ -23,10 +23,10 @@ score_audit audit_score(const verdict& v, const std::string& experiment) {
   if (!positive) return a;
   a.buckets = cuda_l1_score(v.samples);
   a.cuda_l1 = a.buckets.score;
-  auto used = samples_of_score(v.samples, v.score);
+  auto used = samples_of_score(v.samples, v);
   if (!used.empty()) a.finding = audit_finding::recomputed;
   if (used.empty()) used = v.samples;
-  a.recomputed = estimate_timing(used).score;
+  a.recomputed = estimate_timing(used, profiling_options{}.fork_bias, v.scored_by).score;
   a.first_fork = used.front().fork;
   a.last_fork = used.back().fork;
   a.pairs = static_cast<int64_t>(used.size());

@@ -28,8 +28,9 @@ std::string timing_line(const verdict& v) {
   std::set<int> forks;
   for (const auto& s : v.samples)
     forks.insert(s.fork);
-  return fmt::format("reference {}, variant {}, speedup {}; {} from {}, {}", format_time(v.reference_us),
-                     format_time(v.variant_us), format_speedup(v.score, v.score_interval),
+  return fmt::format("reference {}, variant {}, speedup{} {}; {} from {}, {}", format_time(v.reference_us),
+                     format_time(v.variant_us), v.scored_by == score_clock::device ? " by device time" : "",
+                     format_speedup(v.score, v.score_interval),
                      format_count(static_cast<int64_t>(v.samples.size()), "pair"),
                      format_count(static_cast<int64_t>(forks.size()), "fork"),
                      v.confirmed ? "confirmed with fresh pairs" : "screened only (not a new best of its task)");

@@ -83,12 +83,20 @@ graph::graph(std::shared_ptr<const task> own)
   read_steps();
 }
 
-expected<void> graph::prepare(std::shared_ptr<const task> with) {
-  if (!certificates_.empty() || !groups_.empty() || !setup_.empty())
+expected<void> graph::prepare(std::shared_ptr<const task> with, std::string certificate) {
+  const bool proved = !certificate.empty();
+  if (certificates_.size() != (proved ? prepared_ : 0) || !groups_.empty() ||
+      setup_.size() != task_->reference.text.setup.size())
     return fail(errc::invalid_argument, "the task's steps are chosen before any other move");
-  const bool replayed = replayed_;
-  *this = graph(std::move(with));
-  replayed_ = replayed;
+  graph made(std::move(with));
+  made.replayed_ = replayed_;
+  if (proved) {
+    made.before_ = before_ != nullptr ? before_ : std::make_shared<const graph>(*this);
+    made.certificates_ = std::move(certificates_);
+    made.certificates_.push_back(std::move(certificate));
+    made.prepared_ = made.certificates_.size();
+  }
+  *this = std::move(made);
   return {};
 }
 
@@ -111,6 +119,10 @@ void graph::read_steps() {
   }
   made->steps = steps_;
   tables_ = made;
+  for (const auto& s : p.text.setup) {
+    const auto& added = std::get<aten_step>(s);
+    add_setup(added, p.types.at(added.results.at(0)));
+  }
   link();
 }
 
@@ -160,6 +172,22 @@ const std::string& graph::meaning_of(const std::string& value) const {
 const graph_step* graph::definition_of(const std::string& value) const {
   const auto found = tables_->producer.find(value);
   return found == tables_->producer.end() ? nullptr : &definition(found->second);
+}
+
+const graph_step* graph::original_definition_of(const std::string& value) const {
+  const graph_step* own = before_ != nullptr ? before_->definition_of(value) : nullptr;
+  return own != nullptr ? own : definition_of(value);
+}
+
+bool graph::is_added(const std::string& value) const {
+  return before_ != nullptr && before_->definition_of(value) == nullptr && definition_of(value) != nullptr;
+}
+
+bool graph::is_prepared(int number) const {
+  if (before_ == nullptr) return false;
+  const graph_step& now = definition(number);
+  const graph_step* own = before_->definition_of(now.text->results[0]);
+  return own != nullptr && own->op() != now.op();
 }
 
 const tensor_type& graph::type_of(const std::string& value) const {

@@ -93,8 +93,10 @@ class graph {
   explicit graph(const task& t);
 
   // Goes on with this program for the task. Its steps have other numbers, so an error where another move than one that
-  // does this was applied before.
-  expected<void> prepare(std::shared_ptr<const task> with);
+  // does this was applied before. `certificate`: why the results are the same where some steps compute them in another
+  // way (is_prepared); "" for a program that differs in its layout only, which must come first. A program with a
+  // certificate has all values of the one before.
+  expected<void> prepare(std::shared_ptr<const task> with, std::string certificate = "");
 
   // The task with the graph's steps as its program.
   const task& origin() const { return *task_; }
@@ -113,6 +115,14 @@ class graph {
 
   // The same for the step that defines a value; null for inputs and weights.
   const graph_step* definition_of(const std::string& value) const;
+
+  // The same, by the program before moves of preparation that have a certificate: what a value is, where such a move
+  // computes it in another way. For values that such a move added, the step that it added.
+  const graph_step* original_definition_of(const std::string& value) const;
+  // Whether a move of preparation added the value.
+  bool is_added(const std::string& value) const;
+  // Whether a move of preparation with a certificate computes the step's result by another operator.
+  bool is_prepared(int number) const;
 
   // Whether a move changed what computes the step's results: the operator, or what it reads.
   bool is_rewritten(int number) const { return step_at(number).use != definition(number).use; }
@@ -139,7 +149,7 @@ class graph {
   bool is_parameter(const std::string& value) const;  // input, weight or setup value
   bool is_constant(const std::string& value) const;   // weight or setup value: the same in every call
 
-  // Setup steps run once and read weights only. fresh_name: `name`, with a suffix where it is taken.
+  // Setup steps run once and read weights only, the program's first. fresh_name: `name`, with a suffix where taken.
   const std::vector<aten_step>& setup() const { return setup_; }
   std::string fresh_name(const std::string& name) const;
   void add_setup(aten_step s, tensor_type type);
@@ -170,6 +180,8 @@ class graph {
 
   std::shared_ptr<const task> own_task_;  // null where the task's own program is used
   const task* task_;
+  std::shared_ptr<const graph> before_;  // before the first preparation that has a certificate; null for none
+  std::size_t prepared_ = 0;             // certificates of preparations
   std::shared_ptr<const tables> tables_;
   std::shared_ptr<const links> links_;
   std::vector<graph_step> steps_;

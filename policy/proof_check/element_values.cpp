@@ -121,12 +121,11 @@ std::size_t element_values::id_of(const std::string& value) {
 
 element_values::node element_values::node_of(const std::string& value) {
   const bool of_graph = options_.which == version::of_graph;
-  if (of_graph)
-    if (const graph_step* made = set_up_step(value)) return step_node(value, *made);
+  if (const graph_step* made = set_up_step(value)) return step_node(value, *made);
   const std::string& meaning = of_graph ? graph_->meaning_of(value) : value;
-  const graph_step* defined = graph_->definition_of(meaning);
-  if (defined == nullptr || !options_.computed->contains(meaning) || defined->text->results[0] != meaning)
-    return random_node(meaning);
+  const graph_step* defined = graph_->original_definition_of(meaning);
+  const bool computed = options_.computed->contains(meaning) || graph_->is_added(meaning);
+  if (defined == nullptr || !computed || defined->text->results[0] != meaning) return random_node(meaning);
   if (!of_graph) return step_node(value, *defined);
   if (meaning == value && graph_->resolve(value) != value) {
     node same = random_node(value);

@@ -133,9 +133,9 @@ class comparison {
   bool expand() {
     std::set<std::string> more = computed_;
     for (const auto& value : computed_)
-      if (const graph_step* s = graph_->definition_of(value))
+      if (const graph_step* s = graph_->original_definition_of(value))
         for (const auto& operand : s->operands())
-          if (graph_->definition_of(operand) != nullptr) more.insert(operand);
+          if (graph_->original_definition_of(operand) != nullptr) more.insert(operand);
     const bool grew = more.size() > computed_.size();
     computed_ = std::move(more);
     return grew;
@@ -200,7 +200,7 @@ std::vector<checked_step> check_proofs(const graph& g) {
   std::vector<checked_step> out;
   int64_t left = k_most_in_all;
   for (const auto& s : g.steps())
-    if (s.dropped || g.is_rewritten(s.number)) out.push_back(check_step(g, s, left));
+    if (s.dropped || g.is_rewritten(s.number) || g.is_prepared(s.number)) out.push_back(check_step(g, s, left));
   return out;
 }
 

@@ -46,9 +46,25 @@ moments quotient_of(const moments& a, const moments& b) {
 
 moments moments_of(const graph& g, const std::string& value);
 
+// Of tensors side by side.
+moments joined_moments(const graph& g, const json::array& tensors) {
+  double count = 0, sum = 0, squares = 0;
+  for (const auto& each : tensors) {
+    const std::string name(each.as_string());
+    const moments m = moments_of(g, name);
+    const auto n = static_cast<double>(g.type_of(name).numel());
+    count += n;
+    sum += n * m.mean;
+    squares += n * (m.variance + m.mean * m.mean);
+  }
+  const double mean = sum / count;
+  return {mean, std::max(0.0, squares / count - mean * mean)};
+}
+
 moments moments_of(const graph& g, const aten_step& made) {
   std::vector<std::string> operands;
   for (const auto& [key, written] : made.args) {
+    if (key == "tensors") return joined_moments(g, written.as_array());
     if (key == "fill_value") return {written.as_number(), 0};
     if (written.is_string() && key != "dtype") operands.emplace_back(written.as_string());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/graph/channels_last.hpp"
+#include "policy/graph/joined_layers.hpp"
 #include "policy/graph/part_family.hpp"
 #include "policy/graph/separate_bias.hpp"
 
@@ -10,7 +11,7 @@ namespace cudal1 {
 
 namespace {
 
-constexpr std::size_t k_most_apart = 16;  // convolutions that may be the only one
+constexpr std::size_t k_most_apart = 16;  // convolutions, or joined layers, that may be the only one
 
 // A part's steps are some of its whole's, and its tensors lie in memory as its whole has them.
 bool is_part(const graph& g) {
@@ -64,6 +65,38 @@ expected<std::string> apply_separate_bias(graph& g, const move&, const lowering_
   return "the biases of convolutions are steps of their own, which may be in the kernels of what follows";
 }
 
+// All layers that may be joined first, which is what a whole schedule takes. The last ones then come first, since
+// joining them leaves the steps before them where they are.
+std::vector<move> join_candidates(const graph& g, const lowering_target&) {
+  if (is_part(g) || !g.groups().empty()) return {};
+  const auto sets = joinable_layers(g.origin().reference);
+  std::vector<int> all;
+  for (const auto& layers : sets)
+    all.insert(all.end(), layers.begin(), layers.end());
+  std::ranges::sort(all);
+  std::vector<move> out;
+  if (all.empty()) return out;
+  out.push_back({"join_layers", {{"steps", print_steps(all)}}});
+  if (sets.size() < 2 || sets.size() > k_most_apart) return out;
+  for (auto layers = sets.rbegin(); layers != sets.rend(); ++layers)
+    out.push_back({"join_layers", {{"steps", print_steps(*layers)}}});
+  return out;
+}
+
+expected<std::string> apply_join(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  if (is_part(g)) return fail(errc::invalid_argument, "a part's steps are those that its whole has");
+  CUDAL1_TRY(auto joined, with_joined_layers(g.origin(), steps));
+  CUDAL1_CHECK(g.prepare(std::move(joined.with), std::move(joined.certificate)));
+  std::string sets;
+  for (const auto& layers : joined.layers)
+    sets += (sets.empty() ? "" : ", and ") + print_steps(layers);
+  return fmt::format(
+      "layers {} are one each, since they read one value: their weights lie side by side, and their results are slices "
+      "of its result",
+      sets);
+}
+
 }  // namespace
 
 std::vector<move_kind> preparation_moves() {
@@ -85,7 +118,16 @@ std::vector<move_kind> preparation_moves() {
            .phase = move_phase::preparation,
            .order = 1,
            .candidates = channels_last_candidates,
-           .apply = apply_channels_last}};
+           .apply = apply_channels_last},
+          {.name = "join_layers",
+           .summary = "linear layers that read one value become one layer with their weights side by side, of whose "
+                      "result theirs are slices, with a proof that no input changes the weights and nothing copies a "
+                      "slice; the steps have other numbers afterwards",
+           .parameters = {"steps"},
+           .phase = move_phase::preparation,
+           .order = 2,
+           .candidates = join_candidates,
+           .apply = apply_join}};
 }
 
 }  // namespace cudal1

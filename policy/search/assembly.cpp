@@ -149,6 +149,10 @@ choice cheapest(const std::vector<cut_blocks>& ways) {
   return out;
 }
 
+bool has_move(const schedule& s, const char* name) {
+  return std::ranges::count(s.moves, name, &move::name) > 0;
+}
+
 // The moves before the proofs.
 std::vector<move> preparation_of(const task_partitions& p) {
   std::vector<move> out = p.proofs.moves;
@@ -380,8 +384,10 @@ expected<void> task_assembly::read_parts(store& records, const task_partitions& 
 // With the channels last for the convolutions alone that are known to be faster so; nothing where these are all or
 // none.
 std::optional<task_partitions> task_assembly::mixed_layout() const {
-  if (layouts_.size() < 2) return std::nullopt;
-  const auto preparation = mixed_preparation(*task_, *target_, layouts_.front(), layouts_.back(), known_);
+  const auto last = std::ranges::find_if(
+      layouts_, [](const task_partitions& layout) { return has_move(layout.proofs, "channels_last"); });
+  if (last == layouts_.end()) return std::nullopt;
+  const auto preparation = mixed_preparation(*task_, *target_, layouts_.front(), *last, known_);
   if (preparation.empty()) return std::nullopt;
   return partitions_of(*task_, *target_, preparation);
 }
@@ -402,7 +408,8 @@ void task_assembly::assemble_layouts() {
   std::set<std::string> programs;
   for (auto& each : found)
     for (auto& s : each) {
-      if (std::ranges::count(s.plan.moves, "channels_last", &move::name) > 0) s.name += ", channels last";
+      if (has_move(s.plan, "channels_last")) s.name += ", channels last";
+      if (has_move(s.plan, "join_layers")) s.name += ", layers joined";
       if (programs.insert(s.program).second) schedules_.push_back(std::move(s));
     }
 }

@@ -43,11 +43,11 @@ std::vector<schedule> distinct(const task& t, const lowering_target& target, con
 }
 
 // All kinds of moves of some phases, except `but`.
-kind_list kinds_of(std::initializer_list<move_phase> phases, const move_kind* but = nullptr) {
+kind_list kinds_of(std::initializer_list<move_phase> phases, const kind_list& but = {}) {
   kind_list out;
   for (const move_phase phase : phases) {
     for (const move_kind* kind : moves_of(phase)) {
-      if (kind != but) out.push_back(kind);
+      if (std::ranges::count(but, kind) == 0) out.push_back(kind);
     }
   }
   return out;
@@ -63,11 +63,13 @@ kind_list joined(kind_list list, const kind_list& behind) {
 
 std::vector<schedule> whole_schedules(const task& t, const lowering_target& target) {
   using enum move_phase;
-  // The biases of convolutions apart, which costs nothing, and with other orders in memory as well: there the library's
-  // convolutions also do what follows at no cost.
-  const move_kind* const reorders = find_move("channels_last");
-  std::vector<kind_list> bases = {kinds_of({preparation, always, grouping}, reorders)};
-  if (!reorders->candidates(graph(t), target).empty()) {
+  // The biases of convolutions apart, which costs nothing; with layers of one input as one layer as well; and with
+  // other orders in memory: there the library's convolutions also do what follows at no cost.
+  const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers");
+  std::vector<kind_list> bases = {kinds_of({preparation, always, grouping}, {reorders, joins})};
+  const graph own(t);
+  if (!joins->candidates(own, target).empty()) bases.push_back(kinds_of({preparation, always, grouping}, {reorders}));
+  if (!reorders->candidates(own, target).empty()) {
     const kind_list reordered = kinds_of({preparation, always, grouping});
     bases.push_back(joined(reordered, {find_move("library_activation")}));
     bases.push_back(reordered);
@@ -81,7 +83,7 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
           std::ranges::count(base, each) + std::ranges::count(lists, list) == 0)
         lists.push_back(std::move(list));
   for (const move_kind* each : moves_of(execution))
-    lists.push_back(joined(bases.front(), kinds_of({execution}, each)));
+    lists.push_back(joined(bases.front(), kinds_of({execution}, {each})));
   lists.push_back(kinds_of({always, grouping, execution}));
   lists.push_back(moves_of(starting_part::plain_kernels));
   lists.push_back(moves_of(starting_part::unchanged_program));

@@ -300,9 +300,11 @@ std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_
   prepared.add_all(*find_move("separate_bias"));
   std::vector<task_partitions> out;
   out.push_back(partitions_of(t, target, prepared.moves().moves));
-  const std::size_t before = prepared.moves().moves.size();
-  prepared.add_all(*find_move("channels_last"));
-  if (prepared.moves().moves.size() > before) out.push_back(partitions_of(t, target, prepared.moves().moves));
+  for (const char* further : {"channels_last", "join_layers"}) {
+    schedule_builder other = prepared;
+    other.add_all(*find_move(further));
+    if (other.moves() != prepared.moves()) out.push_back(partitions_of(t, target, other.moves().moves));
+  }
   return out;
 }
 

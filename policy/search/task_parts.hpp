@@ -37,8 +37,9 @@ struct task_partitions {
 };
 task_partitions partitions_of(const task& t, const lowering_target& target, const std::vector<move>& preparation = {});
 
-// Those of the task with the biases of convolutions as steps where that is legal, and, if it has convolutions of
-// several channels, those with the channels last in memory as well.
+// Those of the task with the biases of convolutions as steps where that is legal. Of a task with convolutions of
+// several channels those with the channels last in memory as well, of one with layers of one input those with these
+// joined.
 std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_target& target);
 // The steps that are convolutions of several channels once these moves of preparation have been applied, in order: the
 // same ones for each layout.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy/graph/joined_layers.hpp"
 #include "policy/moves/move_registry.hpp"
 #include "policy/search/assembly.hpp"
 #include "tests/policy/proof_cases.hpp"
@@ -73,6 +74,29 @@ TEST(proof_check, refutes_a_shift_that_a_reader_sees) {
   graph g(t);
   g.drop(1, "r", "z shifts rows");  // a linear layer reads it
   ASSERT_THAT(doubts(g), SizeIs(1));
+  EXPECT_THAT(doubts(g)[0], HasSubstr("step 1 is wrong"));
+}
+
+// Two layers of one input whose slices may be exchanged.
+TEST(proof_check, refutes_slices_in_the_wrong_order) {
+  const task t = read({{"x [12, 16]"},
+                       {"w [8, 16]", "v [8, 16]", "b [8]"},
+                       {R"(l = linear("input": "x", "weight": "w", "bias": "b"))",
+                        R"(m = linear("input": "x", "weight": "v"))", R"(y = sub.Tensor("self": "l", "other": "m"))"}});
+  const int layers[] = {0, 1};
+  auto joined = with_joined_layers(t, layers);
+  ASSERT_TRUE(joined) << joined.error().message;
+  graph right(t);
+  ASSERT_TRUE(right.prepare(joined->with, joined->certificate));
+  EXPECT_THAT(doubts(right), IsEmpty());
+  EXPECT_THAT(check_proofs(right), SizeIs(2)) << "both slices";
+  program exchanged = joined->with->reference.text;
+  std::swap(std::get<aten_step>(exchanged.steps[1]).results, std::get<aten_step>(exchanged.steps[2]).results);
+  auto wrong = std::make_shared<task>(*joined->with);
+  wrong->reference = *check_program(std::move(exchanged));
+  graph g(t);
+  ASSERT_TRUE(g.prepare(wrong, joined->certificate));
+  ASSERT_THAT(doubts(g), SizeIs(2));
   EXPECT_THAT(doubts(g)[0], HasSubstr("step 1 is wrong"));
 }
 

@@ -95,11 +95,14 @@ schedule_builder repaired(const task& t, const lowering_target& target, const st
 }
 
 schedule_builder random_schedule(const task& t, const lowering_target& target, random_source& random) {
-  schedule_builder b(t, target);
-  while (b.moves().moves.size() < k_longest_random && b.add_any(random)) {
+  return random_schedule(schedule_builder(t, target), random);
+}
+
+schedule_builder random_schedule(schedule_builder from, random_source& random) {
+  while (from.moves().moves.size() < k_longest_random && from.add_any(random)) {
     if (random.chance(k_stop)) break;
   }
-  return b;
+  return from;
 }
 
 }  // namespace cudal1

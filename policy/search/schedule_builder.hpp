@@ -57,5 +57,7 @@ expected<std::vector<move>> legal_moves(const task& t, const schedule& s, const 
 
 // A random legal schedule: kinds of moves are equally likely, then moves of a kind; never empty where a move is legal.
 schedule_builder random_schedule(const task& t, const lowering_target& target, random_source& random);
+// One that begins with these moves.
+schedule_builder random_schedule(schedule_builder from, random_source& random);
 
 }  // namespace cudal1

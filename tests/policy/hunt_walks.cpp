@@ -54,25 +54,35 @@ class hunted_task {
   void walk(const lowering_target& target, random_source& random, const hunt_options& o) {
     std::vector<schedule> schedules = whole_schedules(t_, target);
     if (schedules.size() > 1) schedules.resize(1);
+    // Every other one begins with another program for the task, where there is one: later moves exclude it.
     for (int i = 0; i < o.walks; ++i)
-      schedules.push_back(random_schedule(t_, target, random).moves());
+      schedules.push_back(
+          random_schedule(i % 2 == 0 ? prepared(target, random) : schedule_builder(t_, target), random).moves());
     judge(target, schedules, o.runs);
   }
 
   void walk_parts(const lowering_target& target, random_source& random, const hunt_options& o) {
-    const auto parts = partitions_of(t_, target);
-    std::vector<schedule> schedules;
-    for (int i = 0; i < o.runs; ++i) {
-      known_parts known;
-      for (const task* part : distinct_tasks(parts))
-        known[part->id] = {random_schedule(*part, target, random).moves(), 1, 2};
-      for (auto& whole : assemble(t_, target, parts, known))
-        schedules.push_back(std::move(whole.plan));
+    for (const auto& parts : partitions_by_layout(t_, target)) {
+      std::vector<schedule> schedules;
+      for (int i = 0; i < o.runs; ++i) {
+        known_parts known;
+        for (const task* part : distinct_tasks(parts))
+          known[part->id] = {random_schedule(*part, target, random).moves(), 1, 2};
+        for (auto& whole : assemble(t_, target, parts, known))
+          schedules.push_back(std::move(whole.plan));
+      }
+      judge(target, schedules, o.runs);
     }
-    judge(target, schedules, o.runs);
   }
 
  private:
+  schedule_builder prepared(const lowering_target& target, random_source& random) const {
+    schedule_builder out(t_, target);
+    for (const move_kind* kind : moves_of(move_phase::preparation))
+      out.add_any(*kind, random);
+    return out;
+  }
+
   // Lowers all, and runs the first `left` different programs.
   void judge(const lowering_target& target, const std::vector<schedule>& schedules, int left) {
     std::set<std::string> seen;

@@ -264,6 +264,44 @@ def layer_with_rows(p: Program, v: Value) -> None:
         p.call(p.r.choice(("sum.dim_IntList", "mean.dim")), self=made, dim=[-1], keepdim=p.r.random() < 0.5)
 
 
+def layers_of_one_value(p: Program, v: Value) -> None:
+    """Projections, gates or experts: layers that differ in how they are written, and in what reads them."""
+    n, made = p.shape(v)[-1], []
+    as_rows = p.r.random() < 0.7
+    for _ in range(p.r.randint(2, 4)):
+        wide = p.r.choice((1, 8, 12, 17, 32))
+        bias = p.weight(wide) if p.r.random() < 0.4 else None
+        weight = p.weight(wide, n) if as_rows else p.weight(n, wide)
+        if as_rows and p.r.random() < 0.7:
+            layer = p.call("linear", input=v, weight=weight, **({"bias": bias} if bias else {}))
+        else:
+            right = p.call("t", self=weight) if as_rows else weight
+            is_sum = bias is not None and p.rank(v) == 2
+            layer = p.call("addmm", self=bias, mat1=v, mat2=right) if is_sum else p.call("matmul", self=v, other=right)
+        made.append(layer)
+    for layer in made:
+        kind = p.r.randrange(8)
+        s = p.shape(layer)
+        if kind == 0:
+            p.call("softmax.int", self=layer, dim=-1)
+        elif kind == 1 and s[-1] % 4 == 0:
+            heads = p.call("view", self=layer, size=[*s[:-1], 4, s[-1] // 4])
+            p.call("relu", self=p.call("transpose.int", self=heads, dim0=-2, dim1=-1))
+        elif kind == 2:
+            p.call("tanh", self=p.call("reshape", self=layer, shape=[math.prod(s[:-1]), s[-1]]))
+        elif kind == 3:
+            p.call("sigmoid", self=p.call("flatten.using_ints", self=layer, start_dim=0))
+        elif kind == 4:
+            p.call("linear", input=layer, weight=p.weight(5, s[-1]), bias=p.weight(5))
+        elif kind == 5:
+            p.call("mul.Tensor", self=layer, other=p.call("silu", self=p.r.choice(made)))
+        elif kind == 6:
+            p.call("amax", self=layer, dim=[-1], keepdim=True)
+        else:
+            p.call("gelu", self=layer)
+
+
 IDIOMS = (rms_norm, l2_norm, standardized, gated_layer, feed_forward, rotary, attention, residual_block,
           channel_attention, gelu_by_hand, recurrent_cell, residual_norm, scaled_layer, masked_softmax,
-          embedding_and_position, dequantized_layer, interleaved_rotary, layer_with_rows)  # fmt: skip
+          embedding_and_position, dequantized_layer, interleaved_rotary, layer_with_rows,
+          layers_of_one_value)  # fmt: skip

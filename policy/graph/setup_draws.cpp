@@ -50,7 +50,7 @@ moments moments_of(const graph& g, const std::string& value);
 moments joined_moments(const graph& g, const json::array& tensors) {
   double count = 0, sum = 0, squares = 0;
   for (const auto& each : tensors) {
-    const std::string name(each.as_string());
+    const std::string& name = each.as_string();
     const moments m = moments_of(g, name);
     const auto n = static_cast<double>(g.type_of(name).numel());
     count += n;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "policy/moves/move_registry.hpp"
+#include "policy/search/task_parts.hpp"
 #include "tests/policy/moves/moves_under_test.hpp"
 #include "tests/policy/network_text.hpp"
 
@@ -103,6 +104,24 @@ TEST(JoinLayers, IsRefusedWhereASliceWouldBeCopied) {
                                  R"(["y", "r"])"),
                       "join_layers(steps=0..1)"),
               HasSubstr("would make the output r with other strides"));
+}
+
+// A part with a joined layer draws its weight as the layers' weights are drawn.
+TEST(JoinLayers, HasPartsWithWeightsLikeThoseOfTheLayers) {
+  const task t = task_of({"layers",
+                          R"("inputs": [{"name": "x", "dtype": "float32", "shape": [6, 16]}],
+      "weights": [{"name": "v", "dtype": "float32", "shape": [8, 16], "draw": {"distribution": "normal", "mean": 0, "std": 0.25}},
+                  {"name": "w", "dtype": "float32", "shape": [8, 16], "draw": {"distribution": "normal", "mean": 0, "std": 0.25}}])",
+                          R"(a = linear {"input": "x", "weight": "v"}
+                             b = linear {"input": "x", "weight": "w"}
+                             y = mul.Tensor {"self": "a", "other": "b"})",
+                          R"(["y"])"});
+  const auto layouts = partitions_by_layout(t, for_cpu());
+  ASSERT_EQ(layouts.size(), 2U);
+  const task& part = layouts[1].ways[0].parts[0].what;
+  EXPECT_EQ(calls_of(part.reference.text), "linear ");
+  EXPECT_EQ(part.reference.text.weights[0].type.shape, (std::vector<int64_t>{16, 16}));
+  EXPECT_EQ(part.weights[0].draw.std, layouts[0].ways[0].parts[0].what.weights[0].draw.std);
 }
 
 TEST(JoinLayers, LeavesOutTheLayersThatCannotBeJoined) {

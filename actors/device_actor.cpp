@@ -305,7 +305,6 @@ void device_state::time(const message::timing_step& step) {
   timing_plan plan = step.plan;
   plan.call_limit_ms = now_->plan.call_limit_ms;
   plan.memory_limit_bytes = now_->plan.memory_limit_bytes;
-  plan.warm = is_part();
   auto report = check_and_time(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
                                {plan, step.first_fork}, setup_.verification);
   add_stage("time", from);

@@ -134,14 +134,18 @@ BOOST_DESCRIBE_STRUCT(check_report, (), (problem, draws, repeatable, notes, setu
 
 // ---- timing ---------------------------------------------------------------------------------------------------------
 
+// Which times a score is the ratio of. A part of a larger task is scored by its device time, since its launches are the
+// whole's; everything else by its calls, and a part, too, where the device has no clock.
+BOOST_DEFINE_ENUM_CLASS(score_clock, call, device)
+
 struct timing_plan {
   int forks = 3;  // pairs of fresh processes, one for the reference and one for the variant
   int pairs = 5;  // timed pairs of calls in each fork; no process gets a draw twice
   double call_limit_ms = 2000;
   int64_t memory_limit_bytes = int64_t{4} << 30;
-  bool warm = false;  // warm times too, for a part of a larger task
+  score_clock scored_by = score_clock::call;  // device: each pair's device times, too, and warm ones of some
 };
-BOOST_DESCRIBE_STRUCT(timing_plan, (), (forks, pairs, call_limit_ms, memory_limit_bytes, warm))
+BOOST_DESCRIBE_STRUCT(timing_plan, (), (forks, pairs, call_limit_ms, memory_limit_bytes, scored_by))
 
 // One call each, never on the same draw, in microseconds. Call time: host clock around the call and its
 // synchronisation. Device time: between two events on the device, without gaps caused by the host; 0 where the device
@@ -179,10 +183,6 @@ struct interval {
   double low = 0, high = 0;
 };
 BOOST_DESCRIBE_STRUCT(interval, (), (low, high))
-
-// Which times a score is the ratio of. A part of a larger task is scored by its device time, since its launches are the
-// whole's; everything else by its calls, and a part, too, where the device has no clock.
-BOOST_DEFINE_ENUM_CLASS(score_clock, call, device)
 
 // The estimate from the samples.
 struct measured_score {

@@ -222,9 +222,11 @@ draws_of_fork draw_pool::fork_of(const timing_plan& plan) const {
   draws_of_fork fork;
   const int most = most_timing_draws_ - 1;
   const bool has_clock = backend_.traits().has_device_clock && plan.pairs > 0;
-  fork.device_pairs = has_clock ? std::min(plan.forks > 1 ? 1 : single_forks_device_pairs, most - 1) : 0;
+  const bool by_device = has_clock && plan.scored_by == score_clock::device;
+  const int some = has_clock ? std::min(plan.forks > 1 ? 1 : single_forks_device_pairs, most - 1) : 0;
+  fork.device_pairs = by_device ? std::min(plan.pairs, std::max(most / 2, 1)) : some;
   // Never at the expense of the pairs that were asked for.
-  fork.warm_pairs = plan.warm ? std::clamp(most - fork.device_pairs - plan.pairs, 0, fork.device_pairs) : 0;
+  fork.warm_pairs = by_device ? std::clamp(most - fork.device_pairs - plan.pairs, 0, some) : 0;
   fork.pairs = std::clamp(plan.pairs, 0, most - fork.device_pairs - fork.warm_pairs);
   fork.device_pairs = std::min(fork.device_pairs, fork.pairs);
   fork.warm_pairs = std::min(fork.warm_pairs, fork.pairs);

@@ -17,7 +17,7 @@ constexpr double weight_of_usual_bias = 4;
 constexpr double single_pair_noise = 0.2;             // assumed if every fork has one pair only
 constexpr double shamos_to_deviation = 0.9538725524;  // median |difference| of two normal deviates, of deviation 1
 constexpr double shamos_efficiency = 0.86;
-constexpr int least_pairs_to_confirm = 10;
+constexpr int least_pairs_to_confirm = 10, least_device_pairs_to_confirm = 6;
 // For a large gain over the best, the half width may be this share of the gain, up to this multiple of the limit.
 constexpr double share_of_gain = 0.25, max_limit_factor = 2;
 
@@ -168,7 +168,9 @@ void timing_decider::plan(int64_t forks, int64_t pairs, int64_t left) {
     left = std::min(left, static_cast<int64_t>(std::min(1e6, ms_left / ms_per_fork)));
   }
   plan_.forks = static_cast<int>(std::max<int64_t>(1, std::min(forks, left)));
-  plan_.pairs = static_cast<int>(pairs);
+  // A pair that is also timed on the device is two, and device times vary less.
+  plan_.pairs = static_cast<int>(by_ == score_clock::device ? (pairs + 1) / 2 : pairs);
+  plan_.scored_by = by_;
 }
 
 void timing_decider::add(const timing_report& report) {
@@ -223,7 +225,8 @@ timing_decider::action timing_decider::after_confirmation() {
   const bool new_best = e.score_interval.low > best, close = half_width <= options_.decided_half_width;
   if (e.score_interval.high < best || (close && e.score <= best)) return action::stop;
   const bool enough = half_width <= options_.target_half_width || (close && new_best);
-  const bool ends = (enough && e.pairs >= least_pairs_to_confirm) || e.forks >= options_.max_forks || out_of_time();
+  const int least = e.scored_by == score_clock::device ? least_device_pairs_to_confirm : least_pairs_to_confirm;
+  const bool ends = (enough && e.pairs >= least) || e.forks >= options_.max_forks || out_of_time();
   if (!ends) {
     plan(options_.refinement_forks, options_.refinement_pairs, options_.max_forks - e.forks);
     return action::measure;

@@ -34,7 +34,7 @@ struct training_options {
   int64_t measured = 4;            // of these, at most: a trial goes on with 1 to so many, the rest is only rewarded
   int64_t exemplars = 6;           // at most, in a prompt; 0: none, and no analysis
   double temperature = 1;          // of the draw of exemplars
-  double estimate_weight = 16;     // of estimates of time in the choice of each word; 0: they are not used
+  double estimate_weight = 0;      // of estimates of time in the choice of each word; 0: not used, as by older models
   int64_t trial_evaluations = 32;  // after which another task is searched
   int64_t islands = 1;             // in which a trial's exemplars evolve apart; 1: buckets of all of them
   double rate = 1e-3;

@@ -30,7 +30,7 @@ struct answer_trace {
   std::vector<int64_t> places;             // of the values
   std::vector<int64_t> chosen;             // the places of the tokens that were chosen
   std::vector<std::vector<token>> legal;   // in these places
-  std::vector<std::vector<double>> prior;  // of these; each list empty where there is none
+  std::vector<std::vector<double>> prior;  // of these; no lists, or empty ones, where there is none
   std::vector<double> log_probability;     // ... by the model that wrote it
 };
 BOOST_DESCRIBE_STRUCT(answer_trace, (), (tokens, values, places, chosen, legal, prior, log_probability))
@@ -54,7 +54,7 @@ answer_trace trace_of(const written_candidate& w) {
 expected<token_sequence> sequence_of(const answer_trace& t) {
   token_sequence out{t.tokens, {}, {}};
   const std::size_t n = t.tokens.size();
-  if (n == 0 || t.legal.size() != t.chosen.size() || t.prior.size() != t.chosen.size() ||
+  if (n == 0 || t.legal.size() != t.chosen.size() || (!t.prior.empty() && t.prior.size() != t.chosen.size()) ||
       t.values.size() != t.places.size() || t.log_probability.size() != t.legal.size())
     return fail(errc::corrupt, "the answer kept with a variant has lists of different lengths");
   for (const auto* list : {&t.places, &t.chosen})
@@ -62,8 +62,11 @@ expected<token_sequence> sequence_of(const answer_trace& t) {
       if (place < 0 || place >= static_cast<int64_t>(n))
         return fail(errc::corrupt, "the answer kept with a variant has {} tokens, and something of token {}", n, place);
   out.legal.resize(n);
-  for (std::size_t i = 0; i < t.chosen.size(); ++i)
-    out.legal[static_cast<std::size_t>(t.chosen[i])] = {t.legal[i], {t.prior[i].begin(), t.prior[i].end()}};
+  for (std::size_t i = 0; i < t.chosen.size(); ++i) {
+    legal_tokens& to = out.legal[static_cast<std::size_t>(t.chosen[i])];
+    to.tokens = t.legal[i];
+    if (!t.prior.empty()) to.prior.assign(t.prior[i].begin(), t.prior[i].end());
+  }
   out.values.assign(n, std::numeric_limits<float>::quiet_NaN());
   for (std::size_t i = 0; i < t.values.size(); ++i)
     out.values[static_cast<std::size_t>(t.places[i])] = static_cast<float>(t.values[i]);

@@ -14,7 +14,8 @@ class call_timer {
   // the first draw of each is for an untimed call. In every pair, reference and variant run on
   // different draws, in random order. As many of these calls as fit are sent in one request. If the device has a clock,
   // device times follow at the end for the first pair, and for the second if this is the only fork; where the score is
-  // by them, for all pairs, and then warm ones for the first one or two. A fault of the variant is in the report; a fault of the reference is errc::infrastructure.
+  // by them, for all pairs, and then warm ones for the first one or two. A fault of the variant is in the report; a
+  // fault of the reference is errc::infrastructure.
   expected<timing_report> time(program_runners& runners, const time_fork_request& request);
 
  private:

@@ -20,7 +20,7 @@ struct train_options {
   std::string space, out, device = "cpu";
   bool resume = false;
   fold_options held_out;
-  training_options how;
+  training_options how{.estimate_weight = 16};
   model_shape shape = candidate_writer::default_shape();
   std::string advantage = "group";
 };

@@ -95,7 +95,8 @@ TEST_F(instrument, inputs_that_are_in_the_cache_are_read_faster_and_small_ones_a
         "    y[i] = v;\n  }}\n}}\n",
         elements, elements / 4);
     const gpu_finding found =
-        evaluate(relu_task(elements), program, {.forks = 3, .pairs = 4, .call_limit_ms = 2000, .scored_by = score_clock::device});
+        evaluate(relu_task(elements), program,
+                 {.forks = 3, .pairs = 4, .call_limit_ms = 2000, .scored_by = score_clock::device});
     ASSERT_EQ(found.result, outcome::correct) << found.reason;
     const timing_estimate e = estimate_timing(found.timed.samples);
     std::printf("%d elements: %.2f us cold, %.2f us warm\n", elements, e.variant_device_us, e.variant_warm_us);

@@ -224,10 +224,6 @@ void device_state::not_recorded(const error& e) {
   report_to_node(std::move(m));
 }
 
-bool device_state::is_part() const {
-  return now_->item.what->family == part_family;
-}
-
 void device_state::ask_for_time(double reference_ms) {
   now_->reference_ms = reference_ms;
   self_->send(setup_.agent,
@@ -239,7 +235,7 @@ void device_state::check(check_plan plan) {
   now_->plan.call_limit_ms = std::max(now_->plan.call_limit_ms, slowest_call * now_->reference_ms);
   // Also sent first: the profiler asks the store, which may be busy writing.
   const auto& a = now_->item.attempt;
-  const auto by = is_part() ? score_clock::device : score_clock::call;
+  const score_clock by = compared_by(*now_->item.what);
   consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment, by},
                                 [this](const message::timing_step& step) {
                                   now_->first_step = step;

@@ -101,7 +101,6 @@ class device_state {
   // In place of all following steps, if the session replays stored verdicts.
   void answer_from(verdict_recording& recording);
   void not_recorded(const error& e);
-  bool is_part() const;  // the task: of a larger one
   void ask_for_time(double reference_ms);
   void check(check_plan plan);
   void judge(check_report report);

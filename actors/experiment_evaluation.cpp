@@ -5,7 +5,6 @@
 #include "actors/work_queue.hpp"
 #include "config/base/wall_clock.hpp"
 #include "policy/graph/part_family.hpp"
-#include "sandbox/verify/compared_scores.hpp"
 
 namespace cudal1 {
 
@@ -103,7 +102,7 @@ void experiment_flow::reserved(slot_id id, message::reserved r) {
 bool experiment_flow::is_reusable(const slot& s, const message::reserved& r) const {
   if (r.known.empty()) return false;
   const verdict& known = r.known.front();
-  if (setup_.tasks[s.task]->family == part_family && is_outdated_score_of_part(known)) return false;
+  if (is_outdated_score(*setup_.tasks[s.task], known)) return false;
   return known.result != outcome::correct || known.score <= books_->best(s.task);
 }
 

@@ -11,7 +11,6 @@
 #include "config/base/text_file.hpp"
 #include "policy/contrastive/candidate_writer.hpp"
 #include "policy/graph/part_family.hpp"
-#include "sandbox/verify/compared_scores.hpp"
 #include "sandbox/verify/profiler.hpp"
 #include "sandbox/verify/rewards.hpp"
 #include "sandbox/verify/scored_samples.hpp"
@@ -84,7 +83,7 @@ expected<std::vector<recorded_candidate>> candidates_of(store& records, const ta
       classes[v.environment_id] = environment_class(where);
     }
     if (classes[v.environment_id] != wanted_class || says_nothing(v)) continue;
-    if (t.family == part_family && is_outdated_score_of_part(v)) continue;
+    if (is_outdated_score(t, v)) continue;
     head.measured_from_unix_ms =
         head.measured_from_unix_ms == 0 ? v.time_unix_ms : std::min(head.measured_from_unix_ms, v.time_unix_ms);
     head.measured_to_unix_ms = std::max(head.measured_to_unix_ms, v.time_unix_ms);

@@ -19,7 +19,7 @@ struct program_estimate {
 
 // The time by which variants of the task are compared: a part's on the device, else a call's.
 inline double compared_us(const task& of, const program_estimate& e) {
-  return of.family == part_family ? e.device_us : e.call_us;
+  return compared_by(of) == score_clock::device ? e.device_us : e.call_us;
 }
 
 // Takes some microseconds a step. A kernel that `work` does not name is taken for one whose threads share what it reads

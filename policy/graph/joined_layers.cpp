@@ -39,10 +39,6 @@ constexpr layer_operator k_operators[] = {{"aten::linear", "input", "weight", "b
                                           {"aten::matmul", "self", "other", ""},
                                           {"aten::addmm", "mat1", "mat2", "self"}};
 
-const aten_step& step_of(const checked_program& p, int step) {
-  return std::get<aten_step>(p.text.steps[static_cast<std::size_t>(step)]);
-}
-
 std::string name_in(const aten_step& s, std::string_view argument) {
   const json* written = argument_of(s, argument);
   return written != nullptr && written->is_string() ? std::string(written->as_string()) : "";

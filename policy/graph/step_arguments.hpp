@@ -1,4 +1,4 @@
-// The arguments of a step's text by their names.
+// The text of an operator's step, and its arguments by their names.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,11 @@
 #include "sandbox/program/program.hpp"
 
 namespace cudal1 {
+
+// The step with this number, which calls an operator, as all steps of a task's own program do.
+inline const aten_step& step_of(const checked_program& p, int step) {
+  return std::get<aten_step>(p.text.steps[static_cast<std::size_t>(step)]);
+}
 
 // Null if it is left out.
 inline const json* argument_of(const aten_step& s, std::string_view name) {

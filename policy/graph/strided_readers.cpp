@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/operators/strides.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
@@ -11,10 +12,6 @@ namespace cudal1 {
 namespace {
 
 using work_parts::tensor_of;
-
-const aten_step& step_of(const checked_program& p, int step) {
-  return std::get<aten_step>(p.text.steps[static_cast<std::size_t>(step)]);
-}
 
 // Libraries take rows and matrices at any distance, but one distance only: that of all rows, or of all matrices.
 bool is_evenly_spaced(const tensor_type& t, std::size_t kept) {

@@ -19,12 +19,6 @@ namespace cudal1 {
 // `cpu`) or a call took less than its device time. Both are of one task, measured on one device.
 double score_at_pace_of(const measured_score& m, const measured_score& now);
 
-// Whether a part was scored by its calls although its device has a clock, as earlier versions did: such a score does
-// not compare with others of the part.
-inline bool is_outdated_score_of_part(const measured_score& m) {
-  return m.scored_by == score_clock::call && m.variant_device_us > 0;
-}
-
 // Whether a's score is above that of `b` at a's pace.
 bool is_faster(const measured_score& a, const measured_score& b);
 

@@ -370,9 +370,7 @@ schedule proposed_for(const task& t, const lowering_target& target, const std::s
 constexpr const char* a_known_gpu = "NVIDIA H100 80GB HBM3";
 
 double estimated_us(const task& t, const schedule& s) {
-  const auto made = lower(t, s, for_cuda());
-  if (!made) throw std::runtime_error(made.error().message);
-  return estimate_of(made->checked, made->work, **find_device_data(a_known_gpu)).call_us;
+  return estimate_of(t, s, for_cuda(), **find_device_data(a_known_gpu)).value().call_us;
 }
 
 // Mostly: the others are as without estimates, so that nothing is excluded.

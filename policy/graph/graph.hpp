@@ -60,8 +60,9 @@ enum class group_kind { pointwise, rows, product };
 // How a product's kernel multiplies (cuda): tiles of the factors in shared memory, the factors of float32 as two TF32
 // parts each; the same, but each warp reads other terms of the depth from memory to its registers, for small products;
 // tiles of the factors as two halves each, scaled by powers of two, which other kernels make, for large ones; tiles of
-// factors of half types that warpgroups multiply, for large ones.
-enum class product_form { tiles, depth_of_warps, scaled_halves, warpgroup_tiles };
+// factors of half types that warpgroups multiply, for large ones; sums of few terms, each by a thread without tensor
+// cores.
+enum class product_form { tiles, depth_of_warps, scaled_halves, warpgroup_tiles, thread_sums };
 
 struct group_options {
   int64_t threads = 0;       // per block; 0: the target's default

@@ -21,9 +21,10 @@ struct named_form {
 };
 
 constexpr const char *k_factors = "factors", *k_depth = "depth", *k_by = "by";
-constexpr std::array<named_form, 3> k_forms{{{product_form::scaled_halves, k_factors, "halves"},
+constexpr std::array<named_form, 4> k_forms{{{product_form::scaled_halves, k_factors, "halves"},
                                              {product_form::depth_of_warps, k_depth, "warps"},
-                                             {product_form::warpgroup_tiles, k_by, "warpgroups"}}};
+                                             {product_form::warpgroup_tiles, k_by, "warpgroups"},
+                                             {product_form::thread_sums, k_by, "threads"}}};
 
 // The product with the group that reads it, and the product alone, each in every form, what should be the fastest
 // first.
@@ -59,14 +60,23 @@ const std::string& name_of_parameter(const std::pair<std::string, std::string>& 
   return p.first;
 }
 
+// "warpgroups or threads": what a parameter may be.
+std::string values_of(std::string_view parameter) {
+  std::vector<std::string> out;
+  for (const auto& f : k_forms)
+    if (f.parameter == parameter) out.emplace_back(f.value);
+  if (parameter == k_factors) out.emplace_back("tf32");
+  return fmt::format("{}", fmt::join(out, " or "));
+}
+
 expected<product_form> form_of(const move& m) {
   const named_form* out = nullptr;
   for (const auto& [name, value] : m.parameters) {
-    const auto* const named = std::ranges::find(k_forms, name, &named_form::parameter);
-    if (named == k_forms.end() || (name == k_factors && value == "tf32")) continue;
-    if (value != named->value && name == k_factors)
-      return fail(errc::invalid_argument, "{}={} is neither {} nor tf32", name, value, named->value);
-    if (value != named->value) return fail(errc::invalid_argument, "{}={} is not {}", name, value, named->value);
+    if (std::ranges::find(k_forms, name, &named_form::parameter) == k_forms.end()) continue;
+    if (name == k_factors && value == "tf32") continue;
+    const auto* const named = std::ranges::find(k_forms, value, &named_form::value);  // no two have the same
+    if (named == k_forms.end() || named->parameter != name)
+      return fail(errc::invalid_argument, "{}={} is not {}", name, value, values_of(name));
     if (out != nullptr)
       return fail(errc::invalid_argument, "{}={} excludes {}={}", out->parameter, out->value, name, value);
     out = named;
@@ -77,6 +87,7 @@ expected<product_form> form_of(const move& m) {
 std::string_view explanation_of(product_form form, dtype type) {
   if (form == product_form::scaled_halves) return ": each factor is a high and a low half, scaled by a power of two";
   if (form == product_form::warpgroup_tiles) return ": four warps each multiply tiles in shared memory at once";
+  if (form == product_form::thread_sums) return ": each thread adds up the few terms of its elements";
   const bool split = type == dtype::float32;
   if (form == product_form::depth_of_warps)
     return split ? ": each warp multiplies other terms, from memory, as a high and a low TF32 part"
@@ -111,7 +122,8 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
                 number);
   g.groups()[static_cast<std::size_t>(group)].options.form = form;
   CUDAL1_CHECK(check_group(g, group, target));
-  return fmt::format("group {}: step {} ({}) on tensor cores{}{}", group, number, g.step_at(number).op(),
+  return fmt::format("group {}: step {} ({}) {}{}{}", group, number, g.step_at(number).op(),
+                     form == product_form::thread_sums ? "without tensor cores" : "on tensor cores",
                      others.empty() ? "" : ", with " + operator_names(g, others) + " after it",
                      explanation_of(form, type));
 }
@@ -124,7 +136,7 @@ std::vector<move_kind> product_moves() {
                "a matrix product as a kernel on tensor cores, which keeps float32's precision, together with the "
                "group that reads it (cuda); factors=halves, for large ones, multiplies scaled halves, which other "
                "kernels make of the operands; depth=warps, for small ones, gives each warp other terms; by=warpgroups, "
-               "for large ones of half types, multiplies by wgmma",
+               "for large ones of half types, multiplies by wgmma; by=threads, for few terms, uses no tensor cores",
            .parameters = {"steps"},
            .optional = {k_factors, k_depth, k_by},
            .phase = move_phase::implementation,

@@ -81,7 +81,10 @@ const device_guide& cuda_guide() {
               "of 1024, 16-byte "
               "piece p of row r is in place p ^ (r % 8), `a` and `b` point to row 0, 0 to 96 bytes in. Lane i of warp "
               "w "
-              "has row 16 w + i / 4 (and 8 below), columns 8 n + 2 (i % 4). `fence_shared_async()` between "
+              "has row 16 w + i / 4 (and 8 below), columns 8 n + 2 (i % 4). `_transposed` variants take 16 rows of N "
+              "elements "
+              "of a row-major b: strips of 64 columns 8192 bytes apart, `b` at a multiple of 1024. "
+              "`fence_shared_async()` between "
               "copy_async_wait and the barrier; then `warpgroup_fence()`, products, `warpgroup_commit()`, "
               "`warpgroup_wait<N>(d)` before sums are read.",
               "Clusters of up to 8 blocks (compute capability 9.0): `__global__ void __cluster_dims__(x, y, z) "

@@ -198,46 +198,56 @@ std::vector<product_case> cases_of_halves() {
   return out;
 }
 
+// Cases of products in one form, named after it.
+struct cases_in_form {
+  std::string name, form;
+  std::vector<product_case> all = {};
+
+  void linear(const std::string& of, int64_t rows, int64_t depth, int64_t columns, const std::string& tuning = "") {
+    all.push_back(linear_in_form(form, linear_case(fmt::format("{}_{}", of, name), rows, depth, columns, tuning)));
+  }
+  // The step `last` is the product, and alone in its kernel.
+  void one(const std::string& of, const std::string& inputs, const std::string& weights, const std::string& steps,
+           int last) {
+    all.push_back({fmt::format("{}_{}", of, name), made(of, inputs, weights, steps, R"("y")"),
+                   fmt::format("product_kernel(steps={}, {})", last, form), 1});
+  }
+};
+
 // The warps of a block share the depth: every tile, odd numbers of rows, columns and terms, batches, what follows.
 std::vector<product_case> cases_of_depth_of_warps() {
-  std::vector<product_case> out;
-  const auto linear = [&](const std::string& name, int64_t rows, int64_t depth, int64_t columns,
-                          const std::string& tuning = "") {
-    out.push_back(linear_in_form("depth=warps", linear_case(name + "_warps", rows, depth, columns, tuning)));
-  };
-  const auto one = [&](const std::string& name, const std::string& inputs, const std::string& weights,
-                       const std::string& steps, int last) {
-    out.push_back({name + "_warps", made(name, inputs, weights, steps, R"("y")"),
-                   fmt::format("product_kernel(steps={}, depth=warps)", last), 1});
-  };
-  linear("aligned", 64, 256, 64);
-  linear("odd_sizes", 17, 44, 23);
-  linear("one_row", 1, 100, 50);
-  linear("one_column", 50, 100, 1);
-  linear("few_terms", 20, 4, 12);
-  linear("many_terms", 19, 2052, 18);
-  linear("many_blocks", 300, 68, 500);
+  cases_in_form of_warps{"warps", "depth=warps"};
+  std::vector<product_case>& out = of_warps.all;
+  of_warps.linear("aligned", 64, 256, 64);
+  of_warps.linear("odd_sizes", 17, 44, 23);
+  of_warps.linear("one_row", 1, 100, 50);
+  of_warps.linear("one_column", 50, 100, 1);
+  of_warps.linear("few_terms", 20, 4, 12);
+  of_warps.linear("many_terms", 19, 2052, 18);
+  of_warps.linear("many_blocks", 300, 68, 500);
   for (const int64_t rows : {16, 32})
     for (const int64_t columns : {16, 32})
-      linear(fmt::format("tile_{}_{}", rows, columns), 70, 300, 72,
-             fmt::format("tile_rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns));
+      of_warps.linear(fmt::format("tile_{}_{}", rows, columns), 70, 300, 72,
+                      fmt::format("tile_rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns));
   const auto transposed = step("transpose.int", R"("self": "b", "dim0": -2, "dim1": -1)", "bt") + ", ";
-  one("mm", tensor("a", "40, 36") + ", " + tensor("b", "52, 36"), "",
-      transposed + step("mm", R"("self": "a", "mat2": "bt")", "y"), 1);
-  one("bmm", tensor("a", "3, 20, 36") + ", " + tensor("b", "3, 24, 36"), "",
-      transposed + step("bmm", R"("self": "a", "mat2": "bt")", "y"), 1);
-  one("matmul_spreads_right", tensor("a", "2, 3, 20, 36") + ", " + tensor("b", "3, 24, 36"), "",
-      transposed + step("matmul", R"("self": "a", "other": "bt")", "y"), 1);
-  one("with_itself", tensor("b", "48, 48"), "", transposed + step("mm", R"("self": "b", "mat2": "bt")", "y"), 1);
-  one("triangle", tensor("x", "70, 200"),
+  of_warps.one("mm", tensor("a", "40, 36") + ", " + tensor("b", "52, 36"), "",
+               transposed + step("mm", R"("self": "a", "mat2": "bt")", "y"), 1);
+  of_warps.one("bmm", tensor("a", "3, 20, 36") + ", " + tensor("b", "3, 24, 36"), "",
+               transposed + step("bmm", R"("self": "a", "mat2": "bt")", "y"), 1);
+  of_warps.one("matmul_spreads_right", tensor("a", "2, 3, 20, 36") + ", " + tensor("b", "3, 24, 36"), "",
+               transposed + step("matmul", R"("self": "a", "other": "bt")", "y"), 1);
+  of_warps.one("with_itself", tensor("b", "48, 48"), "", transposed + step("mm", R"("self": "b", "mat2": "bt")", "y"),
+               1);
+  of_warps.one(
+      "triangle", tensor("x", "70, 200"),
       R"({"name": "w", "dtype": "float32", "shape": [200, 200], "draw": {"distribution": "normal", "mean": 0, )"
       R"("std": 1}, "facts": ["lower_triangular"]})",
       step("linear", R"("input": "x", "weight": "w")", "y"), 0);
   for (const char* type : {"float16", "bfloat16"}) {
-    one(type, tensor("x", "35, 392", type), tensor("w", "40, 392", type),
-        step("linear", R"("input": "x", "weight": "w")", "y"), 0);
-    one(fmt::format("few_terms_{}", type), tensor("x", "35, 8", type), tensor("w", "20, 8", type),
-        step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+    of_warps.one(type, tensor("x", "35, 392", type), tensor("w", "40, 392", type),
+                 step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+    of_warps.one(fmt::format("few_terms_{}", type), tensor("x", "35, 8", type), tensor("w", "20, 8", type),
+                 step("linear", R"("input": "x", "weight": "w")", "y"), 0);
   }
   out.push_back({"softmax_warps",
                  made("softmax", tensor("x", "30, 64"), tensor("w", "70, 64"),
@@ -245,6 +255,56 @@ std::vector<product_case> cases_of_depth_of_warps() {
                           step("softmax.int", R"("self": "h", "dim": -1)", "y"),
                       R"("y")"),
                  "row_kernel(steps=1); product_kernel(steps=0..1, depth=warps)", 2});
+  return out;
+}
+
+// Each thread adds up few terms: every tile, odd numbers, layouts, batches, triangles, what follows, rows.
+std::vector<product_case> cases_of_thread_sums() {
+  cases_in_form of_threads{"threads", "by=threads"};
+  std::vector<product_case>& out = of_threads.all;
+  of_threads.linear("aligned", 64, 32, 64);
+  of_threads.linear("odd_sizes", 17, 11, 23);
+  of_threads.linear("one_row", 1, 10, 50);
+  of_threads.linear("one_column", 50, 10, 1);
+  of_threads.linear("one_term", 20, 1, 12);
+  of_threads.linear("most_terms", 19, 64, 18);
+  for (const int64_t rows : {16, 32, 64, 128})
+    for (const int64_t columns : {16, 32, 64, 128, 256})
+      if (rows * columns <= 4096)
+        of_threads.linear(fmt::format("tile_{}_{}", rows, columns), 140, 9, 260,
+                          fmt::format("tile_rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns));
+  const auto mm = step("mm", R"("self": "a", "mat2": "b")", "y");
+  of_threads.one("mm", tensor("a", "40, 13") + ", " + tensor("b", "13, 52"), "", mm, 0);
+  of_threads.one("transposed_left", tensor("a", "13, 40") + ", " + tensor("b", "13, 52"), "",
+                 step("t", R"("self": "a")", "at") + ", " + step("mm", R"("self": "at", "mat2": "b")", "y"), 1);
+  of_threads.one("bmm", tensor("a", "3, 20, 7") + ", " + tensor("b", "3, 7, 24"), "",
+                 step("bmm", R"("self": "a", "mat2": "b")", "y"), 0);
+  of_threads.one("matmul_spreads_right", tensor("a", "2, 3, 20, 7") + ", " + tensor("b", "3, 7, 24"), "",
+                 step("matmul", R"("self": "a", "other": "b")", "y"), 0);
+  of_threads.one(
+      "triangle", tensor("x", "70, 20"),
+      R"({"name": "w", "dtype": "float32", "shape": [20, 20], "draw": {"distribution": "normal", "mean": 0, )"
+      R"("std": 1}, "facts": ["lower_triangular"]})",
+      step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+  for (const char* type : {"float16", "bfloat16"})
+    of_threads.one(type, tensor("x", "35, 15", type), tensor("w", "41, 15", type),
+                   step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+  for (const auto& [columns, tile] : {std::pair{5, 16}, {20, 32}, {32, 32}, {100, 128}, {256, 256}})
+    out.push_back({fmt::format("softmax_{}_threads", columns),
+                   made("softmax", tensor("x", "30, 10"), tensor("w", fmt::format("{}, 10", columns)),
+                        step("linear", R"("input": "x", "weight": "w")", "h") + ", " +
+                            step("softmax.int", R"("self": "h", "dim": -1)", "y"),
+                        R"("y")"),
+                   "row_kernel(steps=1); product_kernel(steps=0..1, by=threads); "
+                   "tile_columns(group=0, columns=" +
+                       std::to_string(tile) + ")",
+                   1});
+  out.push_back({"sum_over_rows_threads",  // no tile holds a column
+                 made("sum_over_rows", tensor("x", "30, 10"), tensor("w", "70, 10"),
+                      step("linear", R"("input": "x", "weight": "w")", "h") + ", " +
+                          step("sum.dim_IntList", R"("self": "h", "dim": [0])", "y"),
+                      R"("y")"),
+                 "row_kernel(steps=1); product_kernel(steps=0..1, by=threads)", 2});
   return out;
 }
 
@@ -276,6 +336,22 @@ std::vector<product_case> cases_of_warpgroups(const std::string& type) {
   const auto transposed = step("transpose.int", R"("self": "b", "dim0": -2, "dim1": -1)", "bt") + ", ";
   one("bmm", tensor("a", "3, 70, 72", type) + ", " + tensor("b", "3, 72, 72", type), "",
       transposed + step("bmm", R"("self": "a", "mat2": "bt")", "y"), 1, one_part, 1);
+  // The columns of the right factor side by side: whole and partial tiles, odd numbers of terms, batches, parts.
+  const auto mm = [&](const std::string& name, int rows, int depth, int columns, const std::string& tuning,
+                      int kernels = 1) {
+    one("mm_" + name,
+        tensor("a", fmt::format("{}, {}", rows, depth), type) + ", " +
+            tensor("b", fmt::format("{}, {}", depth, columns), type),
+        "", step("mm", R"("self": "a", "mat2": "b")", "y"), 0, tuning, kernels);
+  };
+  mm("aligned", 128, 256, 128, one_part);
+  mm("odd_sizes", 77, 200, 88, one_part);
+  mm("parts", 66, 520, 72, "; depth_parts(group=0, parts=3)", 2);
+  for (const auto& [rows, columns] : {std::pair{64, 64}, {64, 128}, {128, 64}, {128, 128}, {128, 256}})
+    mm(fmt::format("tile_{}_{}", rows, columns), 140, 264, 328,
+       fmt::format("; tile_rows(group=0, rows={}); tile_columns(group=0, columns={})", rows, columns) + one_part);
+  one("bmm_of_columns", tensor("a", "3, 70, 72", type) + ", " + tensor("b", "3, 72, 80", type), "",
+      step("bmm", R"("self": "a", "mat2": "b")", "y"), 0, one_part, 1);
   one("relu", tensor("x", "66, 128", type) + ", " + tensor("r", "66, 96", type), tensor("w", "96, 128", type),
       step("linear", R"("input": "x", "weight": "w")", "h") + ", " + step("relu", R"("self": "h")", "a") + ", " +
           step("add.Tensor", R"("self": "a", "other": "r")", "y"),
@@ -392,6 +468,17 @@ TEST(ProductKernels, WhoseWarpsShareTheDepthNeedTermsSideBySide) {
       lower(both.what, *parse_schedule("product_kernel(steps=0, factors=halves, depth=warps)"), for_cuda());
   ASSERT_FALSE(lowered);
   EXPECT_THAT(lowered.error().message, testing::HasSubstr("factors=halves excludes depth=warps"));
+}
+
+TEST(ProductKernels, ThreadsAddUpFewTerms) {
+  const auto refused = [](int64_t depth, const std::string& form) {
+    const auto c = linear_in_form(form, linear_case("terms", 20, depth, 12));
+    const auto lowered = lower(c.what, *parse_schedule(c.schedule), for_cuda());
+    return lowered ? "" : lowered.error().message;
+  };
+  EXPECT_EQ(refused(64, "by=threads"), "");
+  EXPECT_THAT(refused(65, "by=threads"), testing::HasSubstr("a thread adds up at most 64 terms, and these are 65"));
+  EXPECT_THAT(refused(64, "by=lanes"), testing::HasSubstr("by=lanes is not warpgroups or threads"));
 }
 
 // Triangles: what is zero is not multiplied. Both forms, in tiles that are whole, partial and empty.
@@ -523,6 +610,7 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
   std::ranges::move(cases_of_halves(), std::back_inserter(all));
   std::ranges::move(cases_of_triangles(), std::back_inserter(all));
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
+  std::ranges::move(cases_of_thread_sums(), std::back_inserter(all));
   std::ranges::move(cases_of_rows(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   for (const auto& c : all) {
@@ -547,6 +635,7 @@ TEST(ProductKernels, OfOtherFormsAndWithRowsCompileForAnH100) {
   std::ranges::move(cases_of_rows(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
+  std::ranges::move(cases_of_thread_sums(), std::back_inserter(all));
   for (const char* type : {"float16", "bfloat16"})
     std::ranges::move(cases_of_warpgroups(type), std::back_inserter(all));
   for (const auto& c : all) {

@@ -141,18 +141,22 @@ __global__ void product_from_shared(const unsigned short* a, const unsigned shor
 }
 )";
 
-// y = c + a b^T of 128 x N elements by two warpgroups: rows of 64 elements of a half type, of which those from 32 on
-// are added in a second group while the first is under way; z is the same without c.
+// y = c + a b^T, or c + a b of 64 rows of N elements of b, of 128 x N elements by two warpgroups: rows of 64 elements
+// of a half type, of which those from 32 on are added in a second group while the first is under way; z is the same
+// without c.
 inline constexpr const char* warpgroup_kernels = R"(
-template <int N, class Multiply>
+template <int N, bool TRANSPOSED, class Multiply>
 __device__ void multiply(const unsigned short* a, const unsigned short* b, const float* c, float* y, float* z,
                          Multiply product) {
   extern __shared__ __align__(1024) unsigned short tiles[];
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   unsigned short* const of_b = tiles + 128 * 64;
   for (int i = thread; i < (128 + N) * 8; i += 256) {
-    const int row = i / 8, piece = i % 8 ^ row % 8;
-    copy_async<16>(tiles + row * 64 + piece * 8, row < 128 ? a + i * 8 : b + (i - 128 * 8) * 8, true);
+    const int row = i / 8, piece = i % 8 ^ row % 8, behind_a = i - 128 * 8;
+    const int term = behind_a / (N / 8), place = behind_a % (N / 8);
+    const int swizzled = TRANSPOSED && behind_a >= 0 ? 128 * 64 + place / 8 * 4096 + term * 64 + (place % 8 ^ term % 8) * 8
+                                                 : row * 64 + piece * 8;
+    copy_async<16>(tiles + swizzled, behind_a < 0 ? a + i * 8 : b + behind_a * 8, true);
   }
   copy_async_commit();
   copy_async_wait<0>();
@@ -165,10 +169,10 @@ __device__ void multiply(const unsigned short* a, const unsigned short* b, const
         d[n][e] = c[(warp * 16 + lane / 4 + e / 2 * 8) * N + n * 8 + lane % 4 * 2 + e % 2];
     warpgroup_fence();
     product(d, tiles + warp / 4 * 64 * 64, of_b, both == 0);
-    product(d, tiles + warp / 4 * 64 * 64 + 16, of_b + 16, true);
+    product(d, tiles + warp / 4 * 64 * 64 + 16, of_b + 16 * (TRANSPOSED ? 64 : 1), true);
     warpgroup_commit();
-    product(d, tiles + warp / 4 * 64 * 64 + 32, of_b + 32, true);
-    product(d, tiles + warp / 4 * 64 * 64 + 48, of_b + 48, true);
+    product(d, tiles + warp / 4 * 64 * 64 + 32, of_b + 32 * (TRANSPOSED ? 64 : 1), true);
+    product(d, tiles + warp / 4 * 64 * 64 + 48, of_b + 48 * (TRANSPOSED ? 64 : 1), true);
     warpgroup_commit();
     warpgroup_wait<1>();
     warpgroup_wait<0>(d);
@@ -177,15 +181,17 @@ __device__ void multiply(const unsigned short* a, const unsigned short* b, const
         (both == 0 ? y : z)[(warp * 16 + lane / 4 + e / 2 * 8) * N + n * 8 + lane % 4 * 2 + e % 2] = d[n][e];
   }
 }
-#define PRODUCT(N, TYPE)                                                                                       \
+#define PRODUCT(N, TYPE, TRANSPOSED)                                                                       \
   __global__ void __launch_bounds__(256) product_##N##TYPE(                                                 \
       const unsigned short* a, const unsigned short* b, const float* c, float* y, float* z) {                  \
-    multiply<N>(a, b, c, y, z, [&](float (&d)[N / 8][4], const void* of_a, const void* of_b, bool add) {       \
+    multiply<N, TRANSPOSED>(a, b, c, y, z, [&](float (&d)[N / 8][4], const void* of_a, const void* of_b, bool add) { \
       warpgroup_mma_m64n##N##TYPE(d, of_a, of_b, add);                                                   \
     });                                                                                                        \
   }
-PRODUCT(64, k16_half) PRODUCT(128, k16_half) PRODUCT(192, k16_half) PRODUCT(256, k16_half)
-PRODUCT(64, k16_bfloat16) PRODUCT(128, k16_bfloat16) PRODUCT(192, k16_bfloat16) PRODUCT(256, k16_bfloat16)
+#define PRODUCTS(TYPE, TRANSPOSED) \
+  PRODUCT(64, TYPE, TRANSPOSED) PRODUCT(128, TYPE, TRANSPOSED) PRODUCT(192, TYPE, TRANSPOSED) PRODUCT(256, TYPE, TRANSPOSED)
+PRODUCTS(k16_half, false) PRODUCTS(k16_bfloat16, false)
+PRODUCTS(k16_half_transposed, true) PRODUCTS(k16_bfloat16_transposed, true)
 )";
 
 // Of a grid of 6 x 4 blocks of 64 threads in clusters of 3 x 2: the sum of the elements of its threads in all blocks of

@@ -17,6 +17,8 @@ emitted_kernel emit_cuda_windows(const emit_request& request);  // pools, and co
 emitted_kernel emit_cuda_product(const emit_request& request, const product_tiling& tiling);
 // The same for small products: the warps of a block share the depth and read from memory to their registers.
 emitted_kernel emit_depth_of_warps(const emit_request& request, const product_tiling& tiling);
+// The same of few terms: each thread adds up its own elements, without tensor cores.
+emitted_kernel emit_thread_sums(const emit_request& request, const product_tiling& tiling);
 // The same of float32 factors as halves, which further kernels make.
 emitted_kernel emit_scaled_halves(const emit_request& request, const product_tiling& tiling);
 // The same of factors of half types, for large products: warpgroups multiply tiles in shared memory.

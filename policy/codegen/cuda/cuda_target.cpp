@@ -67,6 +67,8 @@ emitted_kernel emit_tiles(const emit_request& request, const product_tiling& t) 
       return emit_scaled_halves(request, t);
     case product_form::warpgroup_tiles:
       return emit_warpgroup_tiles(request, t);
+    case product_form::thread_sums:
+      return emit_thread_sums(request, t);
     case product_form::tiles:
       break;
   }
@@ -206,9 +208,10 @@ class cuda_target final : public lowering_target {
   }
 
   std::vector<product_form> forms_of(const kernel_body& body) const override {
-    if (!body.product || !can_.tensor_cores) return {};
+    if (!body.product) return {};
     auto out = forms_by_estimate(body);
     if (!can_.warpgroups) std::erase_if(out, is_of_warpgroups);
+    if (!can_.tensor_cores) std::erase_if(out, [](product_form form) { return form != product_form::thread_sums; });
     return out;
   }
 

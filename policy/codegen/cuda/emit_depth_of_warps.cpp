@@ -145,39 +145,14 @@ class depth_of_warps_writer final : product_writer {
     w_.close();
   }
 
-  // Over the elements of the tile whose sums the thread adds up.
-  void open_elements() {
-    w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", elements_of_thread()));
-    w_.line(fmt::format("const int i = thread + k * {};", threads_));
-    if (t_.rows * t_.columns % threads_ != 0) w_.open(fmt::format("if (i < {})", t_.rows * t_.columns));
-    w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.columns));
-    w_.line("const int row = first_row + tile_row, column = first_column + tile_column;");
-    const std::string exists = existence("column");
-    if (!exists.empty()) w_.open(fmt::format("if ({})", exists));
-  }
-  void close_elements() {
-    if (!existence("column").empty()) w_.close();
-    if (t_.rows * t_.columns % threads_ != 0) w_.close();
-    w_.close();
-  }
-  int64_t elements_of_thread() const { return (t_.rows * t_.columns + threads_ - 1) / threads_; }
-
-  void write_elements_ahead() {
-    const auto loads = w_.direct_loads().by_element;
-    if (!declare_ahead(loads, elements_of_thread())) return;
-    open_elements();
-    write_ahead(loads);
-    close_elements();
-  }
-
   void write_elements() {
-    open_elements();
+    open_elements_of_tile(true);
     w_.line(fmt::format("float total = partial[tile_row * {} + tile_column];", line_of_tile()));
     w_.open_unrolled(fmt::format("for (int s = 1; s < {}; ++s)", t_.slices));
     w_.line(fmt::format("total += partial[(s * {} + tile_row) * {} + tile_column];", t_.rows, line_of_tile()));
     w_.close();
     write_element("total");
-    close_elements();
+    close_elements_of_tile(true);
   }
 };
 

@@ -1,7 +1,7 @@
 // A product of matrices of a half type on the tensor cores' largest instruction (wgmma), which reads both operands from
 // shared memory: tiles are copied there several stages ahead, 64 terms of a row in 128 bytes, whose 16-byte pieces are
-// in another order in each of 8 rows. A warpgroup computes 64 rows and all columns of the block's tile, and what
-// follows per element.
+// in another order in each of 8 rows, or 64 columns of a term where those of the right factor lie side by side. A
+// warpgroup computes 64 rows and all columns of the block's tile, and what follows per element.
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
 
@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t k_few_stages = 3;      // of which each must be on its way early
 constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
+constexpr int64_t k_strip = 64;          // columns that lie side by side in shared memory
 
 class warpgroup_tiles_writer final : product_writer {
  public:
@@ -48,9 +49,10 @@ class warpgroup_tiles_writer final : product_writer {
     w_.line(fmt::format("const unsigned short* const b = {} + step % {} * {} + {};", all_stages(), t_.stages,
                         stage_elements(), left_elements()));
     w_.line("warpgroup_fence();");
+    const bool transposed = !t_.right.along_depth;
     for (int64_t term = 0; term < t_.stage_depth; term += k_terms_at_once)
-      w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}(sums[0], a + {}, b + {}, true);", t_.columns, half_name(), term,
-                          term));
+      w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}{}(sums[0], a + {}, b + {}, true);", t_.columns, half_name(),
+                          transposed ? "_transposed" : "", term, transposed ? term * k_strip : term));
     w_.line("warpgroup_commit();");
     w_.line("warpgroup_wait<1>();");
     if (waits) {

@@ -17,8 +17,12 @@ void product_writer::write_copies_of(const product_side& side, int64_t rows, con
   w_.line(
       fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand), in_batch));
   w_.line(fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
-  if (t_.form == product_form::warpgroup_tiles)
-    w_.line(fmt::format("const int {0}_swizzled = {0}_place ^ {0}_line % 8 * 8;", name));
+  if (t_.form == product_form::warpgroup_tiles) {
+    const std::string piece = fmt::format("{0}_line % 8 * 8", name);
+    w_.line(side.along_depth ? fmt::format("const int {0}_swizzled = {0}_place ^ {1};", name, piece)
+                             : fmt::format("const int {0}_swizzled = {0}_place / 64 * {2} + ({0}_place % 64 ^ {1});",
+                                           name, piece, 64 * t_.stage_depth));  // in strips of 64 columns
+  }
   const int64_t own = side.along_depth ? count : 1;
   w_.line(fmt::format("int {}_from[{}];", name, own));
   const bool guarded = has_partial_tile(side, rows);

@@ -23,6 +23,8 @@ constexpr int64_t k_most_parts_bytes = int64_t{1} << 30;
 constexpr int64_t k_lane_bytes = 16;  // that a lane reads of a row of an operand at once
 constexpr int64_t k_least_tile_columns = 32, k_most_tile_columns = 128;  // of tiles in shared memory
 constexpr int64_t k_most_warps_tile = 32;  // rows and columns of a tile whose depth the warps share
+constexpr int64_t k_most_terms_of_thread = 64;
+constexpr int64_t k_most_elements = 4096, k_most_threads = 512;  // of a tile whose sums threads add up
 
 int64_t rounded_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -101,6 +103,15 @@ void divide_depth_among_warps(product_tiling& t) {
   t.stages = t.columns < 32 ? 4 : 2;  // whose elements fit in the registers
 }
 
+// All terms are one stage. A warp's share of the tile is a number of its elements.
+void divide_among_threads(product_tiling& t) {
+  t.warp_rows = t.rows;
+  t.warp_columns = 32 * t.columns / std::min(t.rows * t.columns, k_most_threads);
+  t.slices = 1;
+  t.stage_depth = t.depth;
+  t.stages = 1;
+}
+
 void finish(product_tiling& t, int64_t parts) {
   switch (t.form) {
     case product_form::scaled_halves:
@@ -109,6 +120,9 @@ void finish(product_tiling& t, int64_t parts) {
       break;
     case product_form::depth_of_warps:
       divide_depth_among_warps(t);
+      break;
+    case product_form::thread_sums:
+      divide_among_threads(t);
       break;
     case product_form::tiles:
       divide_among_warps(t);
@@ -175,6 +189,11 @@ product_work work_of(const product_tiling& t) {
       const auto depth = static_cast<double>(t.depth);
       return {0, 1, 0, multiplications * tile * depth / (420 * 0.8), size * sides * depth / 26};
     }
+    case product_form::thread_sums: {
+      // Of the first-level cache, a line a cycle: one of the left factor, and those that 32 columns are in.
+      const double columns = std::min<double>(32, t.right.step == 1 ? std::ceil(terms * size / 4) : 32 * size / 128);
+      return {0, 1, 0, 0, tile / 32 * terms * (1 + columns)};
+    }
     case product_form::warpgroup_tiles:
       return {k_tiles, stages, 450, tile * terms / 1760, sides * size * terms / (blocks_on_processor(t) > 1 ? 42 : 36)};
     case product_form::tiles:
@@ -197,6 +216,7 @@ int64_t tile_line(const product_tiling& t, const product_side& side, int64_t row
 }
 
 int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t rows) {
+  if (t.form == product_form::warpgroup_tiles) return rows * t.stage_depth;
   return (side.along_depth ? rows : t.stage_depth) * tile_line(t, side, rows);
 }
 
@@ -213,12 +233,18 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
     return fail(errc::unsupported, "factors of {} are not split into halves", name_of(t.type));
   if (t.form == product_form::warpgroup_tiles && !is_half(t.type))
     return fail(errc::unsupported, "warpgroups multiply half types, or scaled halves, not {}", name_of(t.type));
+  if (t.form == product_form::thread_sums && t.depth > k_most_terms_of_thread)
+    return fail(errc::unsupported, "a thread adds up at most {} terms, and these are {}", k_most_terms_of_thread,
+                t.depth);
   for (const auto* side : {&t.left, &t.right}) {
     const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
-    if (side->width == 0 && t.form != product_form::scaled_halves)
+    if (side->width == 0 && t.form != product_form::scaled_halves && t.form != product_form::thread_sums)
       return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
+    const bool in_vectors = side->width * size_of(t.type) == k_lane_bytes;
+    // A warpgroup's right factor may have its columns side by side.
+    if (t.form == product_form::warpgroup_tiles && side == &t.right && !side->along_depth && in_vectors) continue;
     if ((t.form == product_form::depth_of_warps || t.form == product_form::warpgroup_tiles) &&
-        (!side->along_depth || side->step != 1 || side->width * size_of(t.type) != k_lane_bytes))
+        (!side->along_depth || side->step != 1 || !in_vectors))
       return fail(errc::unsupported, "the terms of {} do not lie side by side in vectors of {} bytes", o.value,
                   k_lane_bytes);
     if (o.type.storage_bytes() / size_of(t.type) > std::numeric_limits<int>::max())
@@ -233,6 +259,8 @@ bool is_tile_of(product_form form, int64_t rows, int64_t columns) {
       return columns >= k_least_tile_columns && columns <= k_most_tile_columns;
     case product_form::depth_of_warps:
       return std::max(rows, columns) <= k_most_warps_tile;
+    case product_form::thread_sums:
+      return rows * columns <= k_most_elements;
     case product_form::scaled_halves:
       return std::min(rows, columns) >= k_least_warpgroup_tile && columns <= k_most_tile_columns;
     case product_form::warpgroup_tiles:
@@ -254,6 +282,8 @@ std::string tiles_of(product_form form) {
     case product_form::depth_of_warps:
       return fmt::format("tiles whose depth the warps share have at most {} rows and columns, and one part",
                          k_most_warps_tile);
+    case product_form::thread_sums:
+      return fmt::format("tiles whose sums threads add up have at most {} elements, and one part", k_most_elements);
     case product_form::tiles:
       break;
   }
@@ -299,10 +329,12 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
       if (!is_tile_of(t.form, rows, columns)) continue;
       for (const int64_t parts : product_depth_parts) {
         if (options.depth_parts > 0 && parts != options.depth_parts) continue;
-        if (parts > 1 && t.form == product_form::depth_of_warps) continue;
+        if (parts > 1 && (t.form == product_form::depth_of_warps || t.form == product_form::thread_sums)) continue;
         timed_tiling each{t};
         each.how.rows = rows;
         each.how.columns = columns;
+        // Threads share a line of a tile of 192 columns unevenly.
+        if (t.form == product_form::warpgroup_tiles && !t.right.along_depth && columns == 192) continue;
         finish(each.how, parts);
         const auto [left_bytes, right_bytes] = halves_bytes(each.how);
         if (t.form == product_form::scaled_halves && std::max(left_bytes, right_bytes) > k_most_halves_bytes) {
@@ -344,7 +376,7 @@ expected<product_tiling> tiling_of(const kernel_body& body, const group_options&
 std::vector<product_form> forms_by_estimate(const kernel_body& body) {
   std::vector<std::pair<double, product_form>> made;
   for (const auto form : {product_form::tiles, product_form::depth_of_warps, product_form::scaled_halves,
-                          product_form::warpgroup_tiles}) {
+                          product_form::warpgroup_tiles, product_form::thread_sums}) {
     group_options options;
     options.form = form;
     if (const auto tiling = fastest(body, options)) made.emplace_back(tiling->cycles, form);

@@ -202,6 +202,33 @@ void product_writer::write_element(const std::string& product) {
     write_store(static_cast<int>(i), "column");
 }
 
+void product_writer::open_elements_of_tile(bool existing) {
+  w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", elements_of_thread()));
+  w_.line(fmt::format("const int i = thread + k * {};", threads_));
+  if (t_.rows * t_.columns % threads_ != 0) w_.open(fmt::format("if (i < {})", t_.rows * t_.columns));
+  w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.columns));
+  const auto at = [&](const product_side& side, int64_t tile, const char* place) {
+    return existing || !has_partial_tile(side, tile) ? place : fmt::format("min({}, {})", place, side.size - 1);
+  };
+  w_.line(fmt::format("const int row = {}, column = {};", at(t_.left, t_.rows, "first_row + tile_row"),
+                      at(t_.right, t_.columns, "first_column + tile_column")));
+  if (const std::string exists = existence("column"); existing && !exists.empty())
+    w_.open(fmt::format("if ({})", exists));
+}
+void product_writer::close_elements_of_tile(bool existing) {
+  if (existing && !existence("column").empty()) w_.close();
+  if (t_.rows * t_.columns % threads_ != 0) w_.close();
+  w_.close();
+}
+
+void product_writer::write_elements_ahead() {
+  const auto loads = w_.direct_loads().by_element;
+  if (!declare_ahead(loads, elements_of_thread())) return;
+  open_elements_of_tile(true);
+  write_ahead(loads);
+  close_elements_of_tile(true);
+}
+
 std::string product_writer::existence(const char* column) const {
   std::string out;
   if (has_partial_tile(t_.left, t_.rows)) out = fmt::format("row < {}", t_.left.size);

@@ -62,6 +62,14 @@ class product_writer {
   // What follows the product, and the stores, for the element at (`row`, `column`) of the batch, which the caller knows
   // to exist; `product` is its value.
   void write_element(const std::string& product);
+  // Over the elements of the block's tile, of which each thread has every `threads_`-th one, at (`row`, `column`) or,
+  // in the tile, (`tile_row`, `tile_column`): those that exist, or all of them, at the last rows and columns where they
+  // do not exist.
+  void open_elements_of_tile(bool existing);
+  void close_elements_of_tile(bool existing);
+  int64_t elements_of_thread() const { return (t_.rows * t_.columns + threads_ - 1) / threads_; }
+  // What these elements need from memory, before the product, so that nothing waits for that.
+  void write_elements_ahead();
   // The sums of the warp's tile, as above, to `memory`, which then has the block's tile once for each slice.
   void write_tile_to(const char* memory, int64_t down, int64_t across);
   int64_t line_of_tile() const { return t_.columns + 8; }  // from one of its rows to the next

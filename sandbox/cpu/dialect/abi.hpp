@@ -30,7 +30,7 @@ struct cudal1_kernel_info {
   int cluster[3];  // blocks of the grid that run at the same time and see each other's shared memory
 };
 
-enum { cudal1_abi_version = 3 };
+enum { cudal1_abi_version = 4 };
 
 enum cudal1_warp_operation {
   cudal1_warp_sync,
@@ -103,9 +103,10 @@ void cudal1_rt_copy(void* fiber, void* shared, const void* global, int bytes, in
 void cudal1_rt_copy_commit(void* fiber);
 void cudal1_rt_copy_wait(void* fiber, int groups);
 // Products of a warpgroup: this thread's part of one, `columns` / 2 sums of the product of 64 and `columns` rows of 16
-// elements in shared memory, of the half type that cudal1_warp_mma_* names; the end of a group, and the wait until at
-// most `groups` groups are under way.
-void cudal1_rt_group_mma(void* fiber, float* d, const void* a, const void* b, int columns, int add, int type);
+// elements in shared memory (`transposed`: b is 16 rows of `columns` elements), of the half type that
+// cudal1_warp_mma_* names; the end of a group, and the wait until at most `groups` groups are under way.
+void cudal1_rt_group_mma(void* fiber, float* d, const void* a, const void* b, int columns, int add, int type,
+                         int transposed);
 void cudal1_rt_group_commit(void* fiber);
 void cudal1_rt_group_wait(void* fiber, int groups);
 // The block's place in its cluster, the cluster's blocks, and where a variable in the block's shared memory lies in

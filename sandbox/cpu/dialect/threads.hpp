@@ -7,6 +7,17 @@ typedef cudal1_tensor_map tensor_map;
 static __forceinline__ void wait_for_previous_kernel() {}
 static __forceinline__ void let_next_kernel_begin() {}
 
+// The products of a warpgroup, which are members of the state below.
+#define CUDAL1_GROUP_MMA(N, NAME, TYPE, TRANSPOSED)                                                             \
+  void warpgroup_mma_m64n##N##k16_##NAME(float(&d)[(N) / 8][4], const void* a, const void* b, bool add) const { \
+    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, N, add, cudal1_warp_mma_##TYPE, TRANSPOSED);              \
+  }
+#define CUDAL1_GROUP_MMAS(N)                    \
+  CUDAL1_GROUP_MMA(N, half, half, 0)            \
+  CUDAL1_GROUP_MMA(N, half_transposed, half, 1) \
+  CUDAL1_GROUP_MMA(N, bfloat16, bfloat16, 0)    \
+  CUDAL1_GROUP_MMA(N, bfloat16_transposed, bfloat16, 1)
+
 struct cudal1_state {
   const uint3 threadIdx, blockIdx;
   const dim3 blockDim, gridDim;
@@ -143,30 +154,10 @@ struct cudal1_state {
   void warpgroup_wait(float (&)[N][4]) const {
     warpgroup_wait<GROUPS>();
   }
-  void warpgroup_mma_m64n64k16_half(float (&d)[8][4], const void* a, const void* b, bool add) const {
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 64, add, cudal1_warp_mma_half);
-  }
-  void warpgroup_mma_m64n64k16_bfloat16(float (&d)[8][4], const void* a, const void* b, bool add) const {
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 64, add, cudal1_warp_mma_bfloat16);
-  }
-  void warpgroup_mma_m64n128k16_half(float (&d)[16][4], const void* a, const void* b, bool add) const {
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 128, add, cudal1_warp_mma_half);
-  }
-  void warpgroup_mma_m64n128k16_bfloat16(float (&d)[16][4], const void* a, const void* b, bool add) const {
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 128, add, cudal1_warp_mma_bfloat16);
-  }
-  void warpgroup_mma_m64n192k16_half(float (&d)[24][4], const void* a, const void* b, bool add) const {
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 192, add, cudal1_warp_mma_half);
-  }
-  void warpgroup_mma_m64n192k16_bfloat16(float (&d)[24][4], const void* a, const void* b, bool add) const {
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 192, add, cudal1_warp_mma_bfloat16);
-  }
-  void warpgroup_mma_m64n256k16_half(float (&d)[32][4], const void* a, const void* b, bool add) const {
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 256, add, cudal1_warp_mma_half);
-  }
-  void warpgroup_mma_m64n256k16_bfloat16(float (&d)[32][4], const void* a, const void* b, bool add) const {
-    cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, 256, add, cudal1_warp_mma_bfloat16);
-  }
+  CUDAL1_GROUP_MMAS(64)
+  CUDAL1_GROUP_MMAS(128)
+  CUDAL1_GROUP_MMAS(192)
+  CUDAL1_GROUP_MMAS(256)
 
   void grid_sync() const { cudal1_rt_barrier(cudal1_fiber, cudal1_barrier_grid, 0); }
 
@@ -211,6 +202,8 @@ struct cudal1_state {
     *(float*)cudal1_rt_cluster_address(cudal1_fiber, shared, sizeof *shared, rank) = v;
   }
 };
+#undef CUDAL1_GROUP_MMAS
+#undef CUDAL1_GROUP_MMA
 
 // What a kernel's parameters are: its entry point reads them from the launch's argument pointers.
 template <class T>

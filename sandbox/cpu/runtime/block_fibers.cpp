@@ -417,14 +417,23 @@ void block_fibers::wait_for_copies(block_fiber& f, int groups) {
 
 void block_fibers::multiply(block_fiber& f, pending_product p) {
   constexpr std::size_t most = 1 << 10, row = 128, tile = 1024;
-  for (const auto& [first, rows, name] :
-       {std::tuple{p.a, std::size_t{64}, 'a'}, std::tuple{p.b, static_cast<std::size_t>(p.columns), 'b'}}) {
+  const auto columns = static_cast<std::size_t>(p.columns);
+  const auto check_rows = [&](const char* first, std::size_t rows, char name) {
     const auto within = reinterpret_cast<uintptr_t>(first) % tile;
     if (within % 32 != 0 || within >= row)
       kernel_fault(
           fmt::format("warpgroup_mma: {} is {} bytes from a multiple of {}, not 0, 32, 64 or 96", name, within, tile));
     if (!is_shared(first - within, rows * row))
       kernel_fault(fmt::format("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name));
+  };
+  check_rows(p.a, 64, 'a');
+  if (!p.transposed) {
+    check_rows(p.b, columns, 'b');
+  } else {
+    const auto within = reinterpret_cast<uintptr_t>(p.b) % tile;
+    if (within != 0) kernel_fault(fmt::format("warpgroup_mma: b is {} bytes from a multiple of {}", within, tile));
+    if (!is_shared(p.b, (columns / warpgroup_strip - 1) * warpgroup_strip_bytes + 16 * row))
+      kernel_fault(fmt::format("warpgroup_mma: the 16 rows of b's {} columns are not in shared memory", columns));
   }
   if (f.products.size() == most)
     kernel_fault(fmt::format("a thread has {} products under way and waits for none", most));

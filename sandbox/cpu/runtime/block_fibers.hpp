@@ -49,6 +49,9 @@ struct pending_copy {
   int group;
 };
 
+// Columns of a transposed b that lie side by side in shared memory, and the bytes to the next ones.
+inline constexpr std::size_t warpgroup_strip = 64, warpgroup_strip_bytes = 64 * 128;
+
 // A thread's part of a product of its warpgroup, that it has not waited for: see warpgroup_mma_* in the dialect.
 struct pending_product {
   float* sums;
@@ -56,6 +59,7 @@ struct pending_product {
   int columns;
   bool add;
   cudal1_warp_operation type;  // cudal1_warp_mma_half or _bfloat16
+  bool transposed;             // b is rows of its columns
   int group;
 };
 

@@ -52,10 +52,11 @@ void cudal1_rt_copy_wait(void* fiber, int groups) {
   f.owner->wait_for_copies(f, groups);
 }
 
-void cudal1_rt_group_mma(void* fiber, float* d, const void* a, const void* b, int columns, int add, int type) {
+void cudal1_rt_group_mma(void* fiber, float* d, const void* a, const void* b, int columns, int add, int type,
+                         int transposed) {
   auto& f = *static_cast<cudal1::block_fiber*>(fiber);
   f.owner->multiply(f, {d, static_cast<const char*>(a), static_cast<const char*>(b), columns, add != 0,
-                        static_cast<cudal1_warp_operation>(type), 0});
+                        static_cast<cudal1_warp_operation>(type), transposed != 0, 0});
 }
 
 void cudal1_rt_group_commit(void* fiber) {

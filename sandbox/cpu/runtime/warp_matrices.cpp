@@ -92,6 +92,12 @@ float swizzled_element(const char* first, std::size_t r, std::size_t k, cudal1_w
   return half_type_value(bits, type);
 }
 
+// Element k of column n.
+float element_of_b(const pending_product& p, std::size_t n, std::size_t k) {
+  if (!p.transposed) return swizzled_element(p.b, n, k, p.type);
+  return swizzled_element(p.b + n / warpgroup_strip * warpgroup_strip_bytes, k, n % warpgroup_strip, p.type);
+}
+
 }  // namespace
 
 void multiply_swizzled(const pending_product& p, int thread) {
@@ -106,7 +112,7 @@ void multiply_swizzled(const pending_product& p, int thread) {
         float& sum = p.sums[n * 4 + below * 2 + next];
         float total = p.add ? sum : 0.0f;
         for (std::size_t k = 0; k < depth; ++k)
-          total += row[k] * swizzled_element(p.b, n * 8 + lane % 4 * 2 + next, k, p.type);
+          total += row[k] * element_of_b(p, n * 8 + lane % 4 * 2 + next, k);
         sum = total;
       }
   }

@@ -31,6 +31,13 @@ static __device__ __forceinline__ unsigned long long cudal1_swizzled_tile(const 
   const unsigned at = (unsigned)__cvta_generic_to_shared(first);
   return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
+// d = a b, plus d where `add`, for the functions that end with _transposed: of 16 rows of N elements of b, as they are in
+// a row-major matrix. Strips of 64 columns lie 8192 bytes apart, the rows of a strip 128; `b` is the first of the 16
+// rows, at a multiple of 1024, and pieces of rows are in the places that they have above.
+static __device__ __forceinline__ unsigned long long cudal1_swizzled_strips(const void* first) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(first);
+  return (unsigned long long)((at & 0x3ffff) >> 4) | 512ull << 16 | 64ull << 32 | 1ull << 62;
+}
 #define CUDAL1_SUMS(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
 #define CUDAL1_SUMS_64(n)                                                                                            \
   CUDAL1_SUMS(n), CUDAL1_SUMS(n + 1), CUDAL1_SUMS(n + 2), CUDAL1_SUMS(n + 3), CUDAL1_SUMS(n + 4), CUDAL1_SUMS(n + 5), \
@@ -50,16 +57,19 @@ static __device__ __forceinline__ unsigned long long cudal1_swizzled_tile(const 
 #define CUDAL1_PLACES_256 CUDAL1_PLACES_192 "," \
   "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" "," \
   "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define CUDAL1_WARPGROUP_MMA(N, NAME, TYPE, A, B, ADD)                                                              \
+#define CUDAL1_WARPGROUP_MMA_OF(N, NAME, TYPE, A, B, ADD, PLACE_OF_B, TRANSPOSED)                                    \
   static __device__ __forceinline__ void warpgroup_mma_m64n##N##k16_##NAME(float (&d)[N / 8][4], const void* a,      \
                                                                            const void* b, bool add) {                \
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %" #ADD                                               \
                  ", 0;\n\twgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" CUDAL1_PLACES_##N     \
-                 "}, %" #A ", %" #B ", adds, 1, 1, 0, 0;\n\t}"                                                      \
+                 "}, %" #A ", %" #B ", adds, 1, 1, 0, " #TRANSPOSED ";\n\t}"                                        \
                  : CUDAL1_SUMS_##N(0)                                                                                \
-                 : "l"(cudal1_swizzled_tile(a)), "l"(cudal1_swizzled_tile(b)), "r"((int)add)                         \
+                 : "l"(cudal1_swizzled_tile(a)), "l"(PLACE_OF_B(b)), "r"((int)add)                                   \
                  : "memory");                                                                                        \
   }
+#define CUDAL1_WARPGROUP_MMA(N, NAME, TYPE, A, B, ADD)                                    \
+  CUDAL1_WARPGROUP_MMA_OF(N, NAME, TYPE, A, B, ADD, cudal1_swizzled_tile, 0)              \
+  CUDAL1_WARPGROUP_MMA_OF(N, NAME##_transposed, TYPE, A, B, ADD, cudal1_swizzled_strips, 1)
 CUDAL1_WARPGROUP_MMA(64, half, f16, 32, 33, 34)
 CUDAL1_WARPGROUP_MMA(64, bfloat16, bf16, 32, 33, 34)
 CUDAL1_WARPGROUP_MMA(128, half, f16, 64, 65, 66)
@@ -69,6 +79,7 @@ CUDAL1_WARPGROUP_MMA(192, bfloat16, bf16, 96, 97, 98)
 CUDAL1_WARPGROUP_MMA(256, half, f16, 128, 129, 130)
 CUDAL1_WARPGROUP_MMA(256, bfloat16, bf16, 128, 129, 130)
 #undef CUDAL1_WARPGROUP_MMA
+#undef CUDAL1_WARPGROUP_MMA_OF
 #undef CUDAL1_PLACES_256
 #undef CUDAL1_PLACES_192
 #undef CUDAL1_PLACES_128

@@ -14,7 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 // A target without graphs and TF32 whose kernels are those of cuda, with a single block size.
@@ -48,21 +47,21 @@ TEST(LoweringTarget, IsLimitedToWhatADeviceCanDo) {
     std::vector<std::string> out;
     const lowering_target& limited = for_cuda().limited_to(details);
     for (const auto& m : find_move("product_kernel")->candidates(graph(t), limited))
-      out.push_back(m.parameters.back().first == "factors" ? "halves" : "tf32");
+      out.push_back(m.parameters.size() > 1 ? m.parameters.back().second : "tf32");
     return out;
   };
-  EXPECT_THAT(ways("compute capability 9.0, 81559 MiB"), UnorderedElementsAre("halves", "tf32"));
-  EXPECT_THAT(ways(""), UnorderedElementsAre("halves", "tf32"));
+  EXPECT_THAT(ways("compute capability 9.0, 81559 MiB"), UnorderedElementsAre("halves", "tf32", "threads"));
+  EXPECT_THAT(ways(""), UnorderedElementsAre("halves", "tf32", "threads"));
   for (const char* others : {"compute capability 8.0, 40960 MiB", "compute capability 10.0", "compute capability 12.0"})
-    EXPECT_THAT(ways(others), ElementsAre("tf32")) << others;
-  EXPECT_THAT(ways("compute capability 7.5"), IsEmpty());
+    EXPECT_THAT(ways(others), UnorderedElementsAre("tf32", "threads")) << others;
+  EXPECT_THAT(ways("compute capability 7.5"), ElementsAre("threads"));
   EXPECT_EQ(&for_cuda().limited_to("compute capability 9.0"), &for_cuda());
   EXPECT_EQ(&for_cpu().limited_to("compute capability 7.5"), &for_cpu());
   EXPECT_TRUE(lower(t, *parse_schedule("product_kernel(steps=0, factors=halves)"),
                     for_cuda().limited_to("compute capability 8.0")));
   const auto wrong = lower(t, *parse_schedule("product_kernel(steps=0, factors=thirds)"), for_cuda());
   ASSERT_FALSE(wrong);
-  EXPECT_THAT(wrong.error().message, HasSubstr("factors=thirds is neither halves nor tf32"));
+  EXPECT_THAT(wrong.error().message, HasSubstr("factors=thirds is not halves or tf32"));
 }
 
 TEST(LoweringTarget, AnAddedTargetWorksInSearchLikeTheBuiltInOnes) {

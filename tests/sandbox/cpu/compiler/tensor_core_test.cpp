@@ -226,7 +226,10 @@ TEST(TensorCores, APipelinedProductEqualsPlainLoopsAndShowsAForgottenRounding) {
 TEST(Warpgroups, MultiplyRowsFromSharedMemory) {
   kernels k(warpgroup_kernels);
   for (const std::size_t n : {64, 128, 192, 256})
-    for (const auto& [type, value_of] : {std::pair{"half", &value_of_half}, {"bfloat16", &value_of_bfloat16}}) {
+    for (const auto& [type, value_of, is_transposed] : {std::tuple{"half", &value_of_half, false},
+                                                        {"bfloat16", &value_of_bfloat16, false},
+                                                        {"half_transposed", &value_of_half, true},
+                                                        {"bfloat16_transposed", &value_of_bfloat16, true}}) {
       const auto a = random_halves(128 * 64, 10), b = random_halves(n * 64, 11);
       const auto c = random_floats(128 * n, 12);
       std::vector<float> y(128 * n), z(y), expected(c), without(y);
@@ -235,7 +238,7 @@ TEST(Warpgroups, MultiplyRowsFromSharedMemory) {
                       c.data(), y.data(), z.data());
       for (std::size_t i = 0; i < y.size(); ++i)
         for (std::size_t j = 0; j < 64; ++j) {
-          const float both = value_of(a[i / n * 64 + j]) * value_of(b[i % n * 64 + j]);
+          const float both = value_of(a[i / n * 64 + j]) * value_of(b[is_transposed ? j * n + i % n : i % n * 64 + j]);
           expected[i] += both;
           without[i] += both;
         }
@@ -277,12 +280,23 @@ TEST(WarpgroupsDeath, MisuseIsAFault) {
       extern __shared__ __align__(1024) unsigned short tiles[];
       float d[8][4] = {};
       warpgroup_mma_m64n64k16_half(d, offset < 0 ? x : tiles + offset, tiles, true);
+    }
+    __global__ void from_columns(int offset) {
+      extern __shared__ __align__(1024) unsigned short tiles[];
+      float d[16][4] = {};
+      warpgroup_mma_m64n128k16_half_transposed(d, tiles, tiles + offset, true);
     })");
   alignas(1024) static const std::array<unsigned short, 64 * 64> x{};
   const auto run = [&](int offset) { k.launch_shared("from", {1, 1, 1}, {128, 1, 1}, 8 << 10, 1, x.data(), offset); };
   EXPECT_DEATH(run(8), "a is 16 bytes from a multiple of 1024");
   EXPECT_DEATH(run(512), "the 64 rows of a are not in shared memory");
   EXPECT_DEATH(run(-1), "the 64 rows of a are not in shared memory");
+  const auto run_columns = [&](int offset) {
+    k.launch_shared("from_columns", {1, 1, 1}, {128, 1, 1}, 10 << 10, 1, offset);
+  };
+  run_columns(0);  // the second strip's 16 rows end with the shared memory
+  EXPECT_DEATH(run_columns(16), "b is 32 bytes from a multiple of 1024");
+  EXPECT_DEATH(run_columns(512), "the 16 rows of b's 128 columns are not in shared memory");
 }
 
 TEST(TensorCoresDeath, MisuseIsAFault) {

@@ -90,10 +90,13 @@ TEST(cluster_functions, compile_where_gpus_have_clusters) {
 TEST(warpgroup_functions, compile_for_the_one_architecture_that_has_them) {
   const auto made = compile(warpgroup_kernels, "sm_90a");
   ASSERT_TRUE(made) << made.error().message;
-  EXPECT_THAT(
-      kernels_in(made->object),
-      ElementsAre("product_128k16_bfloat16", "product_128k16_half", "product_192k16_bfloat16", "product_192k16_half",
-                  "product_256k16_bfloat16", "product_256k16_half", "product_64k16_bfloat16", "product_64k16_half"));
+  EXPECT_THAT(kernels_in(made->object),
+              ElementsAre("product_128k16_bfloat16", "product_128k16_bfloat16_transposed", "product_128k16_half",
+                          "product_128k16_half_transposed", "product_192k16_bfloat16",
+                          "product_192k16_bfloat16_transposed", "product_192k16_half", "product_192k16_half_transposed",
+                          "product_256k16_bfloat16", "product_256k16_bfloat16_transposed", "product_256k16_half",
+                          "product_256k16_half_transposed", "product_64k16_bfloat16",
+                          "product_64k16_bfloat16_transposed", "product_64k16_half", "product_64k16_half_transposed"));
   for (const auto& r : made->resources)
     EXPECT_EQ(r.spill_store_bytes, 0) << r.kernel;
   for (const char* other : {"sm_80", "sm_90", "sm_100a"}) {

@@ -192,7 +192,7 @@ TEST_F(tensor_cores, warpgroups_multiply_as_on_the_cpu_device) {
   const auto on_gpu = load_cubin(cubin_for_gpu(test::warpgroup_kernels, "sm_90a"), device().index()).value();
   ASSERT_TRUE(on_cpu && on_gpu);
   for (const std::size_t n : {64, 128, 192, 256})
-    for (const char* type : {"half", "bfloat16"}) {
+    for (const char* type : {"half", "bfloat16", "half_transposed", "bfloat16_transposed"}) {
       const std::vector<words> buffers{random_halves(128 * 32), random_halves(n * 32), random_floats(128 * n, -2, 2),
                                        words(128 * n), words(128 * n)};
       const std::string kernel = "product_" + std::to_string(n) + "k16_" + type;

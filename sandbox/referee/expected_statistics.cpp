@@ -64,15 +64,16 @@ void expected_statistics::raise_errors(double moved, draw_kind kind, output_chec
 }
 
 bool has_few_elements(const tensor_type& type) {
-  constexpr int64_t few = 32;
-  return is_floating(type.type) && type.numel() > 0 && type.numel() <= few;
+  return is_floating(type.type) && type.numel() > 0 && type.numel() <= few_elements;
 }
 
 bool may_be_rounding(const output_check& check, const tensor_type& type) {
   if (!is_floating(type.type) || check.mask_mismatches > 0) return false;
+  const bool has_error = check.error > (type.type == dtype::float64 ? least_error_float64 : least_error);
   if (has_few_elements(type) && !is_half(type.type))
     return check.outside > 0 || (check.signal_error > least_signal && check.signal_error <= no_signal * check.error) ||
-           check.error > (type.type == dtype::float64 ? least_error_float64 : least_error);
+           has_error;
+  if (check.outside == 0 && !is_half(type.type)) return has_error && check.error > factor * check.strict_error;
   return check.outside > 0 && check.outside <= std::max(few_outside, check.elements / share_outside) &&
          !(check.loose && check.reference_outside_loose > 0);
 }

@@ -51,10 +51,12 @@ struct expected_statistics {
 // `expected`: the element of eager on the inputs as they are.
 double rounding_allowance(double moved, double expected, double size, draw_kind kind);
 
-// So few that eager's own error on them may be small by chance.
+// So few elements that eager's own error on them may be small by chance.
+inline constexpr int64_t few_elements = 32;
 bool has_few_elements(const tensor_type& type);
-// Whether what gate 2, 3 or 4 has against an output may be a matter of rounding: sums that cancel at few elements, or
-// an output of few, on which eager's own error may be small by chance.
+// Whether what gate 2, 3 or 4 has against an output may be a matter of rounding: sums that cancel at few elements, an
+// output of few, on which eager's own error may be small by chance, or one whose error is beyond what eager's allows:
+// of that allow_rounding looks whether few elements are not 0.
 bool may_be_rounding(const output_check& check, const tensor_type& type);
 // How many consecutive elements of a flat tensor move the same way, one run each: rounding in sums is shared by their
 // terms, of a few or of all.

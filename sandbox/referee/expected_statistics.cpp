@@ -22,6 +22,8 @@ namespace {
 
 // Of an output, at most so many elements outside of the tolerance, or this share of them, may be a matter of rounding.
 constexpr int64_t few_outside = 8, share_outside = 1000;
+// Of an output of at most so many elements it is looked whether few are not 0, which costs runs on moved inputs.
+constexpr int64_t most_looked_at = 1 << 16;
 // Below these gates 3 and 4 have nothing against an output (verifier.cpp's floors).
 constexpr double least_error = 1e-6, least_error_float64 = 1e-12, least_signal = 1e-3;
 constexpr double no_signal = 1e6;  // the multiple of its variation by which an output is larger that gate 4 leaves out
@@ -73,7 +75,8 @@ bool may_be_rounding(const output_check& check, const tensor_type& type) {
   if (has_few_elements(type) && !is_half(type.type))
     return check.outside > 0 || (check.signal_error > least_signal && check.signal_error <= no_signal * check.error) ||
            has_error;
-  if (check.outside == 0 && !is_half(type.type)) return has_error && check.error > factor * check.strict_error;
+  if (check.outside == 0 && !is_half(type.type))
+    return has_error && check.error > factor * check.strict_error && check.elements <= most_looked_at;
   return check.outside > 0 && check.outside <= std::max(few_outside, check.elements / share_outside) &&
          !(check.loose && check.reference_outside_loose > 0);
 }

@@ -38,18 +38,16 @@ class thread_sums_writer final : product_writer {
   }
 
  private:
-  std::string factor(const product_side& side, const char* at) const {
-    const auto& strides = operand(side.operand).strides;
-    std::string place = offset(strides, side.dims, at);
-    if (t_.batches > 1) place += " + " + offset(strides, t_.batch, "batch");
+  std::string factor(const product_side& side) const {
     const std::string term = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
-    return loaded(t_.type, fmt::format("{}[{} + {}]", w_.pointer(side.operand), place, term));
+    return loaded(t_.type,
+                  fmt::format("{}[{} + {}]", w_.pointer(side.operand), element(operand(side.operand), "column"), term));
   }
 
   void write_sum() {
     w_.line("float sum = 0.0f;");
     w_.open_unrolled("for (int term = begin; term < end; ++term)");
-    w_.line(fmt::format("sum += {} * {};", factor(t_.left, "row"), factor(t_.right, "column")));
+    w_.line(fmt::format("sum += {} * {};", factor(t_.left), factor(t_.right)));
     w_.close();
   }
 };

@@ -11,7 +11,6 @@ namespace {
 
 constexpr int64_t k_few_stages = 3;      // of which each must be on its way early
 constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
-constexpr int64_t k_strip = 64;          // columns that lie side by side in shared memory
 
 class warpgroup_tiles_writer final : product_writer {
  public:
@@ -52,7 +51,7 @@ class warpgroup_tiles_writer final : product_writer {
     const bool transposed = !t_.right.along_depth;
     for (int64_t term = 0; term < t_.stage_depth; term += k_terms_at_once)
       w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}{}(sums[0], a + {}, b + {}, true);", t_.columns, half_name(),
-                          transposed ? "_transposed" : "", term, transposed ? term * k_strip : term));
+                          transposed ? "_transposed" : "", term, transposed ? term * strip_columns : term));
     w_.line("warpgroup_commit();");
     w_.line("warpgroup_wait<1>();");
     if (waits) {

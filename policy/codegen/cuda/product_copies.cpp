@@ -20,8 +20,8 @@ void product_writer::write_copies_of(const product_side& side, int64_t rows, con
   if (t_.form == product_form::warpgroup_tiles) {
     const std::string piece = fmt::format("{0}_line % 8 * 8", name);
     w_.line(side.along_depth ? fmt::format("const int {0}_swizzled = {0}_place ^ {1};", name, piece)
-                             : fmt::format("const int {0}_swizzled = {0}_place / 64 * {2} + ({0}_place % 64 ^ {1});",
-                                           name, piece, 64 * t_.stage_depth));  // in strips of 64 columns
+                             : fmt::format("const int {0}_swizzled = {0}_place / {2} * {3} + ({0}_place % {2} ^ {1});",
+                                           name, piece, strip_columns, strip_columns * t_.stage_depth));
   }
   const int64_t own = side.along_depth ? count : 1;
   w_.line(fmt::format("int {}_from[{}];", name, own));

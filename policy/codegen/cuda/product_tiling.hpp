@@ -49,6 +49,10 @@ inline constexpr std::array<int64_t, 4> product_tile_rows{16, 32, 64, 128};
 inline constexpr std::array<int64_t, 6> product_tile_columns{16, 32, 64, 128, 192, 256};
 inline constexpr std::array<int64_t, 6> product_depth_parts{1, 2, 3, 4, 8, 16};
 
+// Columns of a right factor that lie side by side in shared memory where warpgroups multiply them as they are in
+// memory.
+inline constexpr int64_t strip_columns = 64;
+
 // Whether the form multiplies by an instruction that only compute capability 9.0 has.
 inline bool is_of_warpgroups(product_form form) {
   return form == product_form::scaled_halves || form == product_form::warpgroup_tiles;

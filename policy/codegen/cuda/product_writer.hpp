@@ -32,6 +32,8 @@ class product_writer {
   void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
   // The offset of an index that runs over some dimensions of the domain.
   std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
+  // The offset of the operand's element at (`row`, that column) of the batch.
+  std::string element(const body_operand& o, const char* column) const;
   // Writes the copy of the stage of that number to shared memory.
   using stage_copy = std::function<void(const std::string&)>;
   // The loop over the block's `steps` stages: the copy of a stage begins `ahead` stages before it is waited for.
@@ -101,7 +103,6 @@ class product_writer {
   int64_t threads_;
 
  private:
-  std::string element(const body_operand& o, const char* column) const;
   std::string place(const body_operand& target,
                     const char* column) const;  // as `element`, among all parts of the depth
   void write_values(const std::vector<int>& nodes, const std::string& product);

@@ -286,30 +286,49 @@ int body_builder::pointwise(std::string expression, std::vector<int> operands, d
   return add_node(std::move(n));
 }
 
+expected<int> body_builder::add_factor(const product_factor& f) {
+  // Of a transposed weight, the weight: its strides say how it is read, and it is known to be constant.
+  const std::string memory = seen_through_views(*graph_, f.value);
+  if (bound_.contains(f.value) || bound_.contains(memory))
+    return fail(errc::unsupported, "the product's operand {} is not in memory", f.value);
+  const tensor_type& type = graph_->type_of(memory);
+  const int64_t offset = part_offset(part_, f.strides);
+  const bool aligned = starts_aligned(*graph_, memory) && offset * size_of(type.type) % 16 == 0;
+  body_operand o{memory, type, domain_strides(f.strides), aligned, offset};
+  o.constant = graph_->is_constant(memory);
+  o.step = f.step;
+  body_.operands.push_back(std::move(o));
+  return static_cast<int>(body_.operands.size()) - 1;
+}
+
 expected<int> body_builder::product(const product_factor& left, const product_factor& right, int64_t depth) {
-  if (body_.product) return fail(errc::unsupported, "a kernel computes one product only");
   if (!domain_.windows.empty()) return fail(errc::unsupported, "a kernel of windows computes no product");
-  body_product made;
-  made.depth = depth;
-  const auto add = [&](const product_factor& f) -> expected<int> {
-    // Of a transposed weight, the weight: its strides say how it is read, and it is known to be constant.
-    const std::string memory = seen_through_views(*graph_, f.value);
-    if (bound_.contains(f.value) || bound_.contains(memory))
-      return fail(errc::unsupported, "the product's operand {} is not in memory", f.value);
-    body_.operands.push_back(
-        {memory, graph_->type_of(memory), domain_strides(f.strides), starts_aligned(*graph_, memory)});
-    body_.operands.back().constant = graph_->is_constant(memory);
-    return static_cast<int>(body_.operands.size()) - 1;
-  };
-  CUDAL1_TRY(made.left, add(left));
-  CUDAL1_TRY(made.right, add(right));
-  made.left_step = left.step;
-  made.right_step = right.step;
-  made.left_triangle = left.known;
-  made.right_triangle = right.known;
-  body_.product = made;
+  const auto operand_of = [this](int n) -> const body_operand& { return body_.operands[at(n)]; };
+  CUDAL1_TRY(const int left_operand, add_factor(left));
+  CUDAL1_TRY(const int right_operand, add_factor(right));
+  if (!body_.product) {
+    body_.product = body_product{left_operand, {right_operand}, depth, left.known, right.known};
+  } else {
+    body_product& made = *body_.product;
+    const auto same_place = [&](int a, int b) {
+      return operand_of(a).strides == operand_of(b).strides && operand_of(a).step == operand_of(b).step &&
+             operand_of(a).type.type == operand_of(b).type.type;
+    };
+    if (made.depth != depth || operand_of(made.left).value != operand_of(left_operand).value ||
+        !same_place(made.left, left_operand))
+      return fail(errc::unsupported, "a kernel computes products of one left factor only");
+    if (!same_place(made.rights.front(), right_operand))
+      return fail(errc::unsupported,
+                  "{} does not lie in memory as {} does, the right factor of the kernel's other product",
+                  operand_of(right_operand).value, operand_of(made.rights.front()).value);
+    if (made.rights.size() == most_products)
+      return fail(errc::unsupported, "a kernel computes at most {} products", most_products);
+    made.rights.push_back(right_operand);
+    if (made.right_triangle != right.known) made.right_triangle = triangle::none;
+  }
   body_node n;
   n.kind = node_kind::product;
+  n.operand = static_cast<int>(body_.product->rights.size()) - 1;
   n.cost = 1000;
   return add_node(std::move(n));
 }
@@ -372,7 +391,26 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
   return {};
 }
 
+// Views of the parts of a value that the kernel computes.
+expected<void> body_builder::add_slices(const graph_step& s) {
+  const auto known = bound_.find(graph_->resolve(*tensor_argument_name(s, "self")));
+  if (known == bound_.end() || known->second.form != value_form::full)
+    return fail(errc::unsupported, "{} takes slices of what the kernel does not compute", s.op());
+  const std::vector<int> nodes = known->second.nodes;
+  const int64_t size = part_shape()[at(domain_.joined_dim)];
+  for (std::size_t r = 0; r < s.text->results.size(); ++r) {
+    if (s.text->results[r].empty()) continue;
+    const auto place = place_of_slice(*graph_, s, r);
+    if (!place || place->dim != domain_.joined_dim || place->first % size != 0 ||
+        s.result_types[r].shape != part_shape())
+      return fail(errc::unsupported, "{} takes other slices than the rest of the kernel", s.op());
+    CUDAL1_CHECK(bind(s, r, nodes[at(place->first / size)]));
+  }
+  return {};
+}
+
 expected<void> body_builder::add_step(const graph_step& s) {
+  if (domain_.parts > 1 && place_of_slice(*graph_, s, 0)) return add_slices(s);
   if (const auto* build = find_elementwise_builder(s)) {
     const auto& shape = s.result_types[0].shape;
     repeats_.clear();
@@ -464,6 +502,27 @@ expected<std::optional<row_domain>> joined_domain(const graph& g, const std::vec
   return out;
 }
 
+// The domain of a kernel whose product has equal slices that it reads: one of them. Empty where it has none.
+std::optional<row_domain> sliced_domain(const graph& g, const std::vector<int>& steps) {
+  for (const int number : steps) {
+    const graph_step& s = g.step_at(number);
+    const auto place = place_of_slice(g, s, 0);
+    if (!place) continue;
+    const std::string from = g.resolve(*tensor_argument_name(s, "self"));
+    const auto is_maker = [&](int n) { return is_own_product(g.step_at(n)) && g.step_at(n).text->results[0] == from; };
+    if (std::ranges::none_of(steps, is_maker)) continue;
+    row_domain out;
+    out.shape = g.type_of(from).shape;
+    const auto d = at(place->dim);
+    const int64_t size = s.result_types[0].dim() == std::ssize(out.shape) ? s.result_types[0].shape[d] : 0;
+    if (size == 0 || out.shape[d] % size != 0) continue;
+    out.joined_dim = place->dim;
+    out.parts = out.shape[d] / size;
+    if (out.parts > 1 && out.parts <= k_most_parts) return out;
+  }
+  return std::nullopt;
+}
+
 // The steps that make what windows of a step among them slide over.
 std::set<int> steps_in_front(const graph& g, const std::vector<int>& steps) {
   std::set<int> out;
@@ -493,6 +552,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
   CUDAL1_TRY(const auto joined, joined_domain(g, steps));
   if (joined && domain) return fail(errc::unsupported, "a kernel that joins tensors cannot reduce");
   if (joined) domain = joined;
+  if (!domain) domain = sliced_domain(g, steps);
   if (!domain) {
     // Pointwise steps and products only: all results have one shape.
     domain.emplace().shape = g.step_at(steps.back()).result_types[0].shape;

@@ -84,7 +84,8 @@ class body_builder {
   expected<int> table_load(const table& from);
   int constant(double v, dtype type = dtype::float32);
   int pointwise(std::string expression, std::vector<int> operands, dtype type = dtype::float32, int cost = 1);
-  // The product of two values in memory; strides by dimension of the full shape.
+  // The product of two values in memory, the left one that of the kernel's other products; strides by dimension of the
+  // full shape.
   struct product_factor {
     std::string value;
     std::vector<int64_t> strides;
@@ -109,6 +110,8 @@ class body_builder {
   int64_t part_offset(int64_t part, const std::vector<int64_t>& by_dim) const;
   int converted(int n, dtype wanted);
   int add_node(body_node n);
+  expected<void> add_slices(const graph_step& s);
+  expected<int> add_factor(const product_factor& f);  // the operand
 
   struct bound_value {
     std::vector<int> nodes;  // one for each part of a full value; otherwise one

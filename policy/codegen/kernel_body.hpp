@@ -22,7 +22,7 @@ struct body_node {
   std::string expression;       // pointwise: $0, $1, ... stand for the operands; constant: the literal
   std::vector<int> operands;    // nodes
   reduction_kind reduction{};   // reduce (scans are sums)
-  int operand = -1;             // load: which of the body's operands
+  int operand = -1;             // load: which of the body's operands; product: which of the right factors
   bool per_row = false;         // one value per row
   int cost = 1;                 // of recomputing it and what it is made of, roughly, in additions
   int operations = 1;           // the same of itself: pointwise
@@ -41,6 +41,7 @@ struct body_operand {
   int64_t lookup_stride = 0, lookup_count = 0;
   bool slides = true;     // where rows are windows and the value differs in them: they slide over it
   bool constant = false;  // a weight, or made of weights at set-up: the same in every call
+  int64_t step = 0;       // of a product's factors: how far those of neighbouring terms are apart, in elements
 };
 
 // Whether a tensor of these strides has one value for all columns of a row.
@@ -53,12 +54,15 @@ struct body_result {
 
 enum class triangle { none, lower, upper };
 
-// A product of matrices: each element is a sum of `depth` terms, left times right. Along the domain, an operand's
-// strides are 0 in the dimensions that only the other one has.
+inline constexpr std::size_t most_products = 4;  // of a kernel
+
+// Products of matrices: each element is a sum of `depth` terms, left times right. Along the domain, an operand's
+// strides are 0 in the dimensions that only the other one has. One left factor may have several right ones, which lie
+// in memory in the same way: each makes a product of its own.
 struct body_product {
-  int left = -1, right = -1;  // operands
+  int left = -1;            // operands
+  std::vector<int> rights;  // at most most_products
   int64_t depth = 0;
-  int64_t left_step = 0, right_step = 0;  // how far the factors of neighbouring terms are apart, in elements
   // Where a factor is known to be zero: a lower triangle has nothing right of the diagonal, where rows of the left
   // factor, terms, and columns of the right one are counted from 0.
   triangle left_triangle = triangle::none, right_triangle = triangle::none;
@@ -80,7 +84,7 @@ struct kernel_body {
   // Where rows are windows: along which dimensions. Strides say how far consecutive windows and their elements are
   // apart, and operands begin with the tensor's first element, `padding` elements behind the first window's.
   std::vector<body_window> windows;
-  std::optional<body_product> product;  // what a node of that kind is; there is at most one
+  std::optional<body_product> product;  // what nodes of that kind are
 
   int64_t rows() const;
   int64_t columns() const;

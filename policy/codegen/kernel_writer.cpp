@@ -46,7 +46,10 @@ kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
     reach.pop_back();
     if (!needed_.insert(n).second) continue;
     if (node(n).kind == node_kind::load) used_operands_.insert(node(n).operand);
-    if (node(n).kind == node_kind::product) used_operands_.insert({body().product->left, body().product->right});
+    if (node(n).kind == node_kind::product) {
+      used_operands_.insert(body().product->left);
+      used_operands_.insert(body().product->rights[static_cast<std::size_t>(node(n).operand)]);
+    }
     reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
   }
   name_everything();

@@ -35,7 +35,8 @@ triangle triangle_of(const graph& g, const std::string& value, bool transposed) 
 expected<void> build_product(body_builder& b, const graph_step& s) {
   const product_signature& form = *find_product_signature(s.op());
   const tensor_type& result = s.result_types[0];
-  if (b.domain().parts > 1 || result.shape != b.domain().shape)
+  if (result.shape != b.domain().shape ||
+      (b.domain().parts > 1 && b.domain().joined_dim + 1 != std::ssize(result.shape)))
     return fail(errc::unsupported, "{} has another shape than the rest of the kernel", result.text());
   const graph& g = b.program();
   body_builder::product_factor left{g.resolve(*tensor_argument_name(s, form.left)), {}, 0},

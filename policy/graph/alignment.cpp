@@ -15,8 +15,8 @@ bool keeps_start_address(const operator_record& r) {
   return !r.traits.moves_start_address && (r.kind == operator_kind::view || r.kind == operator_kind::copy);
 }
 
-// The number of elements before the start of one of several views: of those that lie before it along their dimension.
-std::optional<int64_t> left_out_of_list(const graph_step& s, const std::string& value, const tensor_type& type) {
+// The place of one of several views: behind those that lie before it along their dimension.
+std::optional<slice_place> place_in_list(const graph_step& s, const std::string& value, const tensor_type& type) {
   const auto found = std::ranges::find(s.text->results, value);
   if (s.argument("dim") == nullptr || found == s.text->results.end()) return std::nullopt;
   int64_t dim = integer_argument(s, "dim").value_or(0);
@@ -25,14 +25,13 @@ std::optional<int64_t> left_out_of_list(const graph_step& s, const std::string& 
   int64_t before = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(found - s.text->results.begin()); ++i)
     before += s.result_types[i].dim() == type.dim() ? s.result_types[i].shape[d] : 1;  // unbind removes the dimension
-  return before * type.strides[d];
+  return slice_place{dim, before};
 }
 
-// The number of elements before the start of a slice, where it is known.
-std::optional<int64_t> left_out(const graph& g, const graph_step& s, const std::string& self,
-                                const std::string& value) {
+std::optional<slice_place> place_of(const graph& g, const graph_step& s, const std::string& self,
+                                    const std::string& value) {
   const tensor_type& type = g.type_of(self);
-  if (s.record().kind == operator_kind::list) return left_out_of_list(s, value, type);
+  if (s.record().kind == operator_kind::list) return place_in_list(s, value, type);
   const char* const first = s.argument("start") != nullptr ? "start" : "index";
   if (!s.record().traits.moves_start_address || s.argument(first) == nullptr) return std::nullopt;
   int64_t dim = integer_argument(s, "dim").value_or(0);
@@ -40,10 +39,16 @@ std::optional<int64_t> left_out(const graph& g, const graph_step& s, const std::
   const int64_t size = type.shape[static_cast<std::size_t>(dim)];
   int64_t start = integer_argument(s, first).value_or(0);
   start += start < 0 ? size : 0;
-  return std::clamp<int64_t>(start, 0, size) * type.strides[static_cast<std::size_t>(dim)];
+  return slice_place{dim, std::clamp<int64_t>(start, 0, size)};
 }
 
 }  // namespace
+
+std::optional<slice_place> place_of_slice(const graph& g, const graph_step& s, std::size_t result) {
+  const auto self = tensor_argument_name(s, "self");
+  if (!self || s.is_replaced() || s.record().kind == operator_kind::copy) return std::nullopt;
+  return place_of(g, s, g.resolve(*self), s.text->results[result]);
+}
 
 bool starts_aligned(const graph& g, const std::string& value) {
   if (!g.origin().reference.view_of.contains(value)) return true;
@@ -52,8 +57,10 @@ bool starts_aligned(const graph& g, const std::string& value) {
   if (!self) return false;
   const std::string& from = g.resolve(*self);
   if (keeps_start_address(made->record())) return starts_aligned(g, from);
-  const auto skipped = left_out(g, *made, from, value);
-  return skipped && *skipped * size_of(g.type_of(value).type) % k_vector_bytes == 0 && starts_aligned(g, from);
+  const auto place = place_of(g, *made, from, value);
+  if (!place) return false;
+  const int64_t skipped = place->first * g.type_of(from).strides[static_cast<std::size_t>(place->dim)];
+  return skipped * size_of(g.type_of(value).type) % k_vector_bytes == 0 && starts_aligned(g, from);
 }
 
 std::string seen_through_views(const graph& g, const std::string& value) {

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
 #include <set>
 
+#include "policy/codegen/product_operators.hpp"
+#include "policy/graph/alignment.hpp"
 #include "policy/moves/groups.hpp"
 
 namespace cudal1 {
@@ -26,8 +30,57 @@ constexpr std::array<named_form, 4> k_forms{{{product_form::scaled_halves, k_fac
                                              {product_form::warpgroup_tiles, k_by, "warpgroups"},
                                              {product_form::thread_sums, k_by, "threads"}}};
 
-// The product with the group that reads it, and the product alone, each in every form, what should be the fastest
-// first.
+// The left factor of a product.
+std::string left_factor(const graph& g, const graph_step& s) {
+  return g.resolve(*tensor_argument_name(s, find_product_signature(s.op())->left));
+}
+
+// Groups that read several products of one left factor, with these.
+std::vector<std::vector<int>> groups_with_products(const graph& g) {
+  std::vector<std::vector<int>> out;
+  for (const auto& group : g.groups()) {
+    if (group.steps.empty() || group.kind == group_kind::product) continue;
+    std::map<std::string, std::set<int>> of_factor;
+    for (const int n : group.steps)
+      for (const int maker : g.makers()[static_cast<std::size_t>(n)])
+        if (is_free_product(g.step_at(maker))) of_factor[left_factor(g, g.step_at(maker))].insert(maker);
+    for (const auto& [factor, products] : of_factor) {
+      if (products.size() < 2 || products.size() > most_products) continue;
+      out.push_back(group.steps);
+      out.back().insert(out.back().end(), products.begin(), products.end());
+      std::ranges::sort(out.back());
+    }
+  }
+  return out;
+}
+
+bool is_free_slice(const graph& g, const graph_step& s) {
+  return !s.dropped && s.group < 0 && place_of_slice(g, s, 0).has_value();
+}
+
+// The product with the slices that are all that reads it and the one group that reads these; empty where there are
+// others.
+std::vector<int> product_in_slices(const graph& g, const graph_step& product) {
+  std::vector<int> out = {product.number};
+  int group = -1;
+  for (const int slice : g.readers(product.text->results[0])) {
+    if (!is_free_slice(g, g.step_at(slice))) return {};
+    out.push_back(slice);
+    for (const auto& value : g.step_at(slice).text->results)
+      for (const int reader : g.readers(value)) {
+        if (g.step_at(reader).group < 0 || (group >= 0 && g.step_at(reader).group != group)) return {};
+        group = g.step_at(reader).group;
+      }
+  }
+  if (group < 0) return {};
+  const auto& steps = g.groups()[static_cast<std::size_t>(group)].steps;
+  out.insert(out.end(), steps.begin(), steps.end());
+  std::ranges::sort(out);
+  return out;
+}
+
+// Products of one left factor with the group that reads them, a product whose slices a group reads with it, a product
+// with the group that reads it, and the product alone, each in every form, what should be the fastest first.
 std::vector<move> product_candidates(const graph& g, const lowering_target& target) {
   std::vector<move> out;
   std::vector<product_form> forms;
@@ -39,6 +92,15 @@ std::vector<move> product_candidates(const graph& g, const lowering_target& targ
         out.back().parameters.emplace_back(named->parameter, named->value);
     }
   };
+  auto of_several = groups_with_products(g);
+  for (const auto& s : g.steps())
+    if (is_free_product(s))
+      if (auto steps = product_in_slices(g, s); !steps.empty()) of_several.push_back(std::move(steps));
+  for (auto& steps : of_several) {
+    const auto body = build_body(g, steps);
+    forms = body ? target.forms_of(*body) : std::vector<product_form>();
+    add(std::move(steps));
+  }
   for (const auto& s : g.steps()) {
     if (!is_free_product(s)) continue;
     const auto body = build_body(g, {s.number});
@@ -95,15 +157,18 @@ std::string_view explanation_of(product_form form, dtype type) {
   return split ? ": each factor is a high and a low TF32 part" : "";
 }
 
-// One product and, where there are others, a whole group.
+// One or several products and, where there are other steps, a whole group.
 expected<std::string> apply_product(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  const auto product = std::ranges::find_if(steps, [&](int n) { return is_free_product(g.step_at(n)); });
-  if (product == steps.end())
+  std::vector<int> products, others;
+  std::ranges::partition_copy(steps, std::back_inserter(products), std::back_inserter(others),
+                              [&](int n) { return is_free_product(g.step_at(n)); });
+  std::vector<int> slices;
+  std::ranges::copy_if(others, std::back_inserter(slices), [&](int n) { return is_free_slice(g, g.step_at(n)); });
+  std::erase_if(others, [&](int n) { return std::ranges::count(slices, n) > 0; });
+  if (products.empty())
     return fail(errc::invalid_argument, "the steps contain no product that is still a library call");
-  const int number = *product;
-  std::vector<int> others = steps;
-  std::erase(others, number);
+  const int number = products.front();
   int group = -1;
   if (!others.empty()) {
     group = g.step_at(others.front()).group;
@@ -114,7 +179,8 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
       return fail(errc::invalid_argument, "group {} has a product, or was tuned without it", group);
     whole.kind = group_kind::product;
   }
-  CUDAL1_TRY(group, make_group(g, {number}, group_kind::product, group));
+  std::ranges::copy(products, std::back_inserter(slices));
+  CUDAL1_TRY(group, make_group(g, slices, group_kind::product, group));
   CUDAL1_TRY(const product_form form, form_of(m));
   const dtype type = g.step_at(number).result_types[0].type;
   if (type != dtype::float32 && std::ranges::find(m.parameters, k_factors, name_of_parameter) != m.parameters.end())
@@ -122,10 +188,10 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
                 number);
   g.groups()[static_cast<std::size_t>(group)].options.form = form;
   CUDAL1_CHECK(check_group(g, group, target));
-  return fmt::format("group {}: step {} ({}) {}{}{}", group, number, g.step_at(number).op(),
-                     form == product_form::thread_sums ? "without tensor cores" : "on tensor cores",
-                     others.empty() ? "" : ", with " + operator_names(g, others) + " after it",
-                     explanation_of(form, type));
+  return fmt::format(
+      "group {}: step{} {} ({}) {}{}{}", group, products.size() == 1 ? "" : "s", print_steps(products),
+      operator_names(g, products), form == product_form::thread_sums ? "without tensor cores" : "on tensor cores",
+      others.empty() ? "" : ", with " + operator_names(g, others) + " after it", explanation_of(form, type));
 }
 
 }  // namespace
@@ -134,7 +200,9 @@ std::vector<move_kind> product_moves() {
   return {{.name = "product_kernel",
            .summary =
                "a matrix product as a kernel on tensor cores, which keeps float32's precision, together with the "
-               "group that reads it (cuda); factors=halves, for large ones, multiplies scaled halves, which other "
+               "group that reads it (cuda), also two or four of one left factor, or one and its slices; "
+               "factors=halves, for large ones, "
+               "multiplies scaled halves, which other "
                "kernels make of the operands; depth=warps, for small ones, gives each warp other terms; by=warpgroups, "
                "for large ones of half types, multiplies by wgmma; by=threads, for few terms, uses no tensor cores",
            .parameters = {"steps"},

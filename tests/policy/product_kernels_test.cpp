@@ -450,6 +450,121 @@ std::vector<product_case> cases_of_rows() {
   return out;
 }
 
+// Several products of one left factor in a kernel: each form, odd sizes, tiles of which some columns do not exist, both
+// orientations of the right factors, batches, rows.
+std::vector<product_case> cases_of_several_products() {
+  std::vector<product_case> out;
+  const auto gate =
+      step("silu", R"("self": "g")", "s") + ", " + step("mul.Tensor", R"("self": "s", "other": "u")", "y");
+  const auto layer = [](const char* weight, const char* result) {
+    return step("linear", fmt::format(R"("input": "x", "weight": "{}")", weight), result);
+  };
+  const auto gated = [&](const std::string& form, int64_t rows, int64_t depth, int64_t columns, int kernels = 1,
+                         const std::string& type = "float32", const std::string& tuning = "") {
+    const auto weight = fmt::format("{}, {}", columns, depth);
+    const auto name = fmt::format("gated_{}_{}_{}_{}_{}", form.substr(form.find('=') + 1), rows, depth, columns, type);
+    out.push_back({name,
+                   made(name, tensor("x", fmt::format("{}, {}", rows, depth), type),
+                        tensor("v", weight, type) + ", " + tensor("w", weight, type),
+                        layer("v", "g") + ", " + layer("w", "u") + ", " + gate, R"("y")"),
+                   "fuse(steps=2..3); product_kernel(steps=0..3" + (form.empty() ? "" : ", " + form) + ")" + tuning,
+                   kernels});
+  };
+  for (const char* form : {"", "depth=warps", "by=threads"}) {
+    gated(form, 33, 48, 40);
+    gated(form, 5, 64, 23);
+    for (const char* type : {"float16", "bfloat16"})
+      gated(form, 35, 48, 44, 1, type);
+  }
+  gated("factors=halves", 70, 80, 150, 2);  // the weights are split at set-up
+  gated("factors=halves", 130, 36, 200, 2, "float32",
+        "; tile_rows(group=0, rows=128); tile_columns(group=0, columns=128)");
+  gated("by=warpgroups", 70, 80, 150, 1, "bfloat16");
+  gated("by=warpgroups", 200, 136, 200, 1, "float16",
+        "; tile_rows(group=0, rows=128); tile_columns(group=0, columns=128)");
+  for (const int columns : {32, 64, 128})
+    gated("", 70, 36, 150, 1, "float32",
+          fmt::format("; tile_rows(group=0, rows=32); tile_columns(group=0, columns={})", columns));
+  const auto mm = [](const char* right, const char* result) {
+    return step("matmul", fmt::format(R"("self": "x", "other": "{}")", right), result);
+  };
+  for (const char* form : {"", ", by=warpgroups", ", factors=halves"}) {
+    const std::string type = std::string(form) == ", by=warpgroups" ? "bfloat16" : "float32";
+    out.push_back(
+        {fmt::format("gated_columns{}", form),
+         made("gated_columns",
+              tensor("x", "70, 72", type) + ", " + tensor("v", "72, 136", type) + ", " + tensor("w", "72, 136", type),
+              "", mm("v", "g") + ", " + mm("w", "u") + ", " + gate, R"("y")"),
+         fmt::format("fuse(steps=2..3); product_kernel(steps=0..3{})", form), type == "float32" && *form != 0 ? 4 : 1});
+  }
+  out.push_back({"gated_batches",
+                 made("gated_batches",
+                      tensor("x", "3, 20, 36") + ", " + tensor("v", "3, 36, 24") + ", " + tensor("w", "3, 36, 24"), "",
+                      step("bmm", R"("self": "x", "mat2": "v")", "g") + ", " +
+                          step("bmm", R"("self": "x", "mat2": "w")", "u") + ", " + gate,
+                      R"("y")"),
+                 "fuse(steps=2..3); product_kernel(steps=0..3)"});
+  // One layer whose slices are the gate and the value: by chunk, split and slices, with a bias.
+  const std::string chunk =
+      R"({"aten": "aten::chunk", "args": {"self": "h", "chunks": 2, "dim": -1}, "out": ["u", "g"]})";
+  const auto slice = [](int start, const char* result) {
+    return step("slice.Tensor", fmt::format(R"("self": "h", "dim": 1, "start": {}, "end": {})", start, start + 40),
+                result);
+  };
+  for (const auto& [slices, first] : {std::pair(chunk, 2), {slice(40, "g") + ", " + slice(0, "u"), 3}})
+    for (const char* form : {"", ", depth=warps", ", by=threads", ", factors=halves"})
+      out.push_back(
+          {fmt::format("slices{}_{}", form, first),
+           made("slices", tensor("x", "21, 48"), tensor("w", "80, 48") + ", " + tensor("b", "80"),
+                step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " + slices + ", " + gate,
+                R"("y")"),
+           fmt::format("fuse(steps={}..{}); product_kernel(steps=0..{}{})", first, first + 1, first + 1, form),
+           std::string(form) == ", factors=halves" ? 2 : 1});
+  const auto four_weights = [](const std::string& type) {
+    return tensor("a", "40, 48", type) + ", " + tensor("b", "40, 48", type) + ", " + tensor("c", "40, 48", type) +
+           ", " + tensor("d", "40, 48", type);
+  };
+  const auto cell = layer("a", "i") + ", " + layer("b", "f") + ", " + layer("c", "g") + ", " + layer("d", "o") + ", " +
+                    step("sigmoid", R"("self": "i")", "si") + ", " + step("tanh", R"("self": "g")", "tg") + ", " +
+                    step("mul.Tensor", R"("self": "si", "other": "tg")", "m") + ", " +
+                    step("mul.Tensor", R"("self": "f", "other": "o")", "n") + ", " +
+                    step("add.Tensor", R"("self": "m", "other": "n")", "y");
+  for (const char* form : {"", ", depth=warps", ", by=threads"})
+    out.push_back({fmt::format("cell{}", form),
+                   made("cell", tensor("x", "21, 48"), four_weights("float32"), cell, R"("y", "f")"),
+                   fmt::format("fuse(steps=4..8); product_kernel(steps=0..8{})", form)});
+  for (const char* form : {"", ", depth=warps", ", by=threads"})
+    out.push_back({fmt::format("gated_softmax{}", form),
+                   made("gated_softmax", tensor("x", "21, 48"), tensor("v", "13, 48") + ", " + tensor("w", "13, 48"),
+                        layer("v", "g") + ", " + layer("w", "u") + ", " + step("silu", R"("self": "g")", "s") + ", " +
+                            step("mul.Tensor", R"("self": "s", "other": "u")", "m") + ", " +
+                            step("softmax.int", R"("self": "m", "dim": -1)", "y"),
+                        R"("y")"),
+                   fmt::format("row_kernel(steps=2..4); product_kernel(steps=0..4{})", form)});
+  return out;
+}
+
+TEST(ProductKernels, OfSeveralProductsNeedOneLeftFactor) {
+  const auto mm = [](const char* left, const char* right, const char* result) {
+    return step("mm", fmt::format(R"("self": "{}", "mat2": "{}")", left, right), result) + ", ";
+  };
+  const auto add = step("add.Tensor", R"("self": "p", "other": "q")", "y");
+  const auto refused = [&](const std::string& products, int first, const std::string& sum, int last) {
+    const auto inputs = tensor("a", "32, 32") + ", " + tensor("b", "32, 32") + ", " + tensor("c", "32, 32");
+    const auto what = made("several", inputs, "", products + sum, R"("y")");
+    const auto schedule = fmt::format("fuse(steps={0}); product_kernel(steps={1}..{0})", last, first);
+    const auto lowered = lower(what, *parse_schedule(schedule), for_cuda());
+    return lowered ? "" : lowered.error().message;
+  };
+  const auto two = mm("a", "b", "p") + mm("a", "c", "q");
+  EXPECT_EQ(refused(two, 0, add, 2), "");
+  EXPECT_THAT(refused(mm("a", "b", "p") + mm("c", "b", "q"), 0, add, 2),
+              testing::HasSubstr("products of one left factor only"));
+  const auto transposed = step("t", R"("self": "c")", "ct") + ", ";
+  EXPECT_THAT(refused(transposed + mm("a", "b", "p") + mm("a", "ct", "q"), 1, add, 3),
+              testing::HasSubstr("c does not lie in memory as b does"));
+}
+
 TEST(ProductKernels, WhoseWarpsShareTheDepthNeedTermsSideBySide) {
   const auto refused = [](const std::string& name, const std::string& inputs, const std::string& steps, int last) {
     const auto c = one_step(name, inputs, steps, last);
@@ -612,6 +727,7 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
   std::ranges::move(cases_of_thread_sums(), std::back_inserter(all));
   std::ranges::move(cases_of_rows(), std::back_inserter(all));
+  std::ranges::move(cases_of_several_products(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   for (const auto& c : all) {
     auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
@@ -633,6 +749,7 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
 TEST(ProductKernels, OfOtherFormsAndWithRowsCompileForAnH100) {
   auto all = cases_of_halves();
   std::ranges::move(cases_of_rows(), std::back_inserter(all));
+  std::ranges::move(cases_of_several_products(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
   std::ranges::move(cases_of_thread_sums(), std::back_inserter(all));

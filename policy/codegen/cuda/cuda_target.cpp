@@ -79,7 +79,9 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
   CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
-  for (const int factor : {body.product->left, body.product->right})
+  std::vector<int> factors = body.product->rights;
+  factors.push_back(body.product->left);
+  for (const int factor : factors)
     if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
   if (is_one_kernel(body, whole)) {

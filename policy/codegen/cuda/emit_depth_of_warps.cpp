@@ -26,7 +26,7 @@ class depth_of_warps_writer final : product_writer {
     else
       write_elements_ahead();
     write_sources(t_.left, t_.rows, "left", "first_row + warp_row", 2);
-    write_sources(t_.right, t_.columns, "right", "first_column", across());
+    write_sources(t_.right, t_.own_columns(), "right", "first_column", across());
     write_sums();
     write_tile_to("partial", 1, across());
     if (holds_rows(w_.body(), t_))
@@ -49,14 +49,17 @@ class depth_of_warps_writer final : product_writer {
   void write_sources(const product_side& side, int64_t tile, const char* name, const char* first, int64_t count) {
     const auto& strides = operand(side.operand).strides;
     const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
-    w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand),
-                        in_batch));
-    w_.line(fmt::format("int {}_from[{}];", name, count));
+    const bool several = is_of_several(side);
+    const std::string type = fmt::format("const {}*", memory_type(t_.type));
+    if (!several) w_.line(fmt::format("{} const {}_matrix = {}{};", type, name, w_.pointer(side.operand), in_batch));
+    w_.line(fmt::format("{} {}_from[{}];", several ? type : "int", name, count));
     w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
-    const std::string at = fmt::format("{} + i * 8 + group", first);
+    const std::string place = "i * 8 + group", at = fmt::format("{} + {}", first, several ? column_of(place) : place);
     w_.line(fmt::format("const int at = {};",
                         has_partial_tile(side, tile) ? fmt::format("min({}, {})", at, side.size - 1) : at));
-    w_.line(fmt::format("{}_from[i] = {};", name, offset(strides, side.dims, "at")));
+    w_.line(fmt::format("{}_from[i] = {}{};", name,
+                        several ? fmt::format("{}{} + ", right_matrix_at(place), in_batch) : "",
+                        offset(strides, side.dims, "at")));
     w_.close();
     w_.line(fmt::format("unsigned {}[{}][{}][4];", name, t_.stages, count));
   }
@@ -68,9 +71,8 @@ class depth_of_warps_writer final : product_writer {
     for (const auto& [side, name, count] : {std::tuple{&t_.left, "left", int64_t{2}}, {&t_.right, "right", across()}}) {
       w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
       w_.line(
-          fmt::format("const uint4 v = term < until ? *(const uint4*)({0}_matrix + {0}_from[i] + term) : make_uint4(0, "
-                      "0, 0, 0);",
-                      name));
+          fmt::format("const uint4 v = term < until ? *(const uint4*)({}{}_from[i] + term) : make_uint4(0, 0, 0, 0);",
+                      is_of_several(*side) ? "" : fmt::format("{}_matrix + ", name), name));
       for (const auto& [e, member] : {std::pair{0, 'x'}, {1, 'y'}, {2, 'z'}, {3, 'w'}})
         w_.line(fmt::format("{}[{}][i][{}] = v.{};", name, slot, e, member));
       w_.close();
@@ -147,11 +149,15 @@ class depth_of_warps_writer final : product_writer {
 
   void write_elements() {
     open_elements_of_tile(true);
-    w_.line(fmt::format("float total = partial[tile_row * {} + tile_column];", line_of_tile()));
-    w_.open_unrolled(fmt::format("for (int s = 1; s < {}; ++s)", t_.slices));
-    w_.line(fmt::format("total += partial[(s * {} + tile_row) * {} + tile_column];", t_.rows, line_of_tile()));
-    w_.close();
-    write_element("total");
+    w_.line(fmt::format("float total{};", size_of_products()));
+    for (int p = 0; p < t_.products; ++p) {
+      const std::string sum = each_of("total")(p), from = tile_column_of(p, "tile_column");
+      w_.line(fmt::format("{} = partial[tile_row * {} + {}];", sum, line_of_tile(), from));
+      w_.open_unrolled(fmt::format("for (int s = 1; s < {}; ++s)", t_.slices));
+      w_.line(fmt::format("{} += partial[(s * {} + tile_row) * {} + {}];", sum, t_.rows, line_of_tile(), from));
+      w_.close();
+    }
+    write_element(each_of("total"));
     close_elements_of_tile(true);
   }
 };

@@ -54,7 +54,10 @@ halves_of_side halves_of(const kernel_body& body, const product_tiling& t, bool 
 class split_writer final : product_writer {
  public:
   split_writer(const emit_request& request, const product_tiling& t, bool left)
-      : product_writer(request, t), side_(left ? t.left : t.right), rows_(left ? t.rows : t.columns), left_(left) {}
+      : product_writer(request, t),
+        side_(left ? t.left : t.right),
+        rows_(left ? t.rows : t.own_columns()),
+        left_(left) {}
 
   emitted_kernel write() {
     const int64_t depth = t_.stages_of(t_.depth) * t_.stage_depth;
@@ -242,7 +245,9 @@ class scaled_halves_writer final : product_writer {
     write_place_of_warpgroups();
     const auto& p = *w_.body().product;
     write_tiles("left", p.left, t_.row_tiles(), "first_row", t_.rows);
-    write_tiles("right", p.right, t_.column_tiles(), "first_column", t_.columns);
+    for (int n = 0; n < t_.products; ++n)
+      write_tiles(name_of_right(n), p.rights[static_cast<std::size_t>(n)], t_.column_tiles(), "first_column",
+                  t_.own_columns());
     write_sums();
     write_results(1, across(), false);
     w_.close();
@@ -256,7 +261,9 @@ class scaled_halves_writer final : product_writer {
   int64_t across() const { return t_.columns / 8; }
   int64_t stage_halves() const { return (t_.rows + t_.columns) * k_row_halves; }
 
-  void write_tiles(const char* name, int number, int64_t tiles, const char* first, int64_t rows) {
+  std::string name_of_right(int n) const { return t_.products == 1 ? "right" : fmt::format("right{}", n); }
+
+  void write_tiles(const std::string& name, int number, int64_t tiles, const char* first, int64_t rows) {
     w_.line(fmt::format(
         "const unsigned short* const {}_tiles = {} + ((long long)(batch * {} + {} / {}) * {} + begin / "
         "{}) * {} + thread * 8;",
@@ -266,13 +273,17 @@ class scaled_halves_writer final : product_writer {
   void write_stage_copy(const std::string& number) {
     w_.line(fmt::format("unsigned short* const stage = halves_tiles + ({}) % {} * {} + thread * 8;", number, t_.stages,
                         stage_halves()));
-    for (const auto& [name, rows, before] :
-         {std::tuple{"left", t_.rows, int64_t{0}}, {"right", t_.columns, t_.rows * k_row_halves}}) {
-      w_.open_unrolled(fmt::format("for (int i = 0; i < {}; i += {})", rows * k_row_halves, threads_ * 8));
-      w_.line(fmt::format("copy_async<16>(stage + {} + i, {}_tiles + (long long)({}) * {} + i, true);", before, name,
-                          number, rows * k_row_halves));
-      w_.close();
-    }
+    write_tile_copy("left", number, t_.rows, 0);
+    for (int n = 0; n < t_.products; ++n)
+      write_tile_copy(name_of_right(n), number, t_.own_columns(), t_.rows + n * t_.own_columns());
+  }
+
+  // Of so many rows, behind so many others in the stage.
+  void write_tile_copy(const std::string& name, const std::string& number, int64_t rows, int64_t before) {
+    w_.open_unrolled(fmt::format("for (int i = 0; i < {}; i += {})", rows * k_row_halves, threads_ * 8));
+    w_.line(fmt::format("copy_async<16>(stage + {} + i, {}_tiles + (long long)({}) * {} + i, true);",
+                        before * k_row_halves, name, number, rows * k_row_halves));
+    w_.close();
   }
 
   void write_sums() {
@@ -309,25 +320,35 @@ class scaled_halves_writer final : product_writer {
 };
 
 // The body with the factors as halves in memory: the product times the powers of two of its row and its column.
-kernel_body with_halves(const kernel_body& from, const halves_of_side& left, const halves_of_side& right) {
+kernel_body with_halves(const kernel_body& from, const halves_of_side& left,
+                        const std::vector<halves_of_side>& rights) {
   kernel_body out = from;
   out.nodes.clear();
   const auto add_operand = [&](const body_operand& o) {
     out.operands.push_back(o);
     return static_cast<int>(out.operands.size()) - 1;
   };
-  out.product->left = add_operand(left.halves);
-  out.product->right = add_operand(right.halves);
-  for (const auto* side : {&left, &right}) {
+  const auto add_exponents = [&](const halves_of_side& side) {
     body_node load;
     load.kind = node_kind::load;
     load.type = dtype::int32;
-    load.operand = add_operand(side->exponents);
+    load.operand = add_operand(side.exponents);
     out.nodes.push_back(std::move(load));
+    return static_cast<int>(out.nodes.size()) - 1;
+  };
+  out.product->left = add_operand(left.halves);
+  for (std::size_t n = 0; n < rights.size(); ++n)
+    out.product->rights[n] = add_operand(rights[n].halves);
+  const int left_exponent = add_exponents(left);
+  std::vector<int> products, exponents;
+  for (std::size_t n = 0; n < rights.size(); ++n) {
+    exponents.push_back(add_exponents(rights[n]));
+    body_node product;
+    product.kind = node_kind::product;
+    product.operand = static_cast<int>(n);
+    products.push_back(static_cast<int>(out.nodes.size()));
+    out.nodes.push_back(std::move(product));
   }
-  body_node product;
-  product.kind = node_kind::product;
-  out.nodes.push_back(std::move(product));
   const auto before = static_cast<int>(out.nodes.size());
   for (body_node each : from.nodes) {
     for (int& n : each.operands)
@@ -335,7 +356,8 @@ kernel_body with_halves(const kernel_body& from, const halves_of_side& left, con
     if (each.kind == node_kind::product) {
       each.kind = node_kind::pointwise;
       each.expression = "ldexpf($0, $1 + $2)";
-      each.operands = {before - 1, 0, 1};
+      const auto number = static_cast<std::size_t>(each.operand);
+      each.operands = {products[number], left_exponent, exponents[number]};
     }
     out.nodes.push_back(std::move(each));
   }
@@ -344,9 +366,9 @@ kernel_body with_halves(const kernel_body& from, const halves_of_side& left, con
   return out;
 }
 
-emitted_kernel split(const emit_request& request, const product_tiling& t, bool left, const halves_of_side& into) {
-  const std::string which = left ? "left" : "right";
-  const int operand = left ? t.left.operand : t.right.operand;
+// `which`: "left", "right" or one of several right ones.
+emitted_kernel split(const emit_request& request, const product_tiling& t, int operand, const std::string& which,
+                     const halves_of_side& into) {
   const body_operand& from = request.body->operands[static_cast<std::size_t>(operand)];
   kernel_body body;
   body.product = request.body->product;
@@ -361,7 +383,7 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, bool 
   own.options = {};
   own.name = request.name + "_" + which;
   own.comment = request.comment + ": the " + which + " factors as scaled halves";
-  emitted_kernel out = split_writer(own, t, left).write();
+  emitted_kernel out = split_writer(own, t, operand == t.left.operand).write();
   if (from.constant) std::swap(out.steps, out.setup);
   return out;
 }
@@ -370,10 +392,15 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, bool 
 
 emitted_kernel emit_scaled_halves(const emit_request& request, const product_tiling& t) {
   const halves_of_side left = halves_of(*request.body, t, true, request.values + "_left");
-  const halves_of_side right = halves_of(*request.body, t, false, request.values + "_right");
-  emitted_kernel out = split(request, t, true, left);
-  out.append(split(request, t, false, right));
-  const kernel_body body = with_halves(*request.body, left, right);
+  const body_product& products = *request.body->product;
+  emitted_kernel out = split(request, t, products.left, "left", left);
+  std::vector<halves_of_side> rights;
+  for (std::size_t n = 0; n < products.rights.size(); ++n) {
+    const std::string which = products.rights.size() == 1 ? "right" : fmt::format("right{}", n);
+    rights.push_back(halves_of(*request.body, t, false, request.values + "_" + which));
+    out.append(split(request, t, products.rights[n], which, rights.back()));
+  }
+  const kernel_body body = with_halves(*request.body, left, rights);
   emit_request product = request;
   product.body = &body;
   out.append(scaled_halves_writer(product, t).write());

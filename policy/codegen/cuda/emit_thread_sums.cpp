@@ -22,9 +22,11 @@ class thread_sums_writer final : product_writer {
     open_elements_of_tile(!by_rows);
     write_sum();
     if (by_rows)
-      w_.line(fmt::format("results[tile_row * {} + tile_column] = sum;", line_of_tile()));
+      for (int p = 0; p < t_.products; ++p)
+        w_.line(fmt::format("results[tile_row * {} + {}] = {};", line_of_tile(), tile_column_of(p, "tile_column"),
+                            each_of("sum")(p)));
     else
-      write_element("sum");
+      write_element(each_of("sum"));
     close_elements_of_tile(!by_rows);
     if (by_rows) {
       w_.line("__syncthreads();");
@@ -38,16 +40,19 @@ class thread_sums_writer final : product_writer {
   }
 
  private:
-  std::string factor(const product_side& side) const {
-    const std::string term = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
-    return loaded(t_.type,
-                  fmt::format("{}[{} + {}]", w_.pointer(side.operand), element(operand(side.operand), "column"), term));
+  std::string factor(int number) const {
+    const body_operand& o = operand(number);
+    const std::string term = o.step == 1 ? "term" : fmt::format("term * {}", o.step);
+    return loaded(t_.type, fmt::format("{}[{} + {}]", w_.pointer(number), element(o, "column"), term));
   }
 
   void write_sum() {
-    w_.line("float sum = 0.0f;");
+    const body_product& product = *w_.body().product;
+    w_.line(t_.products == 1 ? "float sum = 0.0f;" : fmt::format("float sum[{}] = {{}};", t_.products));
     w_.open_unrolled("for (int term = begin; term < end; ++term)");
-    w_.line(fmt::format("sum += {} * {};", factor(t_.left), factor(t_.right)));
+    w_.line(fmt::format("const float left = {};", factor(product.left)));
+    for (int p = 0; p < t_.products; ++p)
+      w_.line(fmt::format("{} += left * {};", each_of("sum")(p), factor(product.rights[static_cast<std::size_t>(p)])));
     w_.close();
   }
 };

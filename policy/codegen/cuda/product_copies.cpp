@@ -14,8 +14,9 @@ void product_writer::write_copies_of(const product_side& side, int64_t rows, con
   const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
   const int64_t count = rows * t_.stage_depth / side.width / threads_;
   const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
-  w_.line(
-      fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand), in_batch));
+  if (!is_of_several(side))
+    w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand),
+                        in_batch));
   w_.line(fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
   if (t_.form == product_form::warpgroup_tiles) {
     const std::string piece = fmt::format("{0}_line % 8 * 8", name);
@@ -24,15 +25,20 @@ void product_writer::write_copies_of(const product_side& side, int64_t rows, con
                                            name, piece, strip_columns, strip_columns * t_.stage_depth));
   }
   const int64_t own = side.along_depth ? count : 1;
-  w_.line(fmt::format("int {}_from[{}];", name, own));
-  const bool guarded = has_partial_tile(side, rows);
+  const bool several = is_of_several(side);
+  w_.line(several ? fmt::format("const {}* {}_from[{}];", memory_type(t_.type), name, own)
+                  : fmt::format("int {}_from[{}];", name, own));
+  const int64_t in_result = several ? t_.own_columns() : rows;
+  const bool guarded = has_partial_tile(side, in_result);
   if (guarded) w_.line(fmt::format("bool {}_exists[{}];", name, own));
   w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", own));
-  w_.line(fmt::format(
-      "const int at = {} + {};", first,
-      side.along_depth ? fmt::format("{}_line + i * {}", name, threads_ / in_line) : fmt::format("{}_place", name)));
+  const std::string place =
+      side.along_depth ? fmt::format("{}_line + i * {}", name, threads_ / in_line) : fmt::format("{}_place", name);
+  w_.line(fmt::format("const int at = {} + {};", first, several ? column_of(place) : place));
   if (guarded) w_.line(fmt::format("{}_exists[i] = at < {};", name, side.size));
-  w_.line(fmt::format("{}_from[i] = {};", name, offset(strides, side.dims, "at")));
+  w_.line(fmt::format("{}_from[i] = {}{};", name,
+                      several ? fmt::format("{}{} + ", right_matrix_at(place), in_batch) : "",
+                      offset(strides, side.dims, "at")));
   w_.close();
 }
 
@@ -45,11 +51,12 @@ void product_writer::write_copy_of(const product_side& side, int64_t rows, const
   w_.line(fmt::format("const int line = {}_line + i * {};", name, threads_ / in_line));
   w_.line(fmt::format("const int term = from + {};", side.along_depth ? fmt::format("{}_place", name) : "line"));
   std::string real = "term < end";
-  if (has_partial_tile(side, rows)) real += fmt::format(" && {}_exists[{}]", name, i);
+  if (has_partial_tile(side, is_of_several(side) ? t_.own_columns() : rows))
+    real += fmt::format(" && {}_exists[{}]", name, i);
   const std::string at = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
-  w_.line(fmt::format("copy_async<{}>(&stage[{} + line * {} + {}_{}], {}_matrix + {}_from[{}] + {}, {});",
-                      size_of(t_.type) * side.width, before, tile_line(t_, side, rows), name, place, name, name, i, at,
-                      real));
+  w_.line(fmt::format("copy_async<{}>(&stage[{} + line * {} + {}_{}], {}{}_from[{}] + {}, {});",
+                      size_of(t_.type) * side.width, before, tile_line(t_, side, rows), name, place,
+                      is_of_several(side) ? "" : fmt::format("{}_matrix + ", name), name, i, at, real));
   w_.close();
 }
 

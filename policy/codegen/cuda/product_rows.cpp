@@ -20,7 +20,7 @@ void product_writer::write_tile_to(const char* memory, int64_t down, int64_t acr
 product_writer::row_shares product_writer::shares_of_rows() const {
   const int64_t columns = w_.body().columns();
   row_shares out;
-  out.rows = t_.rows * std::min(t_.columns, t_.right.size) / columns;
+  out.rows = t_.rows * std::min(t_.own_columns(), t_.right.size) / columns;
   constexpr int64_t k_most_elements = 32;  // of a lane: they are in registers
   const auto power_of_two = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
   const int64_t least = power_of_two((columns + k_most_elements - 1) / k_most_elements);
@@ -62,7 +62,7 @@ void product_writer::write_place_in_rows(const row_shares& shares) {
     require(fmt::format("{} < {}", row, t_.left.size));
     row = fmt::format("min({}, {})", row, t_.left.size - 1);
   }
-  if (t_.right.size > columns && has_partial_tile(t_.right, t_.columns)) {
+  if (t_.right.size > columns && has_partial_tile(t_.right, t_.own_columns())) {
     require(fmt::format("{} < {}", begin, t_.right.size));
     begin = fmt::format("min({}, {})", begin, t_.right.size - columns);
   }
@@ -82,13 +82,16 @@ void product_writer::write_loads_of_row(const row_shares& shares) {
 }
 
 void product_writer::write_sums_of_row(const char* memory, const row_shares& shares) {
-  w_.line(fmt::format("float product[{}];", shares.elements));
+  w_.line(fmt::format("float product[{}]{};", shares.elements, size_of_products()));
   open_elements(shares);
-  w_.line("product[k] = 0.0f;");
-  w_.open_unrolled(fmt::format("for (int s = 0; s < {}; ++s)", t_.slices));
-  w_.line(
-      fmt::format("product[k] += {}[(s * {} + tile_row) * {} + tile_column + at];", memory, t_.rows, line_of_tile()));
-  w_.close();
+  for (int p = 0; p < t_.products; ++p) {
+    const std::string sum = each_of("product[k]")(p);
+    w_.line(sum + " = 0.0f;");
+    w_.open_unrolled(fmt::format("for (int s = 0; s < {}; ++s)", t_.slices));
+    w_.line(fmt::format("{} += {}[(s * {} + tile_row) * {} + {}];", sum, memory, t_.rows, line_of_tile(),
+                        tile_column_of(p, "tile_column + at")));
+    w_.close();
+  }
   close_elements(shares);
 }
 
@@ -105,7 +108,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
     w_.line(fmt::format("{} part_{} = {};", c_type(w_.node(n).type), w_.variable(n), neutral(w_.node(n).reduction)));
   open_elements(shares);
   w_.line("const int column = begin_of_row + at;");
-  write_values(work.elements, "product[k]");
+  write_values(work.elements, each_of("product[k]"));
   for (const int n : work.reduced)
     w_.line(accumulate(w_.node(n).reduction, "part_" + w_.variable(n), w_.spelled(w_.node(n).operands[0])));
   if (!work.results.empty()) w_.open("if (live)");

@@ -1,8 +1,10 @@
 #include "policy/codegen/cuda/product_tiling.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "policy/codegen/cuda/cuda_layout.hpp"
 
@@ -30,20 +32,23 @@ int64_t rounded_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-product_side side_of(const kernel_body& body, int operand, int64_t step, std::vector<int> dims,
+// Of these operands, which lie in memory in the same way.
+product_side side_of(const kernel_body& body, std::span<const int> operands, std::vector<int> dims,
                      const std::vector<int>& batch) {
   product_side out;
-  out.operand = operand;
+  out.operand = operands.front();
   out.dims = std::move(dims);
-  out.step = step;
-  const body_operand& o = body.operands[static_cast<std::size_t>(operand)];
+  const body_operand& o = body.operands[static_cast<std::size_t>(out.operand)];
+  const int64_t step = out.step = o.step;
+  const bool aligned =
+      std::ranges::all_of(operands, [&](int n) { return body.operands[static_cast<std::size_t>(n)].aligned; });
   const auto stride = [&](int d) { return o.strides[static_cast<std::size_t>(d)]; };
   for (const int d : out.dims)
     out.size *= body.domain[static_cast<std::size_t>(d)];
   const int64_t wide = 16 / size_of(o.type.type), narrow = 4 / size_of(o.type.type);
   const auto in_vectors = [&](int64_t n) { return n % out.width == 0; };
   const auto all_in_vectors = [&](int but) {
-    return o.aligned && std::ranges::all_of(out.dims, [&](int d) { return d == but || in_vectors(stride(d)); }) &&
+    return aligned && std::ranges::all_of(out.dims, [&](int d) { return d == but || in_vectors(stride(d)); }) &&
            std::ranges::all_of(batch, [&](int d) { return in_vectors(stride(d)); });
   };
   const int inner = out.dims.empty() ? -1 : out.dims.back();
@@ -106,7 +111,7 @@ void divide_depth_among_warps(product_tiling& t) {
 // All terms are one stage. A warp's share of the tile is a number of its elements.
 void divide_among_threads(product_tiling& t) {
   t.warp_rows = t.rows;
-  t.warp_columns = 32 * t.columns / std::min(t.rows * t.columns, k_most_threads);
+  t.warp_columns = 32 * t.columns / std::min(t.rows * t.own_columns(), k_most_threads);
   t.slices = 1;
   t.stage_depth = t.depth;
   t.stages = 1;
@@ -153,8 +158,8 @@ double cycles_of_splitting(const kernel_body& body, const product_tiling& t) {
   double out = 0;
   const auto [left_bytes, right_bytes] = halves_bytes(t);
   for (const auto& [side, bytes] : {std::pair{&t.left, left_bytes}, {&t.right, right_bytes}})
-    if (!body.operands[static_cast<std::size_t>(side->operand)].constant)
-      out += k_kernel + static_cast<double>(2 * bytes) / 1600;  // read as floats, written as halves
+    if (!body.operands[static_cast<std::size_t>(side->operand)].constant)  // read as floats, written as halves
+      out += static_cast<double>(side == &t.left ? 1 : t.products) * (k_kernel + static_cast<double>(2 * bytes) / 1600);
   return out;
 }
 
@@ -236,6 +241,8 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
   if (t.form == product_form::thread_sums && t.depth > k_most_terms_of_thread)
     return fail(errc::unsupported, "a thread adds up at most {} terms, and these are {}", k_most_terms_of_thread,
                 t.depth);
+  if (!std::has_single_bit(static_cast<uint64_t>(t.products)))
+    return fail(errc::unsupported, "a kernel computes one, two or four products, not {}", t.products);
   for (const auto* side : {&t.left, &t.right}) {
     const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
     if (side->width == 0 && t.form != product_form::scaled_halves && t.form != product_form::thread_sums)
@@ -251,6 +258,16 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
       return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
   }
   return {};
+}
+
+// Several products are one kernel with what follows them. A fragment is of one of them.
+bool fits_products(const kernel_body& body, const product_tiling& t) {
+  constexpr int64_t k_fragment_columns = 8;
+  if (t.products == 1) return true;
+  const int64_t together = t.form == product_form::thread_sums ? t.own_columns() : t.warp_own_columns();
+  // All threads copy a tile of a factor that is halves.
+  const bool is_copied = t.form != product_form::scaled_halves || t.own_columns() % (4 * t.warps()) == 0;
+  return together >= k_fragment_columns && is_copied && is_one_kernel(body, t);
 }
 
 bool is_tile_of(product_form form, int64_t rows, int64_t columns) {
@@ -295,6 +312,8 @@ tl::unexpected<error> why_no_tiling(const product_tiling& t, const group_options
     return fail(errc::unsupported, "the halves of an operand would take more than {} GiB", k_most_halves_bytes >> 30);
   const bool too_narrow_or_wide = options.tile_columns > 0 && (options.tile_columns < k_least_tile_columns ||
                                                                options.tile_columns > k_most_tile_columns);
+  if (t.products > 1 && options.tile_rows == 0 && options.tile_columns == 0)
+    return fail(errc::unsupported, "no tile holds what follows the {} products", t.products);
   if (t.form == product_form::tiles ? too_narrow_or_wide : options.tile_rows > 0 || options.tile_columns > 0)
     return fail(errc::unsupported, "{}", tiles_of(t.form));
   return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
@@ -307,7 +326,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
   std::vector<int> left, right;
   for (std::size_t d = 0; d < body.domain.size(); ++d) {
     const bool in_left = body.operands[static_cast<std::size_t>(p.left)].strides[d] != 0;
-    const bool in_right = body.operands[static_cast<std::size_t>(p.right)].strides[d] != 0;
+    const bool in_right = body.operands[static_cast<std::size_t>(p.rights.front())].strides[d] != 0;
     if (!in_left && !in_right)
       return fail(errc::unsupported, "the product would be computed again along a dimension of the kernel");
     if (in_left && in_right) t.batches *= body.domain[d];
@@ -315,8 +334,9 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
   }
   t.type = body.operands[static_cast<std::size_t>(p.left)].type.type;
   t.form = options.form;
-  t.left = side_of(body, p.left, p.left_step, std::move(left), t.batch);
-  t.right = side_of(body, p.right, p.right_step, std::move(right), t.batch);
+  t.products = std::ssize(p.rights);
+  t.left = side_of(body, std::span(&p.left, 1), std::move(left), t.batch);
+  t.right = side_of(body, p.rights, std::move(right), t.batch);
   t.depth = p.depth;
   CUDAL1_CHECK(check_operands(body, t));
   const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
@@ -336,6 +356,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
         // Threads share a line of a tile of 192 columns unevenly.
         if (t.form == product_form::warpgroup_tiles && !t.right.along_depth && columns == 192) continue;
         finish(each.how, parts);
+        if (!fits_products(body, each.how)) continue;
         const auto [left_bytes, right_bytes] = halves_bytes(each.how);
         if (t.form == product_form::scaled_halves && std::max(left_bytes, right_bytes) > k_most_halves_bytes) {
           is_too_large = true;
@@ -361,7 +382,7 @@ bool holds_rows(const kernel_body& body, const product_tiling& t) {
       t.right.dims[t.right.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims)
     return false;
   const int64_t columns = body.columns();
-  return t.right.size == columns ? columns <= t.columns : t.columns % columns == 0;
+  return t.right.size == columns ? columns <= t.own_columns() : t.own_columns() % columns == 0;
 }
 
 bool is_one_kernel(const kernel_body& body, const product_tiling& t) {

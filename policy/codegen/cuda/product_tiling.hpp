@@ -23,7 +23,8 @@ struct product_tiling {
   product_side left, right;
   std::vector<int> batch;  // dimensions that both operands have
   int64_t batches = 1, depth = 0;
-  dtype type = dtype::float32;              // of both operands
+  dtype type = dtype::float32;  // of both operands
+  int64_t products = 1;  // of the left factor with a right one each; a tile's columns are of all of them, see column_of
   int64_t rows = 0, columns = 0;            // of a tile
   int64_t warp_rows = 0, warp_columns = 0;  // of a warp's share of it
   int64_t slices = 1;                       // warps that share it: each takes other terms of a stage
@@ -33,10 +34,13 @@ struct product_tiling {
   product_form form = product_form::tiles;
 
   int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }
+  // Of the result, in a tile and in a warp's share of it.
+  int64_t own_columns() const { return columns / products; }
+  int64_t warp_own_columns() const { return warp_columns / products; }
   int64_t row_tiles() const { return (left.size + rows - 1) / rows; }
-  int64_t column_tiles() const { return (right.size + columns - 1) / columns; }
+  int64_t column_tiles() const { return (right.size + own_columns() - 1) / own_columns(); }
   int64_t padded_rows() const { return batches * row_tiles() * rows; }  // of all matrices, in whole tiles
-  int64_t padded_columns() const { return batches * column_tiles() * columns; }
+  int64_t padded_columns() const { return batches * column_tiles() * own_columns(); }  // of one right factor
   int64_t stages_of(int64_t terms) const { return (terms + stage_depth - 1) / stage_depth; }
 };
 

@@ -37,10 +37,10 @@ void product_writer::write_place(int64_t rows_of_band) {
     w_.line(fmt::format("const int band = tile / {}, of_band = tile % {}, down = min({}, {} - band * {});", in_band,
                         in_band, rows_of_band, row_tiles, rows_of_band));
     w_.line(fmt::format("const int {} = (band * {} + of_band % down) * {}, first_column = of_band / down * {};", row,
-                        rows_of_band, t_.rows, t_.columns));
+                        rows_of_band, t_.rows, t_.own_columns()));
   } else {
     take(row, row_tiles, t_.rows, false);
-    take("first_column", column_tiles, t_.columns, false);
+    take("first_column", column_tiles, t_.own_columns(), false);
   }
   if (from_last) w_.line(fmt::format("const int first_row = {} - above_last;", (row_tiles - 1) * t_.rows));
   take("part", t_.parts, 1, false);
@@ -49,7 +49,7 @@ void product_writer::write_place(int64_t rows_of_band) {
   std::string end = fmt::format("min(part * {0} + {0}, {1})", t_.part_depth, t_.depth);
   // Zeros are not multiplied.
   limit_terms(true, "first_row", t_.rows, begin, end);
-  limit_terms(false, "first_column", t_.columns, begin, end);
+  limit_terms(false, "first_column", t_.own_columns(), begin, end);
   w_.line(fmt::format("const int begin = {}, end = {};", begin, end));
 }
 
@@ -152,15 +152,15 @@ std::string product_writer::place(const body_operand& target, const char* column
   return out;
 }
 
-void product_writer::write_values(const std::vector<int>& nodes, const std::string& product) {
+void product_writer::write_values(const std::vector<int>& nodes, const product_spelling& product) {
   for (const int n : nodes) {
     const body_node& from = w_.node(n);
     if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
-    std::string value = product;
+    std::string value;
     if (from.kind == node_kind::load)
       value = ahead_.contains(n) ? w_.variable(n) + "_q[k]" : loaded_element(n, "column");
-    else if (from.kind != node_kind::product)
-      value = w_.expression(n);
+    else
+      value = from.kind == node_kind::product ? product(from.operand) : w_.expression(n);
     w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
   }
 }
@@ -196,7 +196,7 @@ void product_writer::write_store(int result, const char* column) {
                       stored(r.target.type.type, w_.spelled(r.node))));
 }
 
-void product_writer::write_element(const std::string& product) {
+void product_writer::write_element(const product_spelling& product) {
   write_values(all_nodes(), product);
   for (std::size_t i = 0; i < w_.body().results.size(); ++i)
     write_store(static_cast<int>(i), "column");
@@ -205,19 +205,20 @@ void product_writer::write_element(const std::string& product) {
 void product_writer::open_elements_of_tile(bool existing) {
   w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", elements_of_thread()));
   w_.line(fmt::format("const int i = thread + k * {};", threads_));
-  if (t_.rows * t_.columns % threads_ != 0) w_.open(fmt::format("if (i < {})", t_.rows * t_.columns));
-  w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.columns));
+  const int64_t elements = t_.rows * t_.own_columns();
+  if (elements % threads_ != 0) w_.open(fmt::format("if (i < {})", elements));
+  w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.own_columns()));
   const auto at = [&](const product_side& side, int64_t tile, const char* place) {
     return existing || !has_partial_tile(side, tile) ? place : fmt::format("min({}, {})", place, side.size - 1);
   };
   w_.line(fmt::format("const int row = {}, column = {};", at(t_.left, t_.rows, "first_row + tile_row"),
-                      at(t_.right, t_.columns, "first_column + tile_column")));
+                      at(t_.right, t_.own_columns(), "first_column + tile_column")));
   if (const std::string exists = existence("column"); existing && !exists.empty())
     w_.open(fmt::format("if ({})", exists));
 }
 void product_writer::close_elements_of_tile(bool existing) {
   if (existing && !existence("column").empty()) w_.close();
-  if (t_.rows * t_.columns % threads_ != 0) w_.close();
+  if (t_.rows * t_.own_columns() % threads_ != 0) w_.close();
   w_.close();
 }
 
@@ -232,7 +233,7 @@ void product_writer::write_elements_ahead() {
 std::string product_writer::existence(const char* column) const {
   std::string out;
   if (has_partial_tile(t_.left, t_.rows)) out = fmt::format("row < {}", t_.left.size);
-  if (*column != 0 && has_partial_tile(t_.right, t_.columns))
+  if (*column != 0 && has_partial_tile(t_.right, t_.own_columns()))
     out += fmt::format("{}{} < {}", out.empty() ? "" : " && ", column, t_.right.size);
   return out;
 }
@@ -253,11 +254,11 @@ void product_writer::write_pair(const body_result& r, std::size_t number, bool b
 
 // The 16 rows of the warp's tile that are in shared memory.
 void product_writer::write_lines(const body_result& r) {
-  const int64_t in_line = t_.warp_columns / 4;
+  const int64_t in_line = t_.warp_own_columns() / 4;
   w_.line("__syncwarp();");
   w_.open_unrolled(fmt::format("for (int i = lane; i < {}; i += 32)", 16 * in_line));
   w_.line(fmt::format("const int row = first_row + warp_row + r * 16 + i / {};", in_line));
-  w_.line(fmt::format("const int column = first_column + warp_column + i % {} * 4;", in_line));
+  w_.line(fmt::format("const int column = first_column + {} + i % {} * 4;", warp_own_column(), in_line));
   const std::string exists = existence("column");
   if (!exists.empty()) w_.open(fmt::format("if ({})", exists));
   w_.line(fmt::format("*(float4*)({} + {}) = *(const float4*)&own_lines[i / {} * {} + i % {} * 4];", w_.target(0),
@@ -275,26 +276,68 @@ bool product_writer::stores_eight(int64_t across) const {
          });
 }
 
+product_writer::product_spelling product_writer::each_of(const std::string& array) const {
+  if (t_.products == 1) return [array](int) { return array; };
+  return [array](int product) { return fmt::format("{}[{}]", array, product); };
+}
+
+product_writer::product_spelling product_writer::in_fragment(int64_t across) const {
+  return [across](int product) {
+    return fmt::format("sums[r][c{}][below * 2 + next]", product == 0 ? "" : fmt::format(" + {}", product * across));
+  };
+}
+
+std::string product_writer::column_of(const std::string& tile_column) const {
+  if (t_.products == 1) return tile_column;
+  const std::string of_share = fmt::format("({}) % {}", tile_column, t_.warp_own_columns());
+  if (t_.warp_columns == t_.columns) return of_share;
+  return fmt::format("(({}) / {} * {} + {})", tile_column, t_.warp_columns, t_.warp_own_columns(), of_share);
+}
+
+std::string product_writer::product_of(const std::string& tile_column) const {
+  return fmt::format("({}) / {} % {}", tile_column, t_.warp_own_columns(), t_.products);
+}
+
+std::string product_writer::tile_column_of(int product, const std::string& column) const {
+  if (t_.products == 1) return column;
+  if (t_.form == product_form::thread_sums) return fmt::format("{} + {}", product * t_.own_columns(), column);
+  const int64_t before = product * t_.warp_own_columns();
+  if (t_.warp_columns == t_.columns) return fmt::format("{} + {}", before, column);
+  return fmt::format("{0} + ({1}) / {2} * {3} + ({1}) % {2}", before, column, t_.warp_own_columns(), t_.warp_columns);
+}
+
+std::string product_writer::warp_own_column() const {
+  return t_.products == 1 ? "warp_column" : fmt::format("warp_column / {}", t_.products);
+}
+
+std::string product_writer::right_matrix_at(const std::string& tile_column) const {
+  const auto& rights = w_.body().product->rights;
+  std::string out = w_.pointer(rights.back());
+  for (std::size_t p = rights.size() - 1; p-- > 0;)
+    out = fmt::format("{} == {} ? {} : {}", product_of(tile_column), p, w_.pointer(rights[p]), out);
+  return rights.size() == 1 ? out : "(" + out + ")";
+}
+
 // The two values of the lane's place in a fragment, for each result.
-void product_writer::write_pair_values() {
+void product_writer::write_pair_values(int64_t across) {
   const auto& results = w_.body().results;
   for (std::size_t i = 0; i < results.size(); ++i)
     w_.line(fmt::format("{} pair{}[2];", memory_type(results[i].target.type.type), i));
   w_.open_unrolled("for (int next = 0; next < 2; ++next)");
   w_.line("const int column = first + next;");
-  write_values(all_nodes(), "sums[r][c][below * 2 + next]");
+  write_values(all_nodes(), in_fragment(across));
   for (std::size_t i = 0; i < results.size(); ++i)
     w_.line(fmt::format("pair{}[next] = {};", i, stored(results[i].target.type.type, w_.spelled(results[i].node))));
   w_.close();
 }
 
 // The same values, each stored by itself.
-void product_writer::write_single_values() {
+void product_writer::write_single_values(int64_t across) {
   w_.open_unrolled("for (int next = 0; next < 2; ++next)");
   w_.line("const int column = first + next;");
-  const bool guarded = has_partial_tile(t_.right, t_.columns);
+  const bool guarded = has_partial_tile(t_.right, t_.own_columns());
   if (guarded) w_.open(fmt::format("if (column < {})", t_.right.size));
-  write_values(all_nodes(), "sums[r][c][below * 2 + next]");
+  write_values(all_nodes(), in_fragment(across));
   for (std::size_t i = 0; i < w_.body().results.size(); ++i)
     write_store(static_cast<int>(i), "column");
   if (guarded) w_.close();
@@ -324,15 +367,16 @@ void product_writer::write_quads_results(int64_t down, int64_t across) {
   for (std::size_t i = 0; i < results.size(); ++i)
     w_.line(fmt::format("unsigned words{}[4] = {{}};", i));
   w_.open_unrolled("for (int of_four = 0; of_four < 4; ++of_four)");
-  w_.line("const int c = fragment + of_four, first = first_column + warp_column + c * 8 + quad * 2;");
+  w_.line(fmt::format("const int c = fragment + of_four, first = first_column + {} + c * 8 + quad * 2;",
+                      warp_own_column()));
   if (const auto inside = existence("first"); !inside.empty()) w_.line(fmt::format("if (!({})) continue;", inside));
-  write_pair_values();
+  write_pair_values(across);
   for (std::size_t i = 0; i < results.size(); ++i)
     w_.line(fmt::format("words{0}[of_four] = pair{0}[0] | (unsigned)pair{0}[1] << 16;", i));
   w_.close();
   for (std::size_t i = 0; i < results.size(); ++i)
     write_exchange(i);
-  w_.line("const int column = first_column + warp_column + (fragment + quad) * 8;");
+  w_.line(fmt::format("const int column = first_column + {} + (fragment + quad) * 8;", warp_own_column()));
   const auto inside = existence("column");
   if (!inside.empty()) w_.open(fmt::format("if ({})", inside));
   for (std::size_t i = 0; i < results.size(); ++i)
@@ -343,7 +387,8 @@ void product_writer::write_quads_results(int64_t down, int64_t across) {
     w_.close();
 }
 
-void product_writer::write_results(int64_t down, int64_t across, bool by_lines) {
+void product_writer::write_results(int64_t down, int64_t of_all, bool by_lines) {
+  const int64_t across = of_all / t_.products;
   if (stores_eight(across)) return write_quads_results(down, across);
   const auto& body = w_.body();
   const bool paired = std::ranges::all_of(body.results, [&](const body_result& r) { return in_pairs(r.target); });
@@ -354,15 +399,15 @@ void product_writer::write_results(int64_t down, int64_t across, bool by_lines) 
   for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"below", 2}})
     w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
   w_.line("const int row = first_row + warp_row + r * 16 + group + below * 8;");
-  w_.line("const int first = first_column + warp_column + c * 8 + quad * 2;");
+  w_.line(fmt::format("const int first = first_column + {} + c * 8 + quad * 2;", warp_own_column()));
   const std::string inside = existence(paired ? "first" : "");
   if (!inside.empty()) w_.open(fmt::format("if ({})", inside));
   if (paired) {
-    write_pair_values();
+    write_pair_values(across);
     for (std::size_t i = 0; i < body.results.size(); ++i)
       write_pair(body.results[i], i, by_lines);
   } else {
-    write_single_values();
+    write_single_values(across);
   }
   if (!inside.empty()) w_.close();
   w_.close();

@@ -61,15 +61,28 @@ class product_writer {
   // Whether that can be done, and pays: where storing the results takes longer than the sums.
   bool stores_lines() const;
   int64_t bytes_of_lines() const { return 4 * t_.warps() * 16 * line_of_results(); }
+  // How the value of the product of that number is written.
+  using product_spelling = std::function<std::string(int)>;
+  // Elements of an array with one for each product, or its name where there is one product only.
+  product_spelling each_of(const std::string& array) const;
+  std::string size_of_products() const { return t_.products == 1 ? "" : fmt::format("[{}]", t_.products); }
   // What follows the product, and the stores, for the element at (`row`, `column`) of the batch, which the caller knows
-  // to exist; `product` is its value.
-  void write_element(const std::string& product);
+  // to exist.
+  void write_element(const product_spelling& product);
+  // Of a tile's columns, which are those of several right factors in turn for each warp's share: to which column of the
+  // result one belongs, counted from the tile's first, and to which factor. And where a factor's column of the tile is.
+  std::string column_of(const std::string& tile_column) const;
+  std::string product_of(const std::string& tile_column) const;
+  std::string tile_column_of(int product, const std::string& column) const;
+  // Whether the side's lines of a tile are of several factors, and then that factor's pointer for a column of the tile.
+  bool is_of_several(const product_side& side) const { return t_.products > 1 && &side == &t_.right; }
+  std::string right_matrix_at(const std::string& tile_column) const;
   // Over the elements of the block's tile, of which each thread has every `threads_`-th one, at (`row`, `column`) or,
   // in the tile, (`tile_row`, `tile_column`): those that exist, or all of them, at the last rows and columns where they
   // do not exist.
   void open_elements_of_tile(bool existing);
   void close_elements_of_tile(bool existing);
-  int64_t elements_of_thread() const { return (t_.rows * t_.columns + threads_ - 1) / threads_; }
+  int64_t elements_of_thread() const { return (t_.rows * t_.own_columns() + threads_ - 1) / threads_; }
   // What these elements need from memory, before the product, so that nothing waits for that.
   void write_elements_ahead();
   // The sums of the warp's tile, as above, to `memory`, which then has the block's tile once for each slice.
@@ -89,6 +102,8 @@ class product_writer {
   // "row < 100 && column < 50", where the block's tile may have rows or columns that do not exist; "" where all do.
   // Without a name of the column only rows are looked at.
   std::string existence(const char* column) const;
+  // Where the warp's share of the result begins in the tile's.
+  std::string warp_own_column() const;
   bool halves() const { return is_half(t_.type); }
   // At the end of the names of functions that multiply a half type.
   std::string half_name() const { return t_.type == dtype::float16 ? "half" : "bfloat16"; }
@@ -105,18 +120,19 @@ class product_writer {
  private:
   std::string place(const body_operand& target,
                     const char* column) const;  // as `element`, among all parts of the depth
-  void write_values(const std::vector<int>& nodes, const std::string& product);
+  void write_values(const std::vector<int>& nodes, const product_spelling& product);
   std::vector<int> all_nodes() const;
   void write_store(int result, const char* column);
   bool in_pairs(const body_operand& o) const { return in_vectors(o, 2); }
   bool in_vectors(const body_operand& o, int64_t width) const;
-  int64_t line_of_results() const { return t_.warp_columns + 8; }
+  int64_t line_of_results() const { return t_.warp_own_columns() + 8; }
   void write_copies_of(const product_side& side, int64_t rows, const char* name, const char* first);
   void write_copy_of(const product_side& side, int64_t rows, const char* name, int64_t before);
+  product_spelling in_fragment(int64_t across) const;
   bool stores_eight(int64_t across) const;
   void write_pair(const body_result& r, std::size_t number, bool by_lines);
-  void write_pair_values();
-  void write_single_values();
+  void write_pair_values(int64_t across);
+  void write_single_values(int64_t across);
   void write_quads_results(int64_t down, int64_t across);
   void write_exchange(std::size_t number);
   void write_lines(const body_result& r);

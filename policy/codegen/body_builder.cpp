@@ -1,8 +1,11 @@
 #include "policy/codegen/body_builder.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
+#include <tuple>
 
+#include "policy/codegen/body_edits.hpp"
 #include "policy/codegen/interleave.hpp"
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/codegen/memory_order.hpp"
@@ -235,6 +238,9 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
     if (!fits) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
     return converted(known->second.nodes[known->second.form == value_form::full ? at(part_) : 0], wanted);
   }
+  if (const auto* maker = graph_->producer(value);
+      domain_.windows.empty() && maker != nullptr && in_front_.contains(maker->number))
+    return fail(errc::unsupported, "{} is made in front of the product, and read behind it", value);
   if (type.shape.size() > result.shape.size())
     return fail(errc::unsupported, "{} has more dimensions than the result", value);
   std::vector<int64_t> strides = strides_in_result(type, result);
@@ -297,38 +303,70 @@ expected<int> body_builder::add_factor(const product_factor& f) {
   body_operand o{memory, type, domain_strides(f.strides), aligned, offset};
   o.constant = graph_->is_constant(memory);
   o.step = f.step;
+  o.lookup_stride = f.lookup_stride;
+  o.lookup_count = f.lookup_count;
   body_.operands.push_back(std::move(o));
   return static_cast<int>(body_.operands.size()) - 1;
 }
 
-expected<int> body_builder::product(const product_factor& left, const product_factor& right, int64_t depth) {
-  if (!domain_.windows.empty()) return fail(errc::unsupported, "a kernel of windows computes no product");
-  const auto operand_of = [this](int n) -> const body_operand& { return body_.operands[at(n)]; };
-  CUDAL1_TRY(const int left_operand, add_factor(left));
-  CUDAL1_TRY(const int right_operand, add_factor(right));
-  if (!body_.product) {
-    body_.product = body_product{left_operand, {right_operand}, depth, left.known, right.known};
-  } else {
-    body_product& made = *body_.product;
-    const auto same_place = [&](int a, int b) {
-      return operand_of(a).strides == operand_of(b).strides && operand_of(a).step == operand_of(b).step &&
-             operand_of(a).type.type == operand_of(b).type.type;
-    };
-    if (made.depth != depth || operand_of(made.left).value != operand_of(left_operand).value ||
-        !same_place(made.left, left_operand))
-      return fail(errc::unsupported, "a kernel computes products of one left factor only");
-    if (!same_place(made.rights.front(), right_operand))
-      return fail(errc::unsupported,
-                  "{} does not lie in memory as {} does, the right factor of the kernel's other product",
-                  operand_of(right_operand).value, operand_of(made.rights.front()).value);
-    if (made.rights.size() == most_products)
-      return fail(errc::unsupported, "a kernel computes at most {} products", most_products);
-    made.rights.push_back(right_operand);
-    if (made.right_triangle != right.known) made.right_triangle = triangle::none;
+expected<std::optional<kernel_body>> body_builder::made_in_front(const std::string& value) const {
+  const graph_step* last = graph_->producer(value);
+  if (!domain_.windows.empty() || last == nullptr || !in_front_.contains(last->number)) return std::nullopt;
+  row_domain own;
+  own.shape = graph_->type_of(value).shape;
+  body_builder front(*graph_, std::move(own));
+  for (const int number : in_front_)
+    CUDAL1_CHECK(front.add_step(graph_->step_at(number)));
+  const auto made = front.bound_.find(value);
+  if (made == front.bound_.end() || made->second.form != value_form::full)
+    return fail(errc::unsupported, "the product's operand {} is not made element by element", value);
+  kernel_body out = std::move(front.body_);
+  out.results = {{made->second.nodes.front(), {}}};
+  tidy(out);
+  return out;
+}
+
+expected<void> body_builder::start_products(const std::string& of, const made_factor& left) {
+  left_factor_ = of;
+  body_product& made = body_.product.emplace();
+  std::vector<int> operands;
+  for (const auto& each : left.operands) {
+    CUDAL1_TRY(const int operand, add_factor(each));
+    operands.push_back(operand);
   }
+  made.left = operands[at(left.main)];
+  made.left_triangle = left.operands[at(left.main)].known;
+  if (left.rows >= 0) made.left_rows = operands[at(left.rows)];
+  made.left_made = left.nodes;
+  for (auto& n : made.left_made)
+    if (n.kind == node_kind::load) n.operand = operands[at(n.operand)];
+  return {};
+}
+
+expected<int> body_builder::product(const std::string& of, const made_factor& left, const product_factor& right,
+                                    int64_t depth) {
+  if (!domain_.windows.empty()) return fail(errc::unsupported, "a kernel of windows computes no product");
+  if (!body_.product) {
+    CUDAL1_CHECK(start_products(of, left));
+    body_.product->depth = depth;
+    body_.product->right_triangle = right.known;
+  }
+  body_product& made = *body_.product;
+  if (left_factor_ != of) return fail(errc::unsupported, "a kernel computes products of one left factor only");
+  if (made.rights.size() == most_products)
+    return fail(errc::unsupported, "a kernel computes at most {} products", most_products);
+  CUDAL1_TRY(const int operand, add_factor(right));
+  const body_operand& o = body_.operands[at(operand)];
+  const body_operand& first = made.rights.empty() ? o : body_.operands[at(made.rights.front())];
+  if (std::tie(o.strides, o.step, o.type.type) != std::tie(first.strides, first.step, first.type.type))
+    return fail(errc::unsupported,
+                "{} does not lie in memory as {} does, the right factor of the kernel's other product", o.value,
+                first.value);
+  made.rights.push_back(operand);
+  if (made.right_triangle != right.known) made.right_triangle = triangle::none;
   body_node n;
   n.kind = node_kind::product;
-  n.operand = static_cast<int>(body_.product->rights.size()) - 1;
+  n.operand = static_cast<int>(made.rights.size()) - 1;
   n.cost = 1000;
   return add_node(std::move(n));
 }
@@ -420,7 +458,7 @@ expected<void> body_builder::add_step(const graph_step& s) {
         repeats_[domain_.shape.size() - shape.size() + d] = shape[d] == 1 ? 1 : 0;
     }
     const bool whole = domain_.parts > 1 && s.result_types[0].shape == domain_.shape;
-    is_in_front_ = in_front_.contains(s.number);
+    is_in_front_ = !domain_.windows.empty() && in_front_.contains(s.number);
     for (part_ = 0; part_ < (whole ? domain_.parts : 1); ++part_)
       CUDAL1_CHECK((*build)(*this, s));
     part_ = 0;
@@ -535,6 +573,29 @@ std::set<int> steps_in_front(const graph& g, const std::vector<int>& steps) {
   return out;
 }
 
+// The steps that make the left factors of products among them.
+std::set<int> steps_before_products(const graph& g, const std::vector<int>& steps) {
+  std::set<int> out;
+  std::vector<int> left;
+  const auto is_among = [&](int n) { return std::ranges::binary_search(steps, n); };
+  for (const int number : steps) {
+    const graph_step& s = g.step_at(number);
+    if (!is_own_product(s)) continue;
+    const std::string factor = g.resolve(*tensor_argument_name(s, find_product_signature(s.op())->left));
+    if (const auto* maker = g.producer(factor); maker != nullptr && is_among(maker->number))
+      left.push_back(maker->number);
+  }
+  while (!left.empty()) {
+    const int n = left.back();
+    left.pop_back();
+    // What follows another product is not in front of this one.
+    if (is_own_product(g.step_at(n))) return {};
+    if (!out.insert(n).second) continue;
+    std::ranges::copy_if(g.makers()[at(n)], std::back_inserter(left), is_among);
+  }
+  return out;
+}
+
 }  // namespace
 
 expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) {
@@ -557,9 +618,11 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
     // Pointwise steps and products only: all results have one shape.
     domain.emplace().shape = g.step_at(steps.back()).result_types[0].shape;
   }
-  body_builder builder(g, *domain, domain->windows.empty() ? std::set<int>() : steps_in_front(g, steps));
+  const bool slides = !domain->windows.empty();
+  const std::set<int> in_front = slides ? steps_in_front(g, steps) : steps_before_products(g, steps);
+  body_builder builder(g, *domain, in_front);
   for (const int number : steps)
-    CUDAL1_CHECK(builder.add_step(g.step_at(number)));
+    if (slides || !in_front.contains(number)) CUDAL1_CHECK(builder.add_step(g.step_at(number)));
   CUDAL1_TRY(kernel_body body, std::move(builder).finish(steps));
   for (const auto size : body.domain) {
     if (size == 0) return fail(errc::unsupported, "the kernel would have no elements");

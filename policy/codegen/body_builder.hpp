@@ -42,7 +42,7 @@ struct row_domain {
 
 class body_builder {
  public:
-  // `in_front`: steps that make what windows slide over.
+  // `in_front`: steps that make what windows slide over, or what is the left factor of a product.
   body_builder(const graph& g, row_domain domain, std::set<int> in_front = {});
 
   expected<void> add_step(const graph_step& s);
@@ -84,15 +84,26 @@ class body_builder {
   expected<int> table_load(const table& from);
   int constant(double v, dtype type = dtype::float32);
   int pointwise(std::string expression, std::vector<int> operands, dtype type = dtype::float32, int cost = 1);
-  // The product of two values in memory, the left one that of the kernel's other products; strides by dimension of the
-  // full shape.
+  // A factor in memory, or what a factor is made of; strides by dimension of the full shape.
   struct product_factor {
     std::string value;
     std::vector<int64_t> strides;
     int64_t step = 0;  // from one term to the next, in elements
     triangle known = triangle::none;
+    int64_t lookup_stride = 0, lookup_count = 0;  // see body_operand
   };
-  expected<int> product(const product_factor& left, const product_factor& right, int64_t depth);
+  // The kernel of the steps in front of the product that make this value: its nodes, of which the last one is the
+  // value, and operands with strides by dimension of the value. Empty where the value is in memory.
+  expected<std::optional<kernel_body>> made_in_front(const std::string& value) const;
+  // How such steps make a left factor: nodes whose loads number these operands, of which one has an element for each of
+  // the factor's. Where others choose its rows, `rows` has their numbers.
+  struct made_factor {
+    std::vector<body_node> nodes;
+    std::vector<product_factor> operands;
+    int main = 0, rows = -1;
+  };
+  // `of`: the program's name of the left factor, which is all that kernels of several products may have in common.
+  expected<int> product(const std::string& of, const made_factor& left, const product_factor& right, int64_t depth);
   int reduce(reduction_kind how, int node);
   int scan(int node);
   int window_size(bool counts_padding);
@@ -112,6 +123,7 @@ class body_builder {
   int add_node(body_node n);
   expected<void> add_slices(const graph_step& s);
   expected<int> add_factor(const product_factor& f);  // the operand
+  expected<void> start_products(const std::string& of, const made_factor& left);
 
   struct bound_value {
     std::vector<int> nodes;  // one for each part of a full value; otherwise one
@@ -129,6 +141,7 @@ class body_builder {
   bool is_in_front_ = false;   // the step being built
   std::vector<char> repeats_;  // by dimension of the full shape: whether the step being built repeats its values
   kernel_body body_;
+  std::string left_factor_;  // of the products
   std::map<std::string, bound_value> bound_;
 };
 

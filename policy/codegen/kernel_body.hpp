@@ -63,6 +63,12 @@ struct body_product {
   int left = -1;            // operands
   std::vector<int> rights;  // at most most_products
   int64_t depth = 0;
+  // Where the left factor is not the left operand's element itself, but made of it and of others' elements (in front of
+  // the product): nodes as the body's, of which the last one is the factor.
+  std::vector<body_node> left_made;
+  // Where other values choose the rows of the left operand (see body_operand::lookup_stride): the operand with their
+  // numbers.
+  int left_rows = -1;
   // Where a factor is known to be zero: a lower triangle has nothing right of the diagonal, where rows of the left
   // factor, terms, and columns of the right one are counted from 0.
   triangle left_triangle = triangle::none, right_triangle = triangle::none;

@@ -23,6 +23,18 @@ std::string accumulate(reduction_kind how, const std::string& accumulator, const
   return {};
 }
 
+std::string expanded(const body_node& node, const std::function<std::string(int)>& spell) {
+  std::string out;
+  for (std::size_t i = 0; i < node.expression.size(); ++i) {
+    const char c = node.expression[i];
+    if (c == '$')
+      out += spell(node.operands[static_cast<std::size_t>(node.expression[++i] - '0')]);
+    else
+      out += c;
+  }
+  return out;
+}
+
 std::string neutral(reduction_kind how) {
   switch (how) {
     case reduction_kind::sum:
@@ -47,8 +59,12 @@ kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
     if (!needed_.insert(n).second) continue;
     if (node(n).kind == node_kind::load) used_operands_.insert(node(n).operand);
     if (node(n).kind == node_kind::product) {
-      used_operands_.insert(body().product->left);
-      used_operands_.insert(body().product->rights[static_cast<std::size_t>(node(n).operand)]);
+      const body_product& product = *body().product;
+      used_operands_.insert(product.left);
+      if (product.left_rows >= 0) used_operands_.insert(product.left_rows);
+      for (const auto& made : product.left_made)
+        if (made.kind == node_kind::load) used_operands_.insert(made.operand);
+      used_operands_.insert(product.rights[static_cast<std::size_t>(node(n).operand)]);
     }
     reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
   }
@@ -231,18 +247,8 @@ void kernel_writer::write_row_value(int n, std::set<int>& known, const std::func
 }
 
 std::string kernel_writer::expression(int n, const spelling& spell) const {
-  const auto& from = node(n);
-  std::string out;
-  for (std::size_t i = 0; i < from.expression.size(); ++i) {
-    const char c = from.expression[i];
-    if (c == '$') {
-      const int operand = from.operands[static_cast<std::size_t>(from.expression[++i] - '0')];
-      out += spell ? spell(operand) : spelled(operand);
-    } else {
-      out += c;
-    }
-  }
-  return out;
+  return expanded(
+      node(n), spell ? spell : [this](int operand) { return spelled(operand); });
 }
 
 std::string kernel_writer::looked_up(int n, const std::string& offset, const spelling& spell) const {

@@ -83,6 +83,9 @@ class kernel_writer {
   std::vector<std::string> variables_, pointers_, targets_;
 };
 
+// The expression of a node, its operands spelled by `spell`.
+std::string expanded(const body_node& node, const std::function<std::string(int)>& spell);
+
 // The C statement that adds one more value to an accumulator.
 std::string accumulate(reduction_kind how, const std::string& accumulator, const std::string& value);
 // The C literal of the neutral element.

@@ -1,6 +1,7 @@
 #include "policy/codegen/product_operators.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "policy/graph/proofs.hpp"
 
@@ -25,6 +26,59 @@ std::vector<int64_t> strides_along(const tensor_type& type, std::size_t own_dim,
   return out;
 }
 
+struct left_factor {
+  body_builder::made_factor made;
+  // Where the factor is rows of a table which others choose: whether the row of that number exists.
+  std::string row_exists;
+};
+
+// The operand that has an element for each of the factor's: a table whose rows others choose, or else the first one.
+int main_operand(const kernel_body& made) {
+  const auto& all = made.operands;
+  const auto table = std::ranges::find_if(all, [](const body_operand& o) { return o.lookup_stride != 0; });
+  if (table != all.end()) return static_cast<int>(table - all.begin());
+  const auto whole = std::ranges::find_if(
+      all, [](const body_operand& o) { return o.strides[o.strides.size() - 2] != 0 && o.strides.back() != 0; });
+  return whole != all.end() ? static_cast<int>(whole - all.begin()) : -1;
+}
+
+// The table's rows, without the NaN where there is none (see build_lookup), if that is all that the factor is.
+void take_chosen_row(left_factor& factor) {
+  auto& nodes = factor.made.nodes;
+  const auto node = [&](int n) -> body_node& { return nodes[static_cast<std::size_t>(n)]; };
+  const auto& select = nodes.back().operands;
+  if (factor.made.rows < 0 || select.size() != 3 || node(select[1]).kind != node_kind::load ||
+      node(select[1]).operand != factor.made.main)
+    return;
+  factor.row_exists = node(select[0]).expression;
+  nodes.clear();
+}
+
+// The factor that steps in front of the product make. `own`: its type.
+expected<left_factor> factor_of(kernel_body made, const tensor_type& own, std::size_t result_dims) {
+  left_factor out;
+  out.made.main = main_operand(made);
+  if (out.made.main < 0) return fail(errc::unsupported, "no operand has an element for each of the product's factors");
+  for (const auto& o : made.operands) {
+    tensor_type place = own;
+    place.strides = o.strides;
+    const auto strides = strides_along(place, own.shape.size() - 2, result_dims - 2, result_dims);
+    out.made.operands.push_back(
+        {o.value, strides, place.strides.back(), triangle::none, o.lookup_stride, o.lookup_count});
+  }
+  out.made.nodes = std::move(made.nodes);
+  for (auto& n : out.made.nodes) {
+    if (n.kind != node_kind::load || n.operands.empty()) continue;
+    const body_node& number = out.made.nodes[static_cast<std::size_t>(n.operands[0])];
+    if (out.made.rows >= 0 || number.kind != node_kind::load)
+      return fail(errc::unsupported, "a product's factor has rows of one table, chosen by a tensor in memory");
+    out.made.rows = number.operand;
+    n.operands.clear();
+  }
+  take_chosen_row(out);
+  return out;
+}
+
 // What is known to be zero of the matrices of this value, or of the transposed ones.
 triangle triangle_of(const graph& g, const std::string& value, bool transposed) {
   if (prove(g, value, fact::lower_triangular)) return transposed ? triangle::upper : triangle::lower;
@@ -32,11 +86,45 @@ triangle triangle_of(const graph& g, const std::string& value, bool transposed) 
   return triangle::none;
 }
 
+// Matrices whose rows, columns and terms are those of one matrix each, or of each matrix of both batches: what is known
+// of zeros in them holds for the product.
+void note_triangles(const graph& g, const graph_step& s, body_builder::product_factor& left,
+                    body_builder::product_factor& right) {
+  const tensor_type &x = g.type_of(left.value), &y = g.type_of(right.value);
+  const auto is_plain_batch = [](const tensor_type& t) {
+    return t.dim() == 3 && (t.shape[0] == 1 || t.strides[0] != 0);
+  };
+  const bool of_batches = s.op() != "aten::matmul" && is_plain_batch(x) && is_plain_batch(y);
+  if (!of_batches && (x.dim() != 2 || y.dim() != 2)) return;
+  left.known = triangle_of(g, left.value, false);
+  right.known = triangle_of(g, right.value, s.op() == "aten::linear");
+}
+
+expected<left_factor> left_factor_of(const body_builder& b, const body_builder::product_factor& in_memory,
+                                     std::size_t result_dims) {
+  CUDAL1_TRY(auto made, b.made_in_front(in_memory.value));
+  if (made) return factor_of(std::move(*made), b.program().type_of(in_memory.value), result_dims);
+  left_factor out;
+  out.made.operands = {in_memory};
+  return out;
+}
+
+// NaN where the numbers that choose the left factor's rows name none.
+int in_existing_rows(body_builder& b, const left_factor& left, int value) {
+  if (left.row_exists.empty()) return value;
+  const auto& numbers = left.made.operands[static_cast<std::size_t>(left.made.rows)];
+  const int number = b.strided_load(numbers.value, numbers.strides);
+  const int exists = b.pointwise(left.row_exists, {number}, dtype::bool_);
+  return b.pointwise("$0 ? $1 : $2", {exists, value, b.constant(std::numeric_limits<double>::quiet_NaN())});
+}
+
 expected<void> build_product(body_builder& b, const graph_step& s) {
   const product_signature& form = *find_product_signature(s.op());
   const tensor_type& result = s.result_types[0];
+  const auto dims_of = [](const tensor_type& t) { return t.shape.size(); };
+  const std::size_t dims = dims_of(result);
   if (result.shape != b.domain().shape ||
-      (b.domain().parts > 1 && b.domain().joined_dim + 1 != std::ssize(result.shape)))
+      (b.domain().parts > 1 && b.domain().joined_dim + 1 != static_cast<int64_t>(dims)))
     return fail(errc::unsupported, "{} has another shape than the rest of the kernel", result.text());
   const graph& g = b.program();
   body_builder::product_factor left{g.resolve(*tensor_argument_name(s, form.left)), {}, 0},
@@ -48,22 +136,17 @@ expected<void> build_product(body_builder& b, const graph_step& s) {
   for (const auto* type : {&x, &y, &result})
     if (type->dim() < 2 || type->numel() == 0)
       return fail(errc::unsupported, "{} of vectors or of nothing stays a library call", s.op());
-  const std::size_t dims = result.shape.size(), row = x.shape.size() - 2;
+  const std::size_t row = dims_of(x) - 2;
   left.strides = strides_along(x, row, dims - 2, dims);
   left.step = x.strides[row + 1];
   const bool transposed = s.op() == "aten::linear";  // the weight has a row for each column of the result
-  const std::size_t column = y.shape.size() - (transposed ? 2 : 1), term = y.shape.size() - (transposed ? 1 : 2);
+  const std::size_t column = dims_of(y) - (transposed ? 2 : 1), term = dims_of(y) - (transposed ? 1 : 2);
   right.strides = strides_along(y, column, dims - 1, dims);
   right.step = y.strides[term];
-  // Rows, columns and terms are then those of one matrix each, or of each matrix of both batches.
-  const auto is_plain_batch = [](const tensor_type& t) {
-    return t.dim() == 3 && (t.shape[0] == 1 || t.strides[0] != 0);
-  };
-  if ((x.dim() == 2 && y.dim() == 2) || (s.op() != "aten::matmul" && is_plain_batch(x) && is_plain_batch(y))) {
-    left.known = triangle_of(g, left.value, false);
-    right.known = triangle_of(g, right.value, transposed);
-  }
-  CUDAL1_TRY(int value, b.product(left, right, x.shape.back()));
+  note_triangles(g, s, left, right);
+  CUDAL1_TRY(const left_factor factor, left_factor_of(b, left, dims));
+  CUDAL1_TRY(int value, b.product(left.value, factor.made, right, x.shape.back()));
+  value = in_existing_rows(b, factor, value);
   const double alpha = number_argument(s, "alpha").value_or(1), beta = number_argument(s, "beta").value_or(1);
   if (alpha != 1) value = b.pointwise("$0 * $1", {value, b.constant(alpha)});
   if (!form.added.empty() && tensor_argument_name(s, form.added) && beta != 0) {

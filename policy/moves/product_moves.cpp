@@ -79,41 +79,67 @@ std::vector<int> product_in_slices(const graph& g, const graph_step& product) {
   return out;
 }
 
-// Products of one left factor with the group that reads them, a product whose slices a group reads with it, a product
-// with the group that reads it, and the product alone, each in every form, what should be the fastest first.
+// The steps with the group that makes the left factor of the products among them, if these are all that reads it; else
+// none.
+std::vector<int> with_group_in_front(const graph& g, const std::vector<int>& steps) {
+  const auto product = std::ranges::find_if(steps, [&](int n) { return is_free_product(g.step_at(n)); });
+  const std::string factor = left_factor(g, g.step_at(*product));
+  const graph_step* maker = g.producer(factor);
+  if (maker == nullptr || maker->group < 0 || g.is_output(factor)) return {};
+  const auto& front = g.groups()[static_cast<std::size_t>(maker->group)];
+  const auto is_among = [&](int n) { return std::ranges::count(steps, n) > 0; };
+  if (front.kind != group_kind::pointwise || is_among(maker->number) ||
+      !std::ranges::all_of(g.readers(factor), is_among))
+    return {};
+  std::vector<int> out = steps;
+  std::ranges::copy(front.steps, std::back_inserter(out));
+  return out;
+}
+
+// Sets of steps that may be a kernel with a product: products of one left factor with the group that reads them, a
+// product whose slices a group reads with it, a product with the group that reads it, and the product alone.
+std::vector<std::vector<int>> sets_with_products(const graph& g) {
+  auto out = groups_with_products(g);
+  for (const auto& s : g.steps())
+    if (is_free_product(s))
+      if (auto steps = product_in_slices(g, s); !steps.empty()) out.push_back(std::move(steps));
+  for (const auto& s : g.steps()) {
+    if (!is_free_product(s)) continue;
+    std::set<int> groups;
+    for (const int reader : g.readers(s.text->results[0]))
+      if (const int group = g.step_at(reader).group; group >= 0) groups.insert(group);
+    for (const int group : groups) {
+      out.push_back(g.groups()[static_cast<std::size_t>(group)].steps);
+      out.back().push_back(s.number);
+    }
+    out.push_back({s.number});
+  }
+  return out;
+}
+
+// Each set in every form, what should be the fastest first, and also with what is in front of the product: before it
+// where that is no reason for another form.
 std::vector<move> product_candidates(const graph& g, const lowering_target& target) {
   std::vector<move> out;
-  std::vector<product_form> forms;
-  const auto add = [&](std::vector<int> steps) {
+  const auto forms_of = [&](std::vector<int>& steps) {
     std::ranges::sort(steps);
+    const auto body = steps.empty() ? fail(errc::unsupported, "") : build_body(g, steps);
+    return body ? target.forms_of(*body) : std::vector<product_form>();
+  };
+  const auto add = [&](const std::vector<int>& steps, const std::vector<product_form>& forms) {
     for (const auto form : forms) {
       out.push_back({"product_kernel", {{"steps", print_steps(steps)}}});
       if (const auto* const named = std::ranges::find(k_forms, form, &named_form::form); named != k_forms.end())
         out.back().parameters.emplace_back(named->parameter, named->value);
     }
   };
-  auto of_several = groups_with_products(g);
-  for (const auto& s : g.steps())
-    if (is_free_product(s))
-      if (auto steps = product_in_slices(g, s); !steps.empty()) of_several.push_back(std::move(steps));
-  for (auto& steps : of_several) {
-    const auto body = build_body(g, steps);
-    forms = body ? target.forms_of(*body) : std::vector<product_form>();
-    add(std::move(steps));
-  }
-  for (const auto& s : g.steps()) {
-    if (!is_free_product(s)) continue;
-    const auto body = build_body(g, {s.number});
-    forms = body ? target.forms_of(*body) : std::vector<product_form>();
-    std::set<int> groups;
-    for (const int reader : g.readers(s.text->results[0]))
-      if (const int group = g.step_at(reader).group; group >= 0) groups.insert(group);
-    for (const int group : groups) {
-      auto steps = g.groups()[static_cast<std::size_t>(group)].steps;
-      steps.push_back(s.number);
-      add(std::move(steps));
-    }
-    add({s.number});
+  for (auto& steps : sets_with_products(g)) {
+    auto whole = with_group_in_front(g, steps);
+    const auto forms = forms_of(steps), of_whole = forms_of(whole);
+    const bool is_first = !forms.empty() && !of_whole.empty() && forms.front() == of_whole.front();
+    if (is_first) add(whole, of_whole);
+    add(steps, forms);
+    if (!is_first) add(whole, of_whole);
   }
   return out;
 }
@@ -157,30 +183,49 @@ std::string_view explanation_of(product_form form, dtype type) {
   return split ? ": each factor is a high and a low TF32 part" : "";
 }
 
-// One or several products and, where there are other steps, a whole group.
+struct steps_of_kernel {
+  std::vector<int> products, slices;
+  std::vector<int> front, behind;  // a whole group each, or none
+};
+
+// errc::invalid_argument with the reason where the steps are not products of one left factor, with their slices, and at
+// most a whole group in front of them and one behind.
+expected<steps_of_kernel> sorted_steps(const graph& g, const std::vector<int>& steps) {
+  steps_of_kernel out;
+  std::map<int, std::vector<int>> groups;
+  for (const int n : steps) {
+    const graph_step& s = g.step_at(n);
+    if (is_free_product(s))
+      out.products.push_back(n);
+    else if (is_free_slice(g, s))
+      out.slices.push_back(n);
+    else
+      groups[s.group].push_back(n);
+  }
+  if (out.products.empty())
+    return fail(errc::invalid_argument, "the steps contain no product that is still a library call");
+  const graph_step* maker = g.producer(left_factor(g, g.step_at(out.products.front())));
+  for (auto& [number, members] : groups) {
+    if (number < 0 || g.groups()[static_cast<std::size_t>(number)].steps != members)
+      return fail(errc::invalid_argument, "steps {} are not one whole group", print_steps(members));
+    const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
+    if (group.kind == group_kind::product || !group.decided.empty())
+      return fail(errc::invalid_argument, "group {} has a product, or was tuned without it", number);
+    auto& place = maker != nullptr && std::ranges::count(members, maker->number) > 0 ? out.front : out.behind;
+    if (!place.empty())
+      return fail(errc::invalid_argument, "steps {} and {} are two groups", print_steps(place), print_steps(members));
+    place = std::move(members);
+  }
+  return out;
+}
+
+// One or several products with what is in front of them and behind them.
 expected<std::string> apply_product(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  std::vector<int> products, others;
-  std::ranges::partition_copy(steps, std::back_inserter(products), std::back_inserter(others),
-                              [&](int n) { return is_free_product(g.step_at(n)); });
-  std::vector<int> slices;
-  std::ranges::copy_if(others, std::back_inserter(slices), [&](int n) { return is_free_slice(g, g.step_at(n)); });
-  std::erase_if(others, [&](int n) { return std::ranges::count(slices, n) > 0; });
-  if (products.empty())
-    return fail(errc::invalid_argument, "the steps contain no product that is still a library call");
-  const int number = products.front();
-  int group = -1;
-  if (!others.empty()) {
-    group = g.step_at(others.front()).group;
-    if (group < 0 || g.groups()[static_cast<std::size_t>(group)].steps != others)
-      return fail(errc::invalid_argument, "steps {} are not one whole group", print_steps(others));
-    kernel_group& whole = g.groups()[static_cast<std::size_t>(group)];
-    if (whole.kind == group_kind::product || !whole.decided.empty())
-      return fail(errc::invalid_argument, "group {} has a product, or was tuned without it", group);
-    whole.kind = group_kind::product;
-  }
-  std::ranges::copy(products, std::back_inserter(slices));
-  CUDAL1_TRY(group, make_group(g, slices, group_kind::product, group));
+  CUDAL1_TRY(const auto sorted, sorted_steps(g, steps));
+  const int number = sorted.products.front();
+  const int into = sorted.behind.empty() ? -1 : g.step_at(sorted.behind.front()).group;
+  CUDAL1_TRY(const int group, make_group(g, steps, group_kind::product, into));
   CUDAL1_TRY(const product_form form, form_of(m));
   const dtype type = g.step_at(number).result_types[0].type;
   if (type != dtype::float32 && std::ranges::find(m.parameters, k_factors, name_of_parameter) != m.parameters.end())
@@ -188,10 +233,13 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
                 number);
   g.groups()[static_cast<std::size_t>(group)].options.form = form;
   CUDAL1_CHECK(check_group(g, group, target));
-  return fmt::format(
-      "group {}: step{} {} ({}) {}{}{}", group, products.size() == 1 ? "" : "s", print_steps(products),
-      operator_names(g, products), form == product_form::thread_sums ? "without tensor cores" : "on tensor cores",
-      others.empty() ? "" : ", with " + operator_names(g, others) + " after it", explanation_of(form, type));
+  const auto with = [&](const char* how, const std::vector<int>& others) {
+    return others.empty() ? "" : fmt::format(", with {} {}", operator_names(g, others), how);
+  };
+  return fmt::format("group {}: step{} {} ({}) {}{}{}{}", group, sorted.products.size() == 1 ? "" : "s",
+                     print_steps(sorted.products), operator_names(g, sorted.products),
+                     form == product_form::thread_sums ? "without tensor cores" : "on tensor cores",
+                     with("in front of it", sorted.front), with("after it", sorted.behind), explanation_of(form, type));
 }
 
 }  // namespace

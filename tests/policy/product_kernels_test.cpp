@@ -544,6 +544,94 @@ std::vector<product_case> cases_of_several_products() {
   return out;
 }
 
+// What is in front of a product, in its kernel: operators on the left factor, values per row and per term, rows of a
+// table, what is behind it as well.
+std::vector<product_case> cases_in_front() {
+  std::vector<product_case> out;
+  // A sigmoid is not 0 where the operand has no element.
+  const auto front =
+      step("sigmoid", R"("self": "x")", "e") + ", " + step("mul.Tensor", R"("self": "e", "other": "s")", "f");
+  const auto layer = step("linear", R"("input": "f", "weight": "w", "bias": "b")", "h");
+  const auto activation = step("relu", R"("self": "h")", "y");
+  const auto add = [&](const std::string& form, const std::string& scale, int64_t rows, int64_t depth, int64_t columns,
+                       int kernels = 1, const std::string& type = "float32", const std::string& tuning = "") {
+    const auto name = fmt::format("front_{}_{}_{}_{}_{}_{}{}", form.substr(form.find('=') + 1), scale.size(), rows,
+                                  depth, columns, type, tuning.size());
+    out.push_back({name,
+                   made(name, tensor("x", fmt::format("{}, {}", rows, depth), type) + ", " + tensor("s", scale, type),
+                        tensor("w", fmt::format("{}, {}", columns, depth), type) + ", " +
+                            tensor("b", std::to_string(columns), type),
+                        front + ", " + layer + ", " + activation, R"("y")"),
+                   "fuse(steps=0..1); fuse(steps=3); product_kernel(steps=0..3" + (form.empty() ? "" : ", " + form) +
+                       ")" + tuning,
+                   kernels});
+  };
+  for (const char* form : {"", "depth=warps", "by=threads"})
+    for (const char* type : {"float32", "float16", "bfloat16"}) {
+      add(form, "48", 33, 48, 40, 1, type);     // per term
+      add(form, "21, 1", 21, 40, 23, 1, type);  // per row
+    }
+  for (const char* scale : {"70, 1", "84", "70, 84"})
+    add("factors=halves", scale, 70, 84, 150, 2);
+  add("by=threads", "33, 20", 33, 20, 40);
+  add("", "250", 33, 250, 36, 2, "float32", "; depth_parts(group=1, parts=3)");
+  for (const int rows : {16, 64, 128})
+    add("", "40", 130, 40, 132, 1, "float32",
+        fmt::format("; tile_rows(group=1, rows={}); tile_columns(group=1, columns=64); depth_parts(group=1, parts=1)",
+                    rows));
+  const auto numbers = [](const char* shape, int64_t most) {
+    return fmt::format(
+        R"({{"name": "n", "dtype": "int64", "shape": [{}], "draw": {{"distribution": "integer", "low": 0, "high": {}}}}})",
+        shape, most);
+  };
+  const auto lookup = step("embedding", R"("weight": "t", "indices": "n")", "f");
+  for (const char* form : {"", "depth=warps", "by=threads", "factors=halves", "by=warpgroups"}) {
+    const std::string type = std::string(form) == "by=warpgroups" ? "bfloat16" : "float32";
+    const std::string how = *form == 0 ? "" : fmt::format(", {}", form);
+    const int kernels = std::string(form) == "factors=halves" ? 2 : 1;
+    const auto weights =
+        tensor("t", "30, 48", type) + ", " + tensor("w", "72, 48", type) + ", " + tensor("b", "72", type);
+    out.push_back(
+        {fmt::format("chosen_rows{}", how),
+         made("chosen_rows", numbers("5, 14", 30), weights, lookup + ", " + layer + ", " + activation, R"("y")"),
+         fmt::format("fuse(steps=0); fuse(steps=2); product_kernel(steps=0..2{})", how), kernels});
+    if (type != "float32") continue;
+    out.push_back({fmt::format("scaled_chosen_rows{}", how),
+                   made("scaled_chosen_rows", numbers("70", 30), weights,
+                        step("embedding", R"("weight": "t", "indices": "n")", "g") + ", " +
+                            step("mul.Scalar", R"("self": "g", "other": 7.0)", "f") + ", " + layer,
+                        R"("h")"),
+                   fmt::format("fuse(steps=0..1); product_kernel(steps=0..2{})", how), kernels});
+  }
+  const auto gate =
+      step("silu", R"("self": "g")", "q") + ", " + step("mul.Tensor", R"("self": "q", "other": "u")", "y");
+  for (const char* form : {"", ", depth=warps", ", factors=halves"})
+    out.push_back(
+        {fmt::format("front_of_two{}", form),
+         made("front_of_two", tensor("x", "3, 12, 48"), tensor("v", "40, 48") + ", " + tensor("w", "40, 48"),
+              step("sigmoid", R"("self": "x")", "f") + ", " + step("linear", R"("input": "f", "weight": "v")", "g") +
+                  ", " + step("linear", R"("input": "f", "weight": "w")", "u") + ", " + gate,
+              R"("y")"),
+         fmt::format("fuse(steps=0); fuse(steps=3..4); product_kernel(steps=0..4{})", form),
+         *form == 0 || form[2] == 'd' ? 1 : 2});
+  out.push_back(
+      {"front_of_batches",
+       made("front_of_batches",
+            tensor("x", "3, 20, 36") + ", " + tensor("s", "3, 1, 1") + ", " + tensor("k", "3, 36, 24"), "",
+            step("tanh", R"("self": "x")", "e") + ", " + step("mul.Tensor", R"("self": "e", "other": "s")", "f") +
+                ", " + step("bmm", R"("self": "f", "mat2": "k")", "y"),
+            R"("y")"),
+       "fuse(steps=0..1); product_kernel(steps=0..2)"});
+  out.push_back(
+      {"front_of_softmax",
+       made("front_of_softmax", tensor("x", "30, 64"), tensor("w", "32, 64"),
+            step("sigmoid", R"("self": "x")", "f") + ", " + step("linear", R"("input": "f", "weight": "w")", "h") +
+                ", " + step("softmax.int", R"("self": "h", "dim": -1)", "y"),
+            R"("y")"),
+       "fuse(steps=0); row_kernel(steps=2); product_kernel(steps=0..2, depth=warps)"});
+  return out;
+}
+
 TEST(ProductKernels, OfSeveralProductsNeedOneLeftFactor) {
   const auto mm = [](const char* left, const char* right, const char* result) {
     return step("mm", fmt::format(R"("self": "{}", "mat2": "{}")", left, right), result) + ", ";
@@ -728,6 +816,7 @@ TEST(ProductKernels, AreAcceptedByTheGates) {
   std::ranges::move(cases_of_thread_sums(), std::back_inserter(all));
   std::ranges::move(cases_of_rows(), std::back_inserter(all));
   std::ranges::move(cases_of_several_products(), std::back_inserter(all));
+  std::ranges::move(cases_in_front(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   for (const auto& c : all) {
     auto lowered = lower(c.what, without_defaults(c.what, c.schedule), for_cuda());
@@ -750,6 +839,7 @@ TEST(ProductKernels, OfOtherFormsAndWithRowsCompileForAnH100) {
   auto all = cases_of_halves();
   std::ranges::move(cases_of_rows(), std::back_inserter(all));
   std::ranges::move(cases_of_several_products(), std::back_inserter(all));
+  std::ranges::move(cases_in_front(), std::back_inserter(all));
   std::ranges::move(unusual_cases(), std::back_inserter(all));
   std::ranges::move(cases_of_depth_of_warps(), std::back_inserter(all));
   std::ranges::move(cases_of_thread_sums(), std::back_inserter(all));

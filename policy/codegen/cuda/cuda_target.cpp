@@ -75,13 +75,21 @@ emitted_kernel emit_tiles(const emit_request& request, const product_tiling& t) 
   return emit_cuda_product(request, t);
 }
 
+// The operands that the product's factors are made of.
+std::vector<int> factors_of(const body_product& product) {
+  std::vector<int> out = product.rights;
+  out.push_back(product.left);
+  if (product.left_rows >= 0) out.push_back(product.left_rows);
+  for (const auto& n : product.left_made)
+    if (n.kind == node_kind::load) out.push_back(n.operand);
+  return out;
+}
+
 expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
   CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
-  std::vector<int> factors = body.product->rights;
-  factors.push_back(body.product->left);
-  for (const int factor : factors)
+  for (const int factor : factors_of(*body.product))
     if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
   if (is_one_kernel(body, whole)) {

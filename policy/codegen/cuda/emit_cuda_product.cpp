@@ -57,14 +57,30 @@ class cuda_product_writer final : product_writer {
     std::string at = fmt::format("{}[f][e]", name);
     if (side.along_depth) {
       if (together == 2) at = fmt::format("{}[f + e / 2][e % 2]", name);
-      w_.line("const float factor = __uint_as_float(bits[e]);");
+      write_factor("__uint_as_float(bits[e])", left);
     } else {
-      w_.line(fmt::format("const float factor = stage[{} + (term + quad + {}) * {} + {} + f * {} + group{}];", before,
-                          left ? "e / 2 * 4" : "e * 4", line, from, size, left ? " + e % 2 * 8" : ""));
+      write_factor(fmt::format("stage[{} + (term + quad + {}) * {} + {} + f * {} + group{}]", before,
+                               left ? "e / 2 * 4" : "e * 4", line, from, size, left ? " + e % 2 * 8" : ""),
+                   left);
     }
     write_tf32_parts(at);
     w_.close();
     w_.close();
+  }
+
+  // Rows and terms of the left operand's fragments.
+  std::string row_of_fragment(const char* f) const {
+    return fmt::format("first_row + warp_row + {} * 16 + e % 2 * 8 + group", f);
+  }
+  std::string term_of_fragment() const { return fmt::format("begin + step * {} + term", t_.stage_depth); }
+
+  void write_factor(const std::string& element, bool left) {
+    std::string factor = element;
+    if (left && is_left_made()) {
+      w_.line(fmt::format("const float element = {};", element));
+      factor = made_left("element", row_of_fragment("f"), term_of_fragment() + " + quad + e / 2 * 4");
+    }
+    w_.line(fmt::format("const float factor = {};", factor));
   }
 
   void write_sums() {
@@ -118,6 +134,13 @@ class cuda_product_writer final : product_writer {
     w_.line(fmt::format("const int term = slice * {} + ahead;", terms_of_slice()));
     w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down, across));
     write_half_factors(t_.left, t_.rows, true, down, 0);
+    if (is_left_made()) {
+      w_.open_unrolled(fmt::format("for (int f = 0; f < {}; ++f)", down));
+      w_.open_unrolled("for (int e = 0; e < 4; ++e)");
+      make_left_halves("a[f][e]", row_of_fragment("f"), term_of_fragment() + " + quad * 2 + e / 2 * 8");
+      w_.close();
+      w_.close();
+    }
     write_half_factors(t_.right, t_.columns, false, across, left_elements());
     write_multiplications(down, across, half_multiplication() + "(sums[r][c], a[r], b[c]);");
     w_.close();

@@ -59,7 +59,7 @@ class depth_of_warps_writer final : product_writer {
                         has_partial_tile(side, tile) ? fmt::format("min({}, {})", at, side.size - 1) : at));
     w_.line(fmt::format("{}_from[i] = {}{};", name,
                         several ? fmt::format("{}{} + ", right_matrix_at(place), in_batch) : "",
-                        offset(strides, side.dims, "at")));
+                        line_offset(side, "at")));
     w_.close();
     w_.line(fmt::format("unsigned {}[{}][{}][4];", name, t_.stages, count));
   }
@@ -105,8 +105,17 @@ class depth_of_warps_writer final : product_writer {
     w_.close();
   }
 
-  void write_parts(const std::string& at, const std::string& bits) {
-    w_.line(fmt::format("const float factor = __uint_as_float({});", bits));
+  // The row and the first term of the elements that the lane has of the left operand.
+  std::string row_of_lane() const { return "first_row + warp_row + e % 2 * 8 + group"; }
+  std::string term_of_lane() const {
+    return fmt::format("from + (first + slot) * {} + quad * {}", t_.stage_depth, t_.left.width);
+  }
+
+  void write_parts(const std::string& at, const std::string& bits, bool left) {
+    std::string factor = fmt::format("__uint_as_float({})", bits);
+    if (left && is_left_made())
+      factor = made_left(factor, row_of_lane(), fmt::format("{} + half * 2 + e / 2", term_of_lane()), "until");
+    w_.line(fmt::format("const float factor = {};", factor));
     write_tf32_parts(at);
   }
 
@@ -115,11 +124,11 @@ class depth_of_warps_writer final : product_writer {
     w_.open_unrolled("for (int half = 0; half < 2; ++half)");
     w_.line(fmt::format("unsigned high_a[4], low_a[4], high_b[{0}][2], low_b[{0}][2];", across()));
     w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    write_parts("a[e]", "left[slot][e % 2][half * 2 + e / 2]");
+    write_parts("a[e]", "left[slot][e % 2][half * 2 + e / 2]", true);
     w_.close();
     w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
     w_.open_unrolled("for (int e = 0; e < 2; ++e)");
-    write_parts("b[c][e]", "right[slot][c][half * 2 + e]");
+    write_parts("b[c][e]", "right[slot][c][half * 2 + e]", false);
     w_.close();
     w_.close();
     for (const char* factors : {"low_a, high_b[c]", "high_a, low_b[c]", "high_a, high_b[c]"})
@@ -137,6 +146,8 @@ class depth_of_warps_writer final : product_writer {
     w_.line(fmt::format("unsigned a[4], b[{}][2];", across()));
     w_.open_unrolled("for (int e = 0; e < 4; ++e)");
     w_.line("a[e] = left[slot][e % 2][half * 2 + e / 2];");
+    if (is_left_made())
+      make_left_halves("a[e]", row_of_lane(), fmt::format("{} + half * 4 + e / 2 * 2", term_of_lane()), "until");
     w_.close();
     w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
     w_.open_unrolled("for (int e = 0; e < 2; ++e)");

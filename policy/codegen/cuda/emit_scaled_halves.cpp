@@ -9,6 +9,7 @@
 // tensor cores truncate when they accumulate.
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
@@ -125,13 +126,13 @@ class split_writer final : product_writer {
 
   // Where the row (or column) `number` begins, and where its halves go.
   void write_place_of_row() {
-    const auto& strides = operand(0).strides;
     if (t_.batches > 1)
       w_.line(fmt::format("const int batch = number / {0}, row = number % {0};", side_.size));
     else
       w_.line("const int batch = 0, row = number;");
-    w_.line(fmt::format("const float* const from = {} + {} + {};", w_.pointer(0), offset(strides, t_.batch, "batch"),
-                        offset(strides, side_.dims, "row")));
+    const int number = w_.node(0).operand;
+    w_.line(fmt::format("const float* const from = {} + {} + {};", w_.pointer(number),
+                        offset(operand(number).strides, t_.batch, "batch"), line_offset(side_, "row")));
     const int64_t tiles = (side_.size + rows_ - 1) / rows_, stages = t_.stages_of(t_.depth);
     std::string begin = "0", end = std::to_string(stages * t_.stage_depth);
     limit_terms(left_, fmt::format("row / {0} * {0}", rows_), rows_, begin, end);
@@ -218,6 +219,11 @@ class split_writer final : product_writer {
       w_.line(fmt::format("{}[i] = term + i < {} ? from[{}] : 0.0f;", into, limit(),
                           side_.step == 1 ? "term + i" : fmt::format("(term + i) * {}", side_.step)));
     }
+    w_.close();
+    if (!left_ || !is_left_made()) return;
+    w_.open_unrolled("for (int i = 0; i < 8; ++i)");
+    const std::string made = made_left(fmt::format("{}[i]", into), "row", "term + i");
+    w_.line(fmt::format("{0}[i] = term + i < {1} ? {2} : 0.0f;", into, limit(), made));
     w_.close();
   }
   std::string limit() const { return t_.depth % t_.stage_depth == 0 ? "end" : fmt::format("min(end, {})", t_.depth); }
@@ -337,6 +343,8 @@ kernel_body with_halves(const kernel_body& from, const halves_of_side& left,
     return static_cast<int>(out.nodes.size()) - 1;
   };
   out.product->left = add_operand(left.halves);
+  out.product->left_made.clear();
+  out.product->left_rows = -1;
   for (std::size_t n = 0; n < rights.size(); ++n)
     out.product->rights[n] = add_operand(rights[n].halves);
   const int left_exponent = add_exponents(left);
@@ -366,6 +374,15 @@ kernel_body with_halves(const kernel_body& from, const halves_of_side& left,
   return out;
 }
 
+// What the left factors are made of beside the left operand.
+std::vector<int> others_in_left(const body_product& product) {
+  std::vector<int> out;
+  if (product.left_rows >= 0) out.push_back(product.left_rows);
+  for (const auto& n : product.left_made)
+    if (n.kind == node_kind::load && n.operand != product.left) out.push_back(n.operand);
+  return out;
+}
+
 // `which`: "left", "right" or one of several right ones.
 emitted_kernel split(const emit_request& request, const product_tiling& t, int operand, const std::string& which,
                      const halves_of_side& into) {
@@ -374,17 +391,27 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, int o
   body.product = request.body->product;
   body.domain = request.body->domain;
   body.row_dims = static_cast<int>(body.domain.size());
-  body.operands = {from};
-  body.nodes.emplace_back().kind = node_kind::load;
-  body.nodes.back().operand = 0;
-  body.results = {{0, into.halves}, {0, into.exponents}};
+  body.operands = request.body->operands;
+  const bool is_left = operand == t.left.operand;
+  std::vector<int> read = {operand};
+  if (is_left) std::ranges::copy(others_in_left(*body.product), std::back_inserter(read));
+  body_node split_ones;
+  for (const int each : read) {
+    split_ones.operands.push_back(static_cast<int>(body.nodes.size()));
+    body.nodes.emplace_back().kind = node_kind::load;
+    body.nodes.back().operand = each;
+  }
+  const auto last = static_cast<int>(body.nodes.size());
+  body.nodes.push_back(std::move(split_ones));
+  body.results = {{last, into.halves}, {last, into.exponents}};
   emit_request own = request;
   own.body = &body;
   own.options = {};
   own.name = request.name + "_" + which;
   own.comment = request.comment + ": the " + which + " factors as scaled halves";
-  emitted_kernel out = split_writer(own, t, operand == t.left.operand).write();
-  if (from.constant) std::swap(out.steps, out.setup);
+  emitted_kernel out = split_writer(own, t, is_left).write();
+  const bool is_constant = from.constant && (!is_left || read.size() == 1);
+  if (is_constant) std::swap(out.steps, out.setup);
   return out;
 }
 

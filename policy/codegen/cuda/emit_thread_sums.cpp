@@ -43,14 +43,24 @@ class thread_sums_writer final : product_writer {
   std::string factor(int number) const {
     const body_operand& o = operand(number);
     const std::string term = o.step == 1 ? "term" : fmt::format("term * {}", o.step);
-    return loaded(t_.type, fmt::format("{}[{} + {}]", w_.pointer(number), element(o, "column"), term));
+    std::string line = element(o, "column");
+    if (number == t_.left.operand) {
+      line = line_offset(t_.left, "row");
+      if (t_.batches > 1) line += " + " + offset(o.strides, t_.batch, "batch");
+    }
+    return loaded(o.type.type, fmt::format("{}[{} + {}]", w_.pointer(number), line, term));
   }
 
   void write_sum() {
     const body_product& product = *w_.body().product;
     w_.line(t_.products == 1 ? "float sum = 0.0f;" : fmt::format("float sum[{}] = {{}};", t_.products));
     w_.open_unrolled("for (int term = begin; term < end; ++term)");
-    w_.line(fmt::format("const float left = {};", factor(product.left)));
+    std::string left = factor(product.left);
+    if (is_left_made()) {
+      w_.line(fmt::format("const float element = {};", left));
+      left = made_left("element", "row", "term");
+    }
+    w_.line(fmt::format("const float left = {};", left));
     for (int p = 0; p < t_.products; ++p)
       w_.line(fmt::format("{} += left * {};", each_of("sum")(p), factor(product.rights[static_cast<std::size_t>(p)])));
     w_.close();

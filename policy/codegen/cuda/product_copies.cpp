@@ -38,7 +38,7 @@ void product_writer::write_copies_of(const product_side& side, int64_t rows, con
   if (guarded) w_.line(fmt::format("{}_exists[i] = at < {};", name, side.size));
   w_.line(fmt::format("{}_from[i] = {}{};", name,
                       several ? fmt::format("{}{} + ", right_matrix_at(place), in_batch) : "",
-                      offset(strides, side.dims, "at")));
+                      line_offset(side, "at")));
   w_.close();
 }
 

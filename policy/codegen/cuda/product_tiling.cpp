@@ -48,7 +48,8 @@ product_side side_of(const kernel_body& body, std::span<const int> operands, std
   const int64_t wide = 16 / size_of(o.type.type), narrow = 4 / size_of(o.type.type);
   const auto in_vectors = [&](int64_t n) { return n % out.width == 0; };
   const auto all_in_vectors = [&](int but) {
-    return aligned && std::ranges::all_of(out.dims, [&](int d) { return d == but || in_vectors(stride(d)); }) &&
+    return aligned && in_vectors(o.lookup_stride) &&
+           std::ranges::all_of(out.dims, [&](int d) { return d == but || in_vectors(stride(d)); }) &&
            std::ranges::all_of(batch, [&](int d) { return in_vectors(stride(d)); });
   };
   const int inner = out.dims.empty() ? -1 : out.dims.back();
@@ -232,6 +233,26 @@ struct timed_tiling {
   double cycles = 0;
 };
 
+// errc::unsupported with the reason where the form cannot make the left factor.
+expected<void> check_left(const kernel_body& body, const product_tiling& t) {
+  const body_product& p = *body.product;
+  const auto operand = [&](int n) -> const body_operand& { return body.operands[static_cast<std::size_t>(n)]; };
+  if (operand(p.left).type.type != t.type)
+    return fail(errc::unsupported, "{} is {}, and the product's other factor {}", operand(p.left).value,
+                name_of(operand(p.left).type.type), name_of(t.type));
+  if (p.left_made.empty() || t.form == product_form::thread_sums || t.form == product_form::scaled_halves) return {};
+  if (t.form == product_form::warpgroup_tiles)
+    return fail(errc::unsupported, "warpgroups multiply factors as they are in memory");
+  for (const auto& n : p.left_made) {
+    if (n.kind != node_kind::load || n.operand == p.left) continue;
+    const auto& strides = operand(n.operand).strides;
+    if (operand(n.operand).step != 0 && std::ranges::any_of(strides, [](int64_t s) { return s != 0; }))
+      return fail(errc::unsupported, "{} has an element for each of the product's factors, as {} has",
+                  operand(n.operand).value, operand(p.left).value);
+  }
+  return {};
+}
+
 // errc::unsupported with the reason where the form cannot make a product of these operands.
 expected<void> check_operands(const kernel_body& body, const product_tiling& t) {
   if (t.form == product_form::scaled_halves && t.type != dtype::float32)
@@ -243,6 +264,7 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
                 t.depth);
   if (!std::has_single_bit(static_cast<uint64_t>(t.products)))
     return fail(errc::unsupported, "a kernel computes one, two or four products, not {}", t.products);
+  CUDAL1_CHECK(check_left(body, t));
   for (const auto* side : {&t.left, &t.right}) {
     const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
     if (side->width == 0 && t.form != product_form::scaled_halves && t.form != product_form::thread_sums)
@@ -320,19 +342,30 @@ tl::unexpected<error> why_no_tiling(const product_tiling& t, const group_options
               options.depth_parts > 0 ? std::to_string(options.depth_parts) : "several");
 }
 
+// Whether the left factor differs along the domain's dimension.
+bool varies_in_left(const kernel_body& body, std::size_t dimension) {
+  const body_product& p = *body.product;
+  const auto varies = [&](int operand) {
+    return operand >= 0 && body.operands[static_cast<std::size_t>(operand)].strides[dimension] != 0;
+  };
+  return varies(p.left) || varies(p.left_rows) || std::ranges::any_of(p.left_made, [&](const body_node& n) {
+           return n.kind == node_kind::load && varies(n.operand);
+         });
+}
+
 expected<timed_tiling> fastest(const kernel_body& body, const group_options& options) {
   const body_product& p = *body.product;
   product_tiling t;
   std::vector<int> left, right;
   for (std::size_t d = 0; d < body.domain.size(); ++d) {
-    const bool in_left = body.operands[static_cast<std::size_t>(p.left)].strides[d] != 0;
+    const bool in_left = varies_in_left(body, d);
     const bool in_right = body.operands[static_cast<std::size_t>(p.rights.front())].strides[d] != 0;
     if (!in_left && !in_right)
       return fail(errc::unsupported, "the product would be computed again along a dimension of the kernel");
     if (in_left && in_right) t.batches *= body.domain[d];
     (in_left && in_right ? t.batch : in_left ? left : right).push_back(static_cast<int>(d));
   }
-  t.type = body.operands[static_cast<std::size_t>(p.left)].type.type;
+  t.type = body.operands[static_cast<std::size_t>(p.rights.front())].type.type;
   t.form = options.form;
   t.products = std::ssize(p.rights);
   t.left = side_of(body, std::span(&p.left, 1), std::move(left), t.batch);

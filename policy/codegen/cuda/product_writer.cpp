@@ -77,6 +77,56 @@ std::string product_writer::offset(const std::vector<int64_t>& strides, const st
   return out.empty() ? "0" : out;
 }
 
+std::string product_writer::line_offset(const product_side& side, const std::string& at) const {
+  const body_product& product = *w_.body().product;
+  std::string out = offset(operand(side.operand).strides, side.dims, at);
+  if (&side != &t_.left || product.left_rows < 0) return out;
+  const body_operand& rows = operand(product.left_rows);
+  const body_operand& table = operand(side.operand);
+  std::string number = offset(rows.strides, side.dims, fmt::format("min({}, {})", at, side.size - 1));
+  if (t_.batches > 1) number += " + " + offset(rows.strides, t_.batch, "batch");
+  return fmt::format("{} + (int)(min(max((long long){}[{}], 0ll), {}ll) * {})", out, w_.pointer(product.left_rows),
+                     number, table.lookup_count - 1, table.lookup_stride);
+}
+
+std::string product_writer::made_left(const std::string& element, const std::string& row, const std::string& term,
+                                      const char* limit) {
+  const body_product& product = *w_.body().product;
+  std::vector<std::string> names;
+  const auto spelled = [&](int n) { return names[static_cast<std::size_t>(n)]; };
+  for (const auto& n : product.left_made) {
+    if (n.kind == node_kind::constant || (n.kind == node_kind::load && n.operand == product.left)) {
+      names.push_back(n.kind == node_kind::constant ? n.expression : element);
+      continue;
+    }
+    std::string value;
+    if (n.kind == node_kind::load) {
+      const body_operand& o = operand(n.operand);
+      std::string at = offset(o.strides, t_.left.dims, fmt::format("min({}, {})", row, t_.left.size - 1));
+      if (t_.batches > 1) at += " + " + offset(o.strides, t_.batch, "batch");
+      if (o.step != 0) at += fmt::format(" + min({}, {}) * {}", term, t_.depth - 1, o.step);
+      value = loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(n.operand), at));
+    } else {
+      value = expanded(n, spelled);
+    }
+    names.push_back(fmt::format("made{}", names.size()));
+    w_.line(fmt::format("const {} {} = {};", c_type(n.type), names.back(), value));
+  }
+  return fmt::format("({} < {} ? {} : 0.0f)", term, limit, names.back());
+}
+
+void product_writer::make_left_halves(const std::string& word, const std::string& row, const std::string& term,
+                                      const char* limit) {
+  w_.line("unsigned short two[2];");
+  w_.open_unrolled("for (int h = 0; h < 2; ++h)");
+  w_.line(
+      fmt::format("const float element = {};", loaded(t_.type, fmt::format("(unsigned short)({} >> h * 16)", word))));
+  const std::string made = made_left("element", row, term + " + h", limit);
+  w_.line(fmt::format("two[h] = {};", stored(t_.type, made)));
+  w_.close();
+  w_.line(fmt::format("{} = two[0] | (unsigned)two[1] << 16;", word));
+}
+
 void product_writer::begin_stages(int64_t ahead, const stage_copy& copy, bool by_warpgroups) {
   w_.open(fmt::format("for (int ahead = 0; ahead < {}; ++ahead)", ahead));
   w_.open("if (ahead < steps)");

@@ -32,6 +32,17 @@ class product_writer {
   void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
   // The offset of an index that runs over some dimensions of the domain.
   std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
+  // The offset of a line of the side's operand, which another value may choose, without the batch's: `at` is the line's
+  // number, among those that exist or not.
+  std::string line_offset(const product_side& side, const std::string& at) const;
+  // Whether the left factor is made of its operand's elements; then the expression of a factor, after the lines that
+  // make it of `element`, the left operand's, at a row that may not exist, and a term: from `limit` on the factor is 0.
+  bool is_left_made() const { return !w_.body().product->left_made.empty(); }
+  std::string made_left(const std::string& element, const std::string& row, const std::string& term,
+                        const char* limit = "end");
+  // The same of two halves side by side in `word`, which is written over.
+  void make_left_halves(const std::string& word, const std::string& row, const std::string& term,
+                        const char* limit = "end");
   // The offset of the operand's element at (`row`, that column) of the batch.
   std::string element(const body_operand& o, const char* column) const;
   // Writes the copy of the stage of that number to shared memory.

@@ -14,10 +14,7 @@ std::pair<kernel_body, kernel_body> split_depth(const kernel_body& whole, int64_
   product.domain = whole.domain;
   product.row_dims = static_cast<int>(whole.domain.size());
   product.product = whole.product;
-  product.product->left = 0;
-  product.product->rights = {1};
-  product.operands = {whole.operands[static_cast<std::size_t>(whole.product->left)],
-                      whole.operands[static_cast<std::size_t>(whole.product->rights.front())]};
+  product.operands = whole.operands;
   product.nodes.emplace_back().kind = node_kind::product;
   product.nodes.back().operand = 0;
   product.results = {{0, sums}};

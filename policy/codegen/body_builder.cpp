@@ -238,8 +238,7 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
     if (!fits) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
     return converted(known->second.nodes[known->second.form == value_form::full ? at(part_) : 0], wanted);
   }
-  if (const auto* maker = graph_->producer(value);
-      domain_.windows.empty() && maker != nullptr && in_front_.contains(maker->number))
+  if (is_made_in_front(value))
     return fail(errc::unsupported, "{} is made in front of the product, and read behind it", value);
   if (type.shape.size() > result.shape.size())
     return fail(errc::unsupported, "{} has more dimensions than the result", value);
@@ -297,6 +296,9 @@ expected<int> body_builder::add_factor(const product_factor& f) {
   const std::string memory = seen_through_views(*graph_, f.value);
   if (bound_.contains(f.value) || bound_.contains(memory))
     return fail(errc::unsupported, "the product's operand {} is not in memory", f.value);
+  for (const auto* value : {&f.value, &memory})
+    if (is_made_in_front(*value))
+      return fail(errc::unsupported, "{} is made in front of the product, as its left factor alone", *value);
   const tensor_type& type = graph_->type_of(memory);
   const int64_t offset = part_offset(part_, f.strides);
   const bool aligned = starts_aligned(*graph_, memory) && offset * size_of(type.type) % 16 == 0;
@@ -309,9 +311,13 @@ expected<int> body_builder::add_factor(const product_factor& f) {
   return static_cast<int>(body_.operands.size()) - 1;
 }
 
+bool body_builder::is_made_in_front(const std::string& value) const {
+  const graph_step* maker = graph_->producer(value);
+  return domain_.windows.empty() && maker != nullptr && in_front_.contains(maker->number);
+}
+
 expected<std::optional<kernel_body>> body_builder::made_in_front(const std::string& value) const {
-  const graph_step* last = graph_->producer(value);
-  if (!domain_.windows.empty() || last == nullptr || !in_front_.contains(last->number)) return std::nullopt;
+  if (!is_made_in_front(value)) return std::nullopt;
   row_domain own;
   own.shape = graph_->type_of(value).shape;
   body_builder front(*graph_, std::move(own));

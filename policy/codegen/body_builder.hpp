@@ -102,7 +102,7 @@ class body_builder {
     std::vector<product_factor> operands;
     int main = 0, rows = -1;
   };
-  // `of`: the program's name of the left factor, which is all that kernels of several products may have in common.
+  // `of`: the program's name of the left factor, which all products of a kernel have.
   expected<int> product(const std::string& of, const made_factor& left, const product_factor& right, int64_t depth);
   int reduce(reduction_kind how, int node);
   int scan(int node);
@@ -121,6 +121,7 @@ class body_builder {
   int64_t part_offset(int64_t part, const std::vector<int64_t>& by_dim) const;
   int converted(int n, dtype wanted);
   int add_node(body_node n);
+  bool is_made_in_front(const std::string& value) const;  // of a product
   expected<void> add_slices(const graph_step& s);
   expected<int> add_factor(const product_factor& f);  // the operand
   expected<void> start_products(const std::string& of, const made_factor& left);

@@ -46,7 +46,9 @@ std::optional<slice_place> place_of(const graph& g, const graph_step& s, const s
 
 std::optional<slice_place> place_of_slice(const graph& g, const graph_step& s, std::size_t result) {
   const auto self = tensor_argument_name(s, "self");
-  if (!self || s.is_replaced() || s.record().kind == operator_kind::copy) return std::nullopt;
+  if (!self || s.is_replaced() || s.record().kind == operator_kind::copy ||
+      integer_argument(s, "step").value_or(1) != 1)
+    return std::nullopt;
   return place_of(g, s, g.resolve(*self), s.text->results[result]);
 }
 

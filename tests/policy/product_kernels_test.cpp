@@ -653,6 +653,44 @@ TEST(ProductKernels, OfSeveralProductsNeedOneLeftFactor) {
               testing::HasSubstr("c does not lie in memory as b does"));
 }
 
+// Why a schedule is refused; "" where it is not.
+std::string refusal(const std::string& inputs, const std::string& weights, const std::string& steps,
+                    const std::string& schedule) {
+  const auto lowered = lower(made("refused", inputs, weights, steps, R"("y")"), *parse_schedule(schedule), for_cuda());
+  return lowered ? "" : lowered.error().message;
+}
+
+TEST(ProductKernels, TakeEqualSlicesOfNeighbours) {
+  const auto with = [](const std::string& slices) {
+    const auto layer = step("linear", R"("input": "x", "weight": "w")", "h") + ", ";
+    const auto sum = step("add.Tensor", R"("self": "a", "other": "b")", "y");
+    return refusal(tensor("x", "32, 32"), tensor("w", "64, 32"), layer + slices + ", " + sum,
+                   "fuse(steps=3); product_kernel(steps=0..3)");
+  };
+  const auto slice = [](const std::string& places, const char* result) {
+    return step("slice.Tensor", R"("self": "h", "dim": 1, )" + places, result);
+  };
+  EXPECT_EQ(with(slice(R"("start": 0, "end": 32)", "a") + ", " + slice(R"("start": 32, "end": 64)", "b")), "");
+  EXPECT_NE(with(slice(R"("start": 0, "end": 64, "step": 2)", "a") + ", " +
+                 slice(R"("start": 1, "end": 64, "step": 2)", "b")),
+            "");
+  EXPECT_NE(with(slice(R"("start": 0, "end": 32)", "a") + ", " + slice(R"("start": 16, "end": 48)", "b")), "");
+}
+
+TEST(ProductKernels, MakeTheirLeftFactorAlone) {
+  const auto f = step("sigmoid", R"("self": "x")", "f") + ", ";
+  const auto mm = [](const char* right, const char* result) {
+    return step("mm", fmt::format(R"("self": "f", "mat2": "{}")", right), result);
+  };
+  const auto x = tensor("x", "32, 32"), w = tensor("w", "32, 32");
+  EXPECT_EQ(refusal(x, w, f + mm("w", "y"), "fuse(steps=0); product_kernel(steps=0..1)"), "");
+  EXPECT_THAT(refusal(x, w, f + mm("f", "y"), "fuse(steps=0); product_kernel(steps=0..1)"),
+              testing::HasSubstr("f is made in front of the product, as its left factor alone"));
+  const auto residual = mm("w", "h") + ", " + step("add.Tensor", R"("self": "h", "other": "f")", "y");
+  EXPECT_THAT(refusal(x, w, f + residual, "fuse(steps=0); fuse(steps=2); product_kernel(steps=0..2)"),
+              testing::HasSubstr("f is made in front of the product, and read behind it"));
+}
+
 TEST(ProductKernels, WhoseWarpsShareTheDepthNeedTermsSideBySide) {
   const auto refused = [](const std::string& name, const std::string& inputs, const std::string& steps, int last) {
     const auto c = one_step(name, inputs, steps, last);

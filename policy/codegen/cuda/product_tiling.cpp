@@ -158,9 +158,13 @@ std::pair<int64_t, int64_t> halves_bytes(const product_tiling& t) {
 double cycles_of_splitting(const kernel_body& body, const product_tiling& t) {
   double out = 0;
   const auto [left_bytes, right_bytes] = halves_bytes(t);
-  for (const auto& [side, bytes] : {std::pair{&t.left, left_bytes}, {&t.right, right_bytes}})
-    if (!body.operands[static_cast<std::size_t>(side->operand)].constant)  // read as floats, written as halves
-      out += static_cast<double>(side == &t.left ? 1 : t.products) * (k_kernel + static_cast<double>(2 * bytes) / 1600);
+  for (const auto& [side, bytes] : {std::pair{&t.left, left_bytes}, {&t.right, right_bytes}}) {
+    const bool is_left = side == &t.left;
+    const bool is_operand = !is_left || (body.product->left_made.empty() && body.product->left_rows < 0);
+    if (is_operand && body.operands[static_cast<std::size_t>(side->operand)].constant) continue;
+    // Read as floats, written as halves.
+    out += static_cast<double>(is_left ? 1 : t.products) * (k_kernel + static_cast<double>(2 * bytes) / 1600);
+  }
   return out;
 }
 

@@ -1,0 +1,22 @@
+"""An activation in front of a large layer."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(1024, 4096)
+
+    def forward(self, x):
+        return self.layer(F.silu(x))
+
+
+def get_inputs():
+    return [torch.randn(4096, 1024)]
+
+
+def get_init_inputs():
+    return []

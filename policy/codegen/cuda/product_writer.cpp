@@ -339,7 +339,7 @@ product_writer::product_spelling product_writer::in_fragment(int64_t across) con
 
 std::string product_writer::column_of(const std::string& tile_column) const {
   if (t_.products == 1) return tile_column;
-  const std::string of_share = fmt::format("({}) % {}", tile_column, t_.warp_own_columns());
+  std::string of_share = fmt::format("({}) % {}", tile_column, t_.warp_own_columns());
   if (t_.warp_columns == t_.columns) return of_share;
   return fmt::format("(({}) / {} * {} + {})", tile_column, t_.warp_columns, t_.warp_own_columns(), of_share);
 }

@@ -245,21 +245,21 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
 }  // namespace
 
 std::vector<move_kind> product_moves() {
-  return {{.name = "product_kernel",
-           .summary =
-               "a matrix product as a kernel on tensor cores, which keeps float32's precision, together with the "
-               "group that reads it (cuda), also two or four of one left factor, or one and its slices; "
-               "factors=halves, for large ones, "
-               "multiplies scaled halves, which other "
-               "kernels make of the operands; depth=warps, for small ones, gives each warp other terms; by=warpgroups, "
-               "for large ones of half types, multiplies by wgmma; by=threads, for few terms, uses no tensor cores",
-           .parameters = {"steps"},
-           .optional = {k_factors, k_depth, k_by},
-           .phase = move_phase::implementation,
-           .order = -1,  // before the others: what follows the product is not a kernel of its own
-           .parts = {starting_part::other_implementations},
-           .candidates = product_candidates,
-           .apply = apply_product}};
+  return {
+      {.name = "product_kernel",
+       .summary =
+           "a matrix product as a kernel on tensor cores, which keeps float32's precision (cuda), together with the "
+           "group that reads it and the one that makes its left factor, also two or four products of one left "
+           "factor, or one and its slices; factors=halves, for large ones, multiplies scaled halves, which other "
+           "kernels make of the operands; depth=warps, for small ones, gives each warp other terms; by=warpgroups, "
+           "for large ones of half types, multiplies by wgmma; by=threads, for few terms, uses no tensor cores",
+       .parameters = {"steps"},
+       .optional = {k_factors, k_depth, k_by},
+       .phase = move_phase::implementation,
+       .order = -1,  // before the others: what follows the product is not a kernel of its own
+       .parts = {starting_part::other_implementations},
+       .candidates = product_candidates,
+       .apply = apply_product}};
 }
 
 }  // namespace cudal1

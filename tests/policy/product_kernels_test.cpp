@@ -29,6 +29,13 @@ std::string tensor(const std::string& name, const std::string& shape, const std:
   return fmt::format(R"({{"name": "{}", "dtype": "{}", "shape": [{}]}})", name, type, shape);
 }
 
+// A tensor of which only a triangle is not zero.
+std::string triangle(const std::string& name, const std::string& shape, const std::string& fact) {
+  return fmt::format(R"({{"name": "{}", "dtype": "float32", "shape": [{}], )"
+                     R"("draw": {{"distribution": "normal", "mean": 0, "std": 1}}, "facts": ["{}"]}})",
+                     name, shape, fact);
+}
+
 std::string step(const std::string& op, const std::string& args, const std::string& out) {
   return fmt::format(R"({{"aten": "aten::{}", "args": {{{}}}, "out": ["{}"]}})", op, args, out);
 }
@@ -238,11 +245,8 @@ std::vector<product_case> cases_of_depth_of_warps() {
                transposed + step("matmul", R"("self": "a", "other": "bt")", "y"), 1);
   of_warps.one("with_itself", tensor("b", "48, 48"), "", transposed + step("mm", R"("self": "b", "mat2": "bt")", "y"),
                1);
-  of_warps.one(
-      "triangle", tensor("x", "70, 200"),
-      R"({"name": "w", "dtype": "float32", "shape": [200, 200], "draw": {"distribution": "normal", "mean": 0, )"
-      R"("std": 1}, "facts": ["lower_triangular"]})",
-      step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+  of_warps.one("triangle", tensor("x", "70, 200"), triangle("w", "200, 200", "lower_triangular"),
+               step("linear", R"("input": "x", "weight": "w")", "y"), 0);
   for (const char* type : {"float16", "bfloat16"}) {
     of_warps.one(type, tensor("x", "35, 392", type), tensor("w", "40, 392", type),
                  step("linear", R"("input": "x", "weight": "w")", "y"), 0);
@@ -281,11 +285,8 @@ std::vector<product_case> cases_of_thread_sums() {
                  step("bmm", R"("self": "a", "mat2": "b")", "y"), 0);
   of_threads.one("matmul_spreads_right", tensor("a", "2, 3, 20, 7") + ", " + tensor("b", "3, 7, 24"), "",
                  step("matmul", R"("self": "a", "other": "b")", "y"), 0);
-  of_threads.one(
-      "triangle", tensor("x", "70, 20"),
-      R"({"name": "w", "dtype": "float32", "shape": [20, 20], "draw": {"distribution": "normal", "mean": 0, )"
-      R"("std": 1}, "facts": ["lower_triangular"]})",
-      step("linear", R"("input": "x", "weight": "w")", "y"), 0);
+  of_threads.one("triangle", tensor("x", "70, 20"), triangle("w", "20, 20", "lower_triangular"),
+                 step("linear", R"("input": "x", "weight": "w")", "y"), 0);
   for (const char* type : {"float16", "bfloat16"})
     of_threads.one(type, tensor("x", "35, 15", type), tensor("w", "41, 15", type),
                    step("linear", R"("input": "x", "weight": "w")", "y"), 0);
@@ -632,6 +633,13 @@ std::vector<product_case> cases_in_front() {
   return out;
 }
 
+// Why a schedule is refused; "" where it is not.
+std::string refusal(const std::string& inputs, const std::string& weights, const std::string& steps,
+                    const std::string& schedule) {
+  const auto lowered = lower(made("refused", inputs, weights, steps, R"("y")"), *parse_schedule(schedule), for_cuda());
+  return lowered ? "" : lowered.error().message;
+}
+
 TEST(ProductKernels, OfSeveralProductsNeedOneLeftFactor) {
   const auto mm = [](const char* left, const char* right, const char* result) {
     return step("mm", fmt::format(R"("self": "{}", "mat2": "{}")", left, right), result) + ", ";
@@ -639,10 +647,8 @@ TEST(ProductKernels, OfSeveralProductsNeedOneLeftFactor) {
   const auto add = step("add.Tensor", R"("self": "p", "other": "q")", "y");
   const auto refused = [&](const std::string& products, int first, const std::string& sum, int last) {
     const auto inputs = tensor("a", "32, 32") + ", " + tensor("b", "32, 32") + ", " + tensor("c", "32, 32");
-    const auto what = made("several", inputs, "", products + sum, R"("y")");
-    const auto schedule = fmt::format("fuse(steps={0}); product_kernel(steps={1}..{0})", last, first);
-    const auto lowered = lower(what, *parse_schedule(schedule), for_cuda());
-    return lowered ? "" : lowered.error().message;
+    return refusal(inputs, "", products + sum,
+                   fmt::format("fuse(steps={0}); product_kernel(steps={1}..{0})", last, first));
   };
   const auto two = mm("a", "b", "p") + mm("a", "c", "q");
   EXPECT_EQ(refused(two, 0, add, 2), "");
@@ -651,13 +657,6 @@ TEST(ProductKernels, OfSeveralProductsNeedOneLeftFactor) {
   const auto transposed = step("t", R"("self": "c")", "ct") + ", ";
   EXPECT_THAT(refused(transposed + mm("a", "b", "p") + mm("a", "ct", "q"), 1, add, 3),
               testing::HasSubstr("c does not lie in memory as b does"));
-}
-
-// Why a schedule is refused; "" where it is not.
-std::string refusal(const std::string& inputs, const std::string& weights, const std::string& steps,
-                    const std::string& schedule) {
-  const auto lowered = lower(made("refused", inputs, weights, steps, R"("y")"), *parse_schedule(schedule), for_cuda());
-  return lowered ? "" : lowered.error().message;
 }
 
 TEST(ProductKernels, TakeEqualSlicesOfNeighbours) {
@@ -725,23 +724,18 @@ TEST(ProductKernels, ThreadsAddUpFewTerms) {
 // Triangles: what is zero is not multiplied. Both forms, in tiles that are whole, partial and empty.
 std::vector<product_case> cases_of_triangles() {
   std::vector<product_case> out;
-  const auto triangle = [](const std::string& name, const std::string& fact) {
-    return fmt::format(R"({{"name": "{}", "dtype": "float32", "shape": [200, 200], )"
-                       R"("draw": {{"distribution": "normal", "mean": 0, "std": 1}}, "facts": ["{}"]}})",
-                       name, fact);
-  };
   for (const char* a : {"lower_triangular", "upper_triangular"})
     for (const char* b : {"lower_triangular", "upper_triangular"})
       for (const char* factors : {"", ", factors=halves"})
         out.push_back(
             {fmt::format("{}_{}{}", a, b, factors),
-             made("triangles", triangle("a", a) + ", " + triangle("b", b), "",
+             made("triangles", triangle("a", "200, 200", a) + ", " + triangle("b", "200, 200", b), "",
                   step("mm", R"("self": "a", "mat2": "b")", "y"), R"("y")"),
              fmt::format("product_kernel(steps=0{}); tile_rows(group=0, rows=64); depth_parts(group=0, parts=1)",
                          factors),
              *factors == 0 ? 1 : 3});
   out.push_back({"linear_with_a_triangle",
-                 made("linear_with_a_triangle", tensor("x", "70, 200"), triangle("w", "lower_triangular"),
+                 made("linear_with_a_triangle", tensor("x", "70, 200"), triangle("w", "200, 200", "lower_triangular"),
                       step("linear", R"("input": "x", "weight": "w")", "y"), R"("y")"),
                  "product_kernel(steps=0, factors=halves); depth_parts(group=0, parts=1)", 2});
   return out;
@@ -762,11 +756,6 @@ std::vector<product_case> unusual_cases() {
                    made("doubles", two, "", mm + ", " + step("to.dtype", R"("self": "p", "dtype": "float64")", "y"),
                         R"("y", "p")"),
                    fmt::format("fuse(steps=1); product_kernel(steps=0..1{})", factors), kernels});
-    const auto triangle = [](const char* name, const char* shape, const char* fact) {
-      return fmt::format(R"({{"name": "{}", "dtype": "float32", "shape": [{}], )"
-                         R"("draw": {{"distribution": "normal", "mean": 0, "std": 1}}, "facts": ["{}"]}})",
-                         name, shape, fact);
-    };
     const auto spread = step("expand", R"("self": "a", "size": [3, 72, 72])", "e");
     out.push_back(
         {fmt::format("spread_beside_a_triangle{}", factors),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <tuple>
 
 #include "policy/codegen/cuda/cuda_kernels.hpp"
@@ -75,21 +76,13 @@ emitted_kernel emit_tiles(const emit_request& request, const product_tiling& t) 
   return emit_cuda_product(request, t);
 }
 
-// The operands that the product's factors are made of.
-std::vector<int> factors_of(const body_product& product) {
-  std::vector<int> out = product.rights;
-  out.push_back(product.left);
-  if (product.left_rows >= 0) out.push_back(product.left_rows);
-  for (const auto& n : product.left_made)
-    if (n.kind == node_kind::load) out.push_back(n.operand);
-  return out;
-}
-
 expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
   CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
-  for (const int factor : factors_of(*body.product))
+  std::vector<int> factors = operands_of_left(*body.product);
+  std::ranges::copy(body.product->rights, std::back_inserter(factors));
+  for (const int factor : factors)
     if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
   if (is_one_kernel(body, whole)) {

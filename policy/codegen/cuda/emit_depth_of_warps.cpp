@@ -47,18 +47,17 @@ class depth_of_warps_writer final : product_writer {
   // Where the rows of the operand's tile begin that this lane reads. Those that do not exist are read as the last one
   // is.
   void write_sources(const product_side& side, int64_t tile, const char* name, const char* first, int64_t count) {
-    const auto& strides = operand(side.operand).strides;
-    const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
+    const std::string of_batch = in_batch(operand(side.operand));
     const bool several = is_of_several(side);
     const std::string type = fmt::format("const {}*", memory_type(t_.type));
-    if (!several) w_.line(fmt::format("{} const {}_matrix = {}{};", type, name, w_.pointer(side.operand), in_batch));
+    if (!several) w_.line(fmt::format("{} const {}_matrix = {}{};", type, name, w_.pointer(side.operand), of_batch));
     w_.line(fmt::format("{} {}_from[{}];", several ? type : "int", name, count));
     w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
     const std::string place = "i * 8 + group", at = fmt::format("{} + {}", first, several ? column_of(place) : place);
     w_.line(fmt::format("const int at = {};",
                         has_partial_tile(side, tile) ? fmt::format("min({}, {})", at, side.size - 1) : at));
     w_.line(fmt::format("{}_from[i] = {}{};", name,
-                        several ? fmt::format("{}{} + ", right_matrix_at(place), in_batch) : "",
+                        several ? fmt::format("{}{} + ", right_matrix_at(place), of_batch) : "",
                         line_offset(side, "at")));
     w_.close();
     w_.line(fmt::format("unsigned {}[{}][{}][4];", name, t_.stages, count));

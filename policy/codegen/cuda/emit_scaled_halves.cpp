@@ -9,7 +9,6 @@
 // tensor cores truncate when they accumulate.
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
@@ -374,15 +373,6 @@ kernel_body with_halves(const kernel_body& from, const halves_of_side& left,
   return out;
 }
 
-// What the left factors are made of beside the left operand.
-std::vector<int> others_in_left(const body_product& product) {
-  std::vector<int> out;
-  if (product.left_rows >= 0) out.push_back(product.left_rows);
-  for (const auto& n : product.left_made)
-    if (n.kind == node_kind::load && n.operand != product.left) out.push_back(n.operand);
-  return out;
-}
-
 // `which`: "left", "right" or one of several right ones.
 emitted_kernel split(const emit_request& request, const product_tiling& t, int operand, const std::string& which,
                      const halves_of_side& into) {
@@ -393,8 +383,7 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, int o
   body.row_dims = static_cast<int>(body.domain.size());
   body.operands = request.body->operands;
   const bool is_left = operand == t.left.operand;
-  std::vector<int> read = {operand};
-  if (is_left) std::ranges::copy(others_in_left(*body.product), std::back_inserter(read));
+  const std::vector<int> read = is_left ? operands_of_left(*body.product) : std::vector<int>{operand};
   body_node split_ones;
   for (const int each : read) {
     split_ones.operands.push_back(static_cast<int>(body.nodes.size()));

@@ -43,11 +43,8 @@ class thread_sums_writer final : product_writer {
   std::string factor(int number) const {
     const body_operand& o = operand(number);
     const std::string term = o.step == 1 ? "term" : fmt::format("term * {}", o.step);
-    std::string line = element(o, "column");
-    if (number == t_.left.operand) {
-      line = line_offset(t_.left, "row");
-      if (t_.batches > 1) line += " + " + offset(o.strides, t_.batch, "batch");
-    }
+    const std::string line =
+        number == t_.left.operand ? line_offset(t_.left, "row") + in_batch(o) : element(o, "column");
     return loaded(o.type.type, fmt::format("{}[{} + {}]", w_.pointer(number), line, term));
   }
 

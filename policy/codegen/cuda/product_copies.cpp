@@ -10,13 +10,12 @@ void product_writer::write_copies() {
 }
 
 void product_writer::write_copies_of(const product_side& side, int64_t rows, const char* name, const char* first) {
-  const auto& strides = operand(side.operand).strides;
   const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
   const int64_t count = rows * t_.stage_depth / side.width / threads_;
-  const std::string in_batch = t_.batches > 1 ? " + " + offset(strides, t_.batch, "batch") : "";
+  const std::string of_batch = in_batch(operand(side.operand));
   if (!is_of_several(side))
     w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand),
-                        in_batch));
+                        of_batch));
   w_.line(fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
   if (t_.form == product_form::warpgroup_tiles) {
     const std::string piece = fmt::format("{0}_line % 8 * 8", name);
@@ -37,7 +36,7 @@ void product_writer::write_copies_of(const product_side& side, int64_t rows, con
   w_.line(fmt::format("const int at = {} + {};", first, several ? column_of(place) : place));
   if (guarded) w_.line(fmt::format("{}_exists[i] = at < {};", name, side.size));
   w_.line(fmt::format("{}_from[i] = {}{};", name,
-                      several ? fmt::format("{}{} + ", right_matrix_at(place), in_batch) : "",
+                      several ? fmt::format("{}{} + ", right_matrix_at(place), of_batch) : "",
                       line_offset(side, "at")));
   w_.close();
 }

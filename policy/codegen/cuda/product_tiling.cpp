@@ -348,13 +348,9 @@ tl::unexpected<error> why_no_tiling(const product_tiling& t, const group_options
 
 // Whether the left factor differs along the domain's dimension.
 bool varies_in_left(const kernel_body& body, std::size_t dimension) {
-  const body_product& p = *body.product;
-  const auto varies = [&](int operand) {
-    return operand >= 0 && body.operands[static_cast<std::size_t>(operand)].strides[dimension] != 0;
-  };
-  return varies(p.left) || varies(p.left_rows) || std::ranges::any_of(p.left_made, [&](const body_node& n) {
-           return n.kind == node_kind::load && varies(n.operand);
-         });
+  return std::ranges::any_of(operands_of_left(*body.product), [&](int operand) {
+    return body.operands[static_cast<std::size_t>(operand)].strides[dimension] != 0;
+  });
 }
 
 expected<timed_tiling> fastest(const kernel_body& body, const group_options& options) {
@@ -410,6 +406,14 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
 }
 
 }  // namespace
+
+std::vector<int> operands_of_left(const body_product& product) {
+  std::vector<int> out = {product.left};
+  if (product.left_rows >= 0) out.push_back(product.left_rows);
+  for (const auto& n : product.left_made)
+    if (n.kind == node_kind::load && n.operand != product.left) out.push_back(n.operand);
+  return out;
+}
 
 bool holds_rows(const kernel_body& body, const product_tiling& t) {
   if (body.is_elementwise() || body.has_scan() || is_of_warpgroups(t.form)) return false;

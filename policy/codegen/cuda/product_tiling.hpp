@@ -70,6 +70,9 @@ int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t
 // there is none.
 expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options);
 
+// The operands that the left factor is made of, the left one first.
+std::vector<int> operands_of_left(const body_product& product);
+
 // Whether each row of the body, over which it reduces, lies in one tile, so that a block can compute it.
 bool holds_rows(const kernel_body& body, const product_tiling& t);
 

@@ -83,8 +83,8 @@ std::string product_writer::line_offset(const product_side& side, const std::str
   if (&side != &t_.left || product.left_rows < 0) return out;
   const body_operand& rows = operand(product.left_rows);
   const body_operand& table = operand(side.operand);
-  std::string number = offset(rows.strides, side.dims, fmt::format("min({}, {})", at, side.size - 1));
-  if (t_.batches > 1) number += " + " + offset(rows.strides, t_.batch, "batch");
+  const std::string number =
+      offset(rows.strides, side.dims, fmt::format("min({}, {})", at, side.size - 1)) + in_batch(rows);
   return fmt::format("{} + (int)(min(max((long long){}[{}], 0ll), {}ll) * {})", out, w_.pointer(product.left_rows),
                      number, table.lookup_count - 1, table.lookup_stride);
 }
@@ -102,8 +102,7 @@ std::string product_writer::made_left(const std::string& element, const std::str
     std::string value;
     if (n.kind == node_kind::load) {
       const body_operand& o = operand(n.operand);
-      std::string at = offset(o.strides, t_.left.dims, fmt::format("min({}, {})", row, t_.left.size - 1));
-      if (t_.batches > 1) at += " + " + offset(o.strides, t_.batch, "batch");
+      std::string at = offset(o.strides, t_.left.dims, fmt::format("min({}, {})", row, t_.left.size - 1)) + in_batch(o);
       if (o.step != 0) at += fmt::format(" + min({}, {}) * {}", term, t_.depth - 1, o.step);
       value = loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(n.operand), at));
     } else {

@@ -32,6 +32,10 @@ class product_writer {
   void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
   // The offset of an index that runs over some dimensions of the domain.
   std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
+  // What the batch adds to an offset in the operand: " + ...", or "" where there is one matrix.
+  std::string in_batch(const body_operand& o) const {
+    return t_.batches > 1 ? " + " + offset(o.strides, t_.batch, "batch") : "";
+  }
   // The offset of a line of the side's operand, which another value may choose, without the batch's: `at` is the line's
   // number, among those that exist or not.
   std::string line_offset(const product_side& side, const std::string& at) const;

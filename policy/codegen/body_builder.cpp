@@ -6,9 +6,10 @@
 #include <tuple>
 
 #include "policy/codegen/body_edits.hpp"
-#include "policy/codegen/interleave.hpp"
+#include "policy/codegen/feature_pools.hpp"
 #include "policy/codegen/internal_operators.hpp"
 #include "policy/codegen/memory_order.hpp"
+#include "policy/codegen/operator_values.hpp"
 #include "policy/codegen/product_operators.hpp"
 #include "policy/codegen/window_operators.hpp"
 #include "policy/graph/alignment.hpp"
@@ -17,8 +18,6 @@
 namespace cudal1 {
 
 namespace {
-
-constexpr int64_t k_most_parts = 4;  // that a kernel joins: a thread computes an element of each
 
 std::size_t at(int64_t index) {
   return static_cast<std::size_t>(index);
@@ -31,6 +30,8 @@ const operator_builder* find_elementwise_builder(const graph_step& s) {
   return own->elementwise ? &own->elementwise : nullptr;
 }
 
+}  // namespace
+
 const row_operator* find_row_builder(const graph_step& s) {
   const internal_operator* own = find_internal_operator(s.op());
   if (own == nullptr) {
@@ -39,8 +40,6 @@ const row_operator* find_row_builder(const graph_step& s) {
   }
   return own->rows ? &*own->rows : nullptr;
 }
-
-}  // namespace
 
 body_builder::body_builder(const graph& g, row_domain domain, std::set<int> in_front)
     : graph_(&g), domain_(std::move(domain)), in_front_(std::move(in_front)) {
@@ -54,8 +53,6 @@ body_builder::body_builder(const graph& g, row_domain domain, std::set<int> in_f
       const int64_t inner = size / domain_.groups;
       rows.push_back({d, domain_.groups, inner});
       columns.push_back({d, inner, 1});
-    } else if (d == domain_.joined_dim) {
-      rows.push_back({d, size / domain_.parts, 1});
     } else {
       (is_reduced(d) ? columns : rows).push_back({d, size, 1});
     }
@@ -79,8 +76,12 @@ std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shap
     if (!std::ranges::equal(shape, is_in_front_ ? std::span(domain_.pooled) : made)) return std::nullopt;
     return is_in_front_ ? value_form::pooled : value_form::row_squeezed;
   }
+  if (domain_.parts > 1) {
+    if (shape == domain_.whole) return value_form::full;
+    if (shape == domain_.shape) return value_form::part;
+    if (domain_.reduced.empty()) return std::nullopt;
+  }
   if (shape == domain_.shape) return value_form::full;
-  if (domain_.parts > 1) return shape == part_shape() ? std::optional(value_form::part) : std::nullopt;
   if (domain_.split_dim >= 0) return std::nullopt;
   std::vector<int64_t> kept = domain_.shape, squeezed;
   for (const auto d : domain_.reduced)
@@ -91,7 +92,7 @@ std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shap
       squeezed.push_back(domain_.shape[static_cast<std::size_t>(d)]);
   }
   if (shape == squeezed) return value_form::row_squeezed;
-  if (shape.size() > domain_.shape.size()) return std::nullopt;
+  if (domain_.parts > 1 || shape.size() > domain_.shape.size()) return std::nullopt;
   const std::size_t shift = domain_.shape.size() - shape.size();
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (shape[d] != 1 && shape[d] != domain_.shape[d + shift]) return std::nullopt;
@@ -109,17 +110,11 @@ std::vector<int64_t> body_builder::domain_strides(const std::vector<int64_t>& by
   return out;
 }
 
-std::vector<int64_t> body_builder::part_shape() const {
-  std::vector<int64_t> out = domain_.shape;
-  if (domain_.parts > 1) out[static_cast<std::size_t>(domain_.joined_dim)] /= domain_.parts;
-  return out;
-}
-
 // Of a part's first element, for a tensor of these strides by dimension of the full shape.
 int64_t body_builder::part_offset(int64_t part, const std::vector<int64_t>& by_dim) const {
   if (domain_.parts == 1) return 0;
   const auto d = static_cast<std::size_t>(domain_.joined_dim);
-  return part * (domain_.interleaved ? 1 : domain_.shape[d] / domain_.parts) * by_dim[d];
+  return part * (domain_.interleaved ? 1 : domain_.shape[d]) * by_dim[d];
 }
 
 // Strides of `type`, broadcast to `result`, by dimension of the full shape.
@@ -233,7 +228,8 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
     const bool single = type.numel() == 1;
     const bool fits =
         known->second.form == *result_form || known->second.form == value_form::repeated ||
-        (known->second.form == value_form::row_kept && *result_form == value_form::full) ||
+        (known->second.form == value_form::row_kept &&
+         (*result_form == value_form::full || *result_form == value_form::part)) ||
         (single && domain_.windows.empty() && known->second.form != value_form::full && body_.rows() == 1);
     if (!fits) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
     return converted(known->second.nodes[known->second.form == value_form::full ? at(part_) : 0], wanted);
@@ -253,7 +249,7 @@ expected<int> body_builder::joined_operand(const graph_step& s, std::string_view
   if (list == nullptr || std::ssize(*list) != domain_.parts)
     return fail(errc::unsupported, "{} joins other parts than the rest of the kernel", s.op());
   tensor_type part;
-  part.shape = part_shape();
+  part.shape = domain_.shape;
   const std::string& value = graph_->resolve((*list)[at(part_)].name);
   if (graph_->type_of(value).shape != part.shape)
     return fail(errc::unsupported, "{} joins other parts than the rest of the kernel", s.op());
@@ -298,7 +294,7 @@ expected<int> body_builder::add_factor(const product_factor& f) {
     return fail(errc::unsupported, "the product's operand {} is not in memory", f.value);
   for (const auto* value : {&f.value, &memory})
     if (is_made_in_front(*value))
-      return fail(errc::unsupported, "{} is made in front of the product, as its left factor alone", *value);
+      return fail(errc::unsupported, "{} is made in front of the product, as one of its factors alone", *value);
   const tensor_type& type = graph_->type_of(memory);
   const int64_t offset = part_offset(part_, f.strides);
   const bool aligned = starts_aligned(*graph_, memory) && offset * size_of(type.type) % 16 == 0;
@@ -307,6 +303,7 @@ expected<int> body_builder::add_factor(const product_factor& f) {
   o.step = f.step;
   o.lookup_stride = f.lookup_stride;
   o.lookup_count = f.lookup_count;
+  o.inner_step = f.inner_step;
   body_.operands.push_back(std::move(o));
   return static_cast<int>(body_.operands.size()) - 1;
 }
@@ -341,8 +338,13 @@ expected<void> body_builder::start_products(const std::string& of, const made_fa
     operands.push_back(operand);
   }
   made.left = operands[at(left.main)];
-  made.left_triangle = left.operands[at(left.main)].known;
+  made.left_band = left.operands[at(left.main)].known;
   if (left.rows >= 0) made.left_rows = operands[at(left.rows)];
+  if (left.inner_left >= 0) {
+    made.inner_left = operands[at(left.inner_left)];
+    made.inner_right = operands[at(left.inner_right)];
+    made.inner_depth = left.inner_depth;
+  }
   made.left_made = left.nodes;
   for (auto& n : made.left_made)
     if (n.kind == node_kind::load) n.operand = operands[at(n.operand)];
@@ -355,7 +357,7 @@ expected<int> body_builder::product(const std::string& of, const made_factor& le
   if (!body_.product) {
     CUDAL1_CHECK(start_products(of, left));
     body_.product->depth = depth;
-    body_.product->right_triangle = right.known;
+    body_.product->right_band = right.known;
   }
   body_product& made = *body_.product;
   if (left_factor_ != of) return fail(errc::unsupported, "a kernel computes products of one left factor only");
@@ -369,7 +371,7 @@ expected<int> body_builder::product(const std::string& of, const made_factor& le
                 "{} does not lie in memory as {} does, the right factor of the kernel's other product", o.value,
                 first.value);
   made.rights.push_back(operand);
-  if (made.right_triangle != right.known) made.right_triangle = triangle::none;
+  if (made.right_band != right.known) made.right_band = {};
   body_node n;
   n.kind = node_kind::product;
   n.operand = static_cast<int>(made.rights.size()) - 1;
@@ -423,16 +425,18 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
     return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
   const bool by_row = *form == value_form::row_kept || *form == value_form::row_squeezed;
   if (by_row && !node(n).per_row) return fail(errc::unsupported, "the result of {} differs along a row", s.op());
-  n = converted(n, type.type);
   const std::string& value = s.text->results[result];
-  if (value.empty()) return {};
+  if (!value.empty()) bind_value(value, *form, converted(n, type.type));
+  return {};
+}
+
+void body_builder::bind_value(const std::string& value, value_form form, int n) {
   // A node has one name; a second name for the same value (a view) gets a separate node.
-  if (!node(n).value.empty() || node(n).kind == node_kind::load) n = pointwise("$0", {n}, type.type, 0);
+  if (!node(n).value.empty() || node(n).kind == node_kind::load) n = pointwise("$0", {n}, node(n).type, 0);
   node(n).value = value;
   bound_value& bound = bound_[value];
-  bound.form = *form;
+  bound.form = form;
   bound.nodes.push_back(n);
-  return {};
 }
 
 // Views of the parts of a value that the kernel computes.
@@ -441,20 +445,54 @@ expected<void> body_builder::add_slices(const graph_step& s) {
   if (known == bound_.end() || known->second.form != value_form::full)
     return fail(errc::unsupported, "{} takes slices of what the kernel does not compute", s.op());
   const std::vector<int> nodes = known->second.nodes;
-  const int64_t size = part_shape()[at(domain_.joined_dim)];
+  const int64_t size = domain_.shape[at(domain_.joined_dim)];
   for (std::size_t r = 0; r < s.text->results.size(); ++r) {
     if (s.text->results[r].empty()) continue;
     const auto place = place_of_slice(*graph_, s, r);
     if (!place || place->dim != domain_.joined_dim || place->first % size != 0 ||
-        s.result_types[r].shape != part_shape())
+        s.result_types[r].shape != domain_.shape)
       return fail(errc::unsupported, "{} takes other slices than the rest of the kernel", s.op());
     CUDAL1_CHECK(bind(s, r, nodes[at(place->first / size)]));
   }
   return {};
 }
 
+expected<void> body_builder::add_feature_pool(const graph_step& s) {
+  const auto known = bound_.find(graph_->resolve(*tensor_argument_name(s, "self")));
+  if (known == bound_.end() || known->second.form != value_form::full)
+    return fail(errc::unsupported, "{} pools what the kernel does not compute", s.op());
+  CUDAL1_CHECK(check_only_first_is_read(*this, s, "indices"));
+  const std::vector<int> nodes = known->second.nodes;
+  const bool averages = s.record().traits.sums;
+  int value = nodes.front();
+  for (const int n : std::span(nodes).subspan(1))
+    value = pointwise(averages ? "$0 + $1" : "$0 > $1 || $0 != $0 ? $0 : $1", {value, n});
+  if (averages) value = divided(*this, value, static_cast<double>(domain_.parts));
+  bind_value(s.text->results[0], value_form::part, value);
+  return {};
+}
+
+expected<bool> body_builder::adds_parts(const graph_step& s) {
+  if (domain_.parts == 1) return false;
+  if (place_of_slice(*graph_, s, 0)) {
+    CUDAL1_CHECK(add_slices(s));
+    return true;
+  }
+  const auto pool = pool_of_features(*graph_, s);
+  if (pool && pool->size == domain_.parts && graph_->type_of(pool->product).shape == domain_.whole) {
+    CUDAL1_CHECK(add_feature_pool(s));
+    return true;
+  }
+  if (!is_unit_view(*graph_, s)) return false;
+  const auto known = bound_.find(graph_->resolve(*tensor_argument_name(s, "self")));
+  if (known == bound_.end() || s.text->results[0].empty()) return false;
+  bound_[s.text->results[0]] = known->second;
+  return true;
+}
+
 expected<void> body_builder::add_step(const graph_step& s) {
-  if (domain_.parts > 1 && place_of_slice(*graph_, s, 0)) return add_slices(s);
+  CUDAL1_TRY(const bool added, adds_parts(s));
+  if (added) return {};
   if (const auto* build = find_elementwise_builder(s)) {
     const auto& shape = s.result_types[0].shape;
     repeats_.clear();
@@ -463,7 +501,7 @@ expected<void> body_builder::add_step(const graph_step& s) {
       for (std::size_t d = 0; d < shape.size(); ++d)
         repeats_[domain_.shape.size() - shape.size() + d] = shape[d] == 1 ? 1 : 0;
     }
-    const bool whole = domain_.parts > 1 && s.result_types[0].shape == domain_.shape;
+    const bool whole = domain_.parts > 1 && s.result_types[0].shape == domain_.whole;
     is_in_front_ = !domain_.windows.empty() && in_front_.contains(s.number);
     for (part_ = 0; part_ < (whole ? domain_.parts : 1); ++part_)
       CUDAL1_CHECK((*build)(*this, s));
@@ -474,7 +512,13 @@ expected<void> body_builder::add_step(const graph_step& s) {
   }
   if (const auto* row = find_row_builder(s)) {
     CUDAL1_TRY(const row_domain own, row->domain(*graph_, s));
-    if (own != domain_) {
+    row_domain rows = domain_;
+    if (rows.parts > 1) {
+      rows = {};
+      rows.shape = domain_.shape;
+      rows.reduced = domain_.reduced;
+    }
+    if (own != rows) {
       // (A reduction of per-row values is legal only over dimensions of size 1.)
       return fail(errc::unsupported, "{} reduces other dimensions than the rest of the kernel", s.op());
     }
@@ -506,6 +550,12 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
                     "{} is {}, but kernels write contiguous tensors, or these with their dimensions in another order "
                     "where they make no product",
                     value, type.text());
+      const bool in_parts =
+          domain_.parts > 1 && (known->second.form == value_form::full || known->second.form == value_form::part);
+      if (in_parts && (type.dim() != std::ssize(domain_.shape) ||
+                       (known->second.form == value_form::full && !domain_.covers_whole())))
+        return fail(errc::unsupported, "{} is read outside of the kernel, which has no element for each of its own",
+                    value);
       const std::vector<int64_t> strides = strides_in_result(type, type);
       const auto& nodes = known->second.nodes;
       for (std::size_t part = 0; part < nodes.size(); ++part) {
@@ -520,113 +570,12 @@ expected<kernel_body> body_builder::finish(const std::vector<int>& steps) && {
   return std::move(body_);
 }
 
-namespace {
-
-// The domain of a kernel that joins equal tensors: one of them. Empty where no step joins.
-expected<std::optional<row_domain>> joined_domain(const graph& g, const std::vector<int>& steps) {
-  std::optional<row_domain> out;
-  for (const int number : steps) {
-    const graph_step& s = g.step_at(number);
-    const auto& kernel = s.record().traits.kernel;
-    const bool interleaved = is_interleave(s);
-    if (!interleaved && (!kernel || kernel->form != kernel_form::joined)) continue;
-    const auto* list = std::get_if<std::vector<tensor_argument>>(s.argument("tensors"));
-    row_domain own;
-    own.interleaved = interleaved;
-    own.shape = s.result_types[0].shape;
-    own.joined_dim = interleaved ? -1 : integer_argument(s, "dim").value_or(0);
-    if (own.joined_dim < 0) own.joined_dim += std::ssize(own.shape);
-    own.parts = std::ssize(*list);
-    if (own.parts < 2 || own.parts > k_most_parts || own.shape[at(own.joined_dim)] % own.parts != 0 ||
-        (out && own != *out))
-      return fail(errc::unsupported, "{} does not join a few tensors of equal shape, as the rest of the kernel does",
-                  s.op());
-    out = std::move(own);
-  }
-  return out;
-}
-
-// The domain of a kernel whose product has equal slices that it reads: one of them. Empty where it has none.
-std::optional<row_domain> sliced_domain(const graph& g, const std::vector<int>& steps) {
-  for (const int number : steps) {
-    const graph_step& s = g.step_at(number);
-    const auto place = place_of_slice(g, s, 0);
-    if (!place) continue;
-    const std::string from = g.resolve(*tensor_argument_name(s, "self"));
-    const auto is_maker = [&](int n) { return is_own_product(g.step_at(n)) && g.step_at(n).text->results[0] == from; };
-    if (std::ranges::none_of(steps, is_maker)) continue;
-    row_domain out;
-    out.shape = g.type_of(from).shape;
-    const auto d = at(place->dim);
-    const int64_t size = s.result_types[0].dim() == std::ssize(out.shape) ? s.result_types[0].shape[d] : 0;
-    if (size == 0 || out.shape[d] % size != 0) continue;
-    out.joined_dim = place->dim;
-    out.parts = out.shape[d] / size;
-    if (out.parts > 1 && out.parts <= k_most_parts) return out;
-  }
-  return std::nullopt;
-}
-
-// The steps that make what windows of a step among them slide over.
-std::set<int> steps_in_front(const graph& g, const std::vector<int>& steps) {
-  std::set<int> out;
-  for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
-    if (find_window_operator(g.step_at(*s)) == nullptr && !out.contains(*s)) continue;
-    for (const int maker : g.makers()[at(*s)])
-      if (std::ranges::binary_search(steps, maker) && find_window_operator(g.step_at(maker)) == nullptr)
-        out.insert(maker);
-  }
-  return out;
-}
-
-// The steps that make the left factors of products among them.
-std::set<int> steps_before_products(const graph& g, const std::vector<int>& steps) {
-  std::set<int> out;
-  std::vector<int> left;
-  const auto is_among = [&](int n) { return std::ranges::binary_search(steps, n); };
-  for (const int number : steps) {
-    const graph_step& s = g.step_at(number);
-    if (!is_own_product(s)) continue;
-    const std::string factor = g.resolve(*tensor_argument_name(s, find_product_signature(s.op())->left));
-    if (const auto* maker = g.producer(factor); maker != nullptr && is_among(maker->number))
-      left.push_back(maker->number);
-  }
-  while (!left.empty()) {
-    const int n = left.back();
-    left.pop_back();
-    // What follows another product is not in front of this one.
-    if (is_own_product(g.step_at(n))) return {};
-    if (!out.insert(n).second) continue;
-    std::ranges::copy_if(g.makers()[at(n)], std::back_inserter(left), is_among);
-  }
-  return out;
-}
-
-}  // namespace
-
 expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) {
   if (steps.empty()) return fail(errc::invalid_argument, "a kernel needs at least one step");
-  std::optional<row_domain> domain;
-  for (const int number : steps) {
-    const graph_step& s = g.step_at(number);
-    if (const auto* row = find_row_builder(s)) {
-      CUDAL1_TRY(row_domain own, row->domain(g, s));
-      if (domain && *domain != own)
-        return fail(errc::unsupported, "steps {} reduce different dimensions", print_steps(steps));
-      domain = std::move(own);
-    }
-  }
-  CUDAL1_TRY(const auto joined, joined_domain(g, steps));
-  if (joined && domain) return fail(errc::unsupported, "a kernel that joins tensors cannot reduce");
-  if (joined) domain = joined;
-  if (!domain) domain = sliced_domain(g, steps);
-  if (!domain) {
-    // Pointwise steps and products only: all results have one shape.
-    domain.emplace().shape = g.step_at(steps.back()).result_types[0].shape;
-  }
-  const bool slides = !domain->windows.empty();
-  const std::set<int> in_front = slides ? steps_in_front(g, steps) : steps_before_products(g, steps);
-  body_builder builder(g, *domain, in_front);
+  CUDAL1_TRY(const row_domain domain, domain_of(g, steps));
+  const bool slides = !domain.windows.empty();
+  const std::set<int> in_front = steps_in_front(g, steps, domain);
+  body_builder builder(g, domain, in_front);
   for (const int number : steps)
     if (slides || !in_front.contains(number)) CUDAL1_CHECK(builder.add_step(g.step_at(number)));
   CUDAL1_TRY(kernel_body body, std::move(builder).finish(steps));
@@ -639,6 +588,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
   }
   order_dimensions(body);
   collapse_dimensions(body);
+  put_columns_in_right_factor(body);
   return body;
 }
 

@@ -11,33 +11,18 @@
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/kernel_body.hpp"
+#include "policy/codegen/kernel_domain.hpp"
 
 namespace cudal1 {
 
 // How a value maps to the domain of rows and columns.
 enum class value_form {
-  full,          // one value per element
+  full,          // one value per element; where the domain is a part, one for each part
   part,          // one value per element of a part
   row_kept,      // one per row, the reduced dimensions kept with size 1
   row_squeezed,  // one per row, the reduced dimensions removed
   repeated,      // one per element, the same along dimensions that only other values have: computed again along them
   pooled,        // one per element of what windows slide over
-};
-
-// Which dimensions of the full shape a step reduces, and how one of them is split in two (group norm).
-struct row_domain {
-  std::vector<int64_t> shape;    // the full shape
-  std::vector<int64_t> reduced;  // ascending dimensions of `shape`
-  int64_t split_dim = -1, groups = 1;
-  // Where tensors are joined: how many equal parts the dimension consists of. The domain is one part; a value of the
-  // full shape has a node for each. The parts follow each other, or their elements take turns.
-  int64_t joined_dim = -1, parts = 1;
-  bool interleaved = false;
-  // Where windows slide over the last dimensions of a tensor, of the shape `pooled`: `shape` is that of what they make,
-  // followed by the windows', which are reduced.
-  std::vector<int64_t> pooled;
-  std::vector<work_parts::window> windows;
-  bool operator==(const row_domain&) const = default;
 };
 
 class body_builder {
@@ -89,18 +74,22 @@ class body_builder {
     std::string value;
     std::vector<int64_t> strides;
     int64_t step = 0;  // from one term to the next, in elements
-    triangle known = triangle::none;
-    int64_t lookup_stride = 0, lookup_count = 0;  // see body_operand
+    band known = {};
+    int64_t lookup_stride = 0, lookup_count = 0, inner_step = 0;  // see body_operand
   };
+  bool is_made_in_front(const std::string& value) const;  // of a product
   // The kernel of the steps in front of the product that make this value: its nodes, of which the last one is the
   // value, and operands with strides by dimension of the value. Empty where the value is in memory.
   expected<std::optional<kernel_body>> made_in_front(const std::string& value) const;
   // How such steps make a left factor: nodes whose loads number these operands, of which one has an element for each of
-  // the factor's. Where others choose its rows, `rows` has their numbers.
+  // the factor's. Where others choose its rows, `rows` has their numbers. Where another product makes it, it has these
+  // factors of so many terms.
   struct made_factor {
     std::vector<body_node> nodes;
     std::vector<product_factor> operands;
     int main = 0, rows = -1;
+    int inner_left = -1, inner_right = -1;
+    int64_t inner_depth = 0;
   };
   // `of`: the program's name of the left factor, which all products of a kernel have.
   expected<int> product(const std::string& of, const made_factor& left, const product_factor& right, int64_t depth);
@@ -117,12 +106,13 @@ class body_builder {
   std::vector<int64_t> strides_in_result(const tensor_type& type, const tensor_type& result) const;
   int load(const std::string& value, std::vector<int64_t> strides, int64_t offset = 0, bool slides = true);
   std::vector<int64_t> strides_in_windows(std::vector<int64_t> by_dim) const;
-  std::vector<int64_t> part_shape() const;
   int64_t part_offset(int64_t part, const std::vector<int64_t>& by_dim) const;
   int converted(int n, dtype wanted);
   int add_node(body_node n);
-  bool is_made_in_front(const std::string& value) const;  // of a product
+  void bind_value(const std::string& value, value_form form, int n);
   expected<void> add_slices(const graph_step& s);
+  expected<void> add_feature_pool(const graph_step& s);
+  expected<bool> adds_parts(const graph_step& s);     // whether it did
   expected<int> add_factor(const product_factor& f);  // the operand
   expected<void> start_products(const std::string& of, const made_factor& left);
 
@@ -160,6 +150,8 @@ struct row_operator {
   operator_builder build;
 };
 const row_operator* find_row_operator(const graph_step& s);
+// The same, or of windows, or an internal operator's.
+const row_operator* find_row_builder(const graph_step& s);
 // Whether the operator works on rows in this step. Batch norm in training mode does, which computes its statistics from
 // the batch, and a loss that is averaged or summed; otherwise they are pointwise.
 bool is_by_row(const graph_step& s);

@@ -1,5 +1,6 @@
 #include "policy/codegen/body_edits.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "policy/codegen/c_text.hpp"
@@ -50,16 +51,21 @@ void tidy(kernel_body& body) {
   std::vector<int> place(body.nodes.size(), -1);
   std::vector<body_node> nodes;
   std::vector<body_operand> operands;
+  const auto kept = [&](int& operand) {
+    operands.push_back(body.operands[static_cast<std::size_t>(operand)]);
+    operand = static_cast<int>(operands.size()) - 1;
+  };
+  if (body.product) {
+    kept(body.product->left);
+    std::ranges::for_each(body.product->rights, kept);
+  }
   const auto visit = [&](const auto& self, int n) -> int {
     auto& at = place[static_cast<std::size_t>(n)];
     if (at >= 0) return at;
     body_node copy = body.nodes[static_cast<std::size_t>(n)];
     for (auto& o : copy.operands)
       o = self(self, o);
-    if (copy.kind == node_kind::load) {
-      operands.push_back(body.operands[static_cast<std::size_t>(copy.operand)]);
-      copy.operand = static_cast<int>(operands.size()) - 1;
-    }
+    if (copy.kind == node_kind::load) kept(copy.operand);
     nodes.push_back(std::move(copy));
     return at = static_cast<int>(nodes.size()) - 1;
   };

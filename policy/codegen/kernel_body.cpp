@@ -89,6 +89,20 @@ void order_dimensions(kernel_body& body) {
     *dimension = static_cast<int>(std::ranges::find(order, static_cast<std::size_t>(*dimension)) - order.begin());
 }
 
+void put_columns_in_right_factor(kernel_body& body) {
+  if (!body.product || body.is_elementwise()) return;
+  body_product& p = *body.product;
+  if (p.rights.size() != 1 || !p.left_made.empty() || p.left_rows >= 0) return;
+  const auto& left = body.operands[static_cast<std::size_t>(p.left)].strides;
+  const auto& right = body.operands[static_cast<std::size_t>(p.rights.front())].strides;
+  for (auto d = static_cast<std::size_t>(body.row_dims); d < body.domain.size(); ++d)
+    if (left[d] == 0 || right[d] != 0) return;
+  std::swap(p.left, p.rights.front());
+  std::swap(p.left_band, p.right_band);
+  p.left_band = p.left_band.transposed();
+  p.right_band = p.right_band.transposed();
+}
+
 void collapse_dimensions(kernel_body& body) {
   const auto all = strides_of_tensors(body);
   const auto erase = [&](std::size_t d) {

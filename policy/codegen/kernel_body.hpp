@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policy/graph/graph.hpp"
+#include "policy/graph/proofs.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
 namespace cudal1 {
@@ -39,9 +40,10 @@ struct body_operand {
   // Where another value chooses the row that is read: how far rows are apart, and how many there are. The load's
   // operand is the node of the row's number.
   int64_t lookup_stride = 0, lookup_count = 0;
-  bool slides = true;     // where rows are windows and the value differs in them: they slide over it
-  bool constant = false;  // a weight, or made of weights at set-up: the same in every call
-  int64_t step = 0;       // of a product's factors: how far those of neighbouring terms are apart, in elements
+  bool slides = true;      // where rows are windows and the value differs in them: they slide over it
+  bool constant = false;   // a weight, or made of weights at set-up: the same in every call
+  int64_t step = 0;        // of a product's factors: how far those of neighbouring terms are apart, in elements
+  int64_t inner_step = 0;  // the same of the terms of a product that makes the left factor of another
 };
 
 // Whether a tensor of these strides has one value for all columns of a row.
@@ -52,9 +54,8 @@ struct body_result {
   body_operand target;  // strides of 0 over all columns: one value per row; several may be parts of one tensor
 };
 
-enum class triangle { none, lower, upper };
-
 inline constexpr std::size_t most_products = 4;  // of a kernel
+inline constexpr int64_t most_parts = 4;         // of a value, of which a thread computes an element each
 
 // Products of matrices: each element is a sum of `depth` terms, left times right. Along the domain, an operand's
 // strides are 0 in the dimensions that only the other one has. One left factor may have several right ones, which lie
@@ -66,12 +67,16 @@ struct body_product {
   // Where the left factor is not the left operand's element itself, but made of it and of others' elements (in front of
   // the product): nodes as the body's, of which the last one is the factor.
   std::vector<body_node> left_made;
+  // Where the left factor is made of another product (the node of that kind in left_made): its factors. The left one
+  // has the left factor's rows, the right one a column for each of the left factor's terms; it is the left operand,
+  // too.
+  int inner_left = -1, inner_right = -1;
+  int64_t inner_depth = 0;
   // Where other values choose the rows of the left operand (see body_operand::lookup_stride): the operand with their
   // numbers.
   int left_rows = -1;
-  // Where a factor is known to be zero: a lower triangle has nothing right of the diagonal, where rows of the left
-  // factor, terms, and columns of the right one are counted from 0.
-  triangle left_triangle = triangle::none, right_triangle = triangle::none;
+  // Where the factors, as matrices of rows and terms, or of terms and columns, are not known to be zero.
+  band left_band, right_band;
 };
 
 // How windows slide along a dimension of a tensor, in a kernel whose rows are windows, and whose columns are their
@@ -114,6 +119,10 @@ bool has_adjacent_rows(const kernel_body& body);
 // Puts the dimensions of the rows, and those of the columns, in the order in which the first result that has one value
 // per element has them in memory, or else the largest operand. Not of a product, whose dimensions have roles.
 void order_dimensions(kernel_body& body);
+
+// Gives the factors of a product the other's place where only the left one differs along the columns of the rows that
+// follow it (batch norm over the batch): a tile then has whole rows.
+void put_columns_in_right_factor(kernel_body& body);
 
 // Merges adjacent dimensions that every operand traverses with one stride, and removes those of size 1.
 void collapse_dimensions(kernel_body& body);

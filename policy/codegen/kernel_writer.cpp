@@ -62,6 +62,7 @@ kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
       const body_product& product = *body().product;
       used_operands_.insert(product.left);
       if (product.left_rows >= 0) used_operands_.insert(product.left_rows);
+      if (product.inner_right >= 0) used_operands_.insert(product.inner_right);
       for (const auto& made : product.left_made)
         if (made.kind == node_kind::load) used_operands_.insert(made.operand);
       used_operands_.insert(product.rights[static_cast<std::size_t>(node(n).operand)]);
@@ -120,7 +121,7 @@ void kernel_writer::close() {
 }
 
 // A tensor of which the kernel has a part gets a parameter of its own, and the part a pointer into it.
-void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks) {
+void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks, int64_t cluster) {
   std::string parameters;
   std::vector<std::string> parts;
   std::map<std::string, std::string> whole;  // the parameter of a tensor that is written in parts
@@ -156,6 +157,7 @@ void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks) {
   if (launch_bounds > 0)
     bounds = blocks > 1 ? fmt::format("__launch_bounds__({}, {}) ", launch_bounds, blocks)
                         : fmt::format("__launch_bounds__({}) ", launch_bounds);
+  if (cluster > 1) bounds += fmt::format("__cluster_dims__({}, 1, 1) ", cluster);
   open("__global__ void " + bounds + request_->name + "(" + parameters + ")");
   for (const auto& each : parts)
     line(each);

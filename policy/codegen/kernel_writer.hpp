@@ -38,8 +38,8 @@ class kernel_writer {
   loads direct_loads() const;
 
   // "__global__ void name(parameters) {" after the comment; `launch_bounds`: threads per block, 0 for none; `blocks`:
-  // at least so many fit on a multiprocessor.
-  void open_kernel(int64_t launch_bounds = 0, int64_t blocks = 1);
+  // at least so many fit on a multiprocessor; `cluster`: how many blocks see each other's shared memory.
+  void open_kernel(int64_t launch_bounds = 0, int64_t blocks = 1, int64_t cluster = 1);
   // The launch's arguments in the order of the parameters.
   std::vector<launch_argument> arguments() const;
   // Allocations of the results (none for one written in place).

@@ -15,6 +15,13 @@ namespace cudal1 {
 // The numeric members of group_options, which moves choose.
 enum class tuning_option { threads, items, accumulators, row_threads, tile_rows, tile_columns, depth_parts };
 
+// How a kernel can make a product: see group_options.
+struct product_choice {
+  product_form form = product_form::tiles;
+  bool clusters = false;
+  bool operator==(const product_choice&) const = default;
+};
+
 class lowering_target {
  public:
   virtual ~lowering_target() = default;
@@ -36,8 +43,8 @@ class lowering_target {
   virtual bool library_applies_activations() const { return false; }
   // Whether its kernels describe their work (emitted_kernel::work), so that their times can be estimated.
   virtual bool describes_work() const { return false; }
-  // The forms of a kernel that can make this product, what is estimated to be the fastest first.
-  virtual std::vector<product_form> forms_of(const kernel_body&) const { return {}; }
+  // How a kernel can make this product, what is estimated to be the fastest first.
+  virtual std::vector<product_choice> product_choices(const kernel_body&) const { return {}; }
   // Whether the threads of a kernel of this body access memory side by side. Where a copy into another order is in the
   // kernel and they do not, the copy is better in another one.
   virtual bool is_coalesced(const kernel_body&) const { return true; }

@@ -26,6 +26,24 @@ std::vector<int64_t> strides_along(const tensor_type& type, std::size_t own_dim,
   return out;
 }
 
+// How a factor of a product lies in memory: a matrix with lines (the left one's rows, or the right one's columns), each
+// along a dimension of the result, and terms.
+struct factor_place {
+  body_builder::product_factor in_memory;
+  std::size_t line_dim = 0, term_dim = 0, result_dim = 0;
+};
+
+factor_place place_of_factor(const graph& g, std::string value, bool terms_last, std::size_t result_dim,
+                             std::size_t result_dims) {
+  const tensor_type& type = g.type_of(value);
+  const std::size_t last = type.shape.size() - 1;
+  factor_place out{{std::move(value), {}, 0}, terms_last ? last - 1 : last, terms_last ? last : last - 1, result_dim};
+  out.in_memory.strides = strides_along(type, out.line_dim, result_dim, result_dims);
+  out.in_memory.step = type.strides[out.term_dim];
+  return out;
+}
+
+// What the kernel takes as its left factor: the product's left one, or the right one where that is made in the kernel.
 struct left_factor {
   body_builder::made_factor made;
   // Where the factor is rows of a table which others choose: whether the row of that number exists.
@@ -54,17 +72,25 @@ void take_chosen_row(left_factor& factor) {
   nodes.clear();
 }
 
-// The factor that steps in front of the product make. `own`: its type.
-expected<left_factor> factor_of(kernel_body made, const tensor_type& own, std::size_t result_dims) {
+// The factor that steps in front of the product make, which would lie there if it were in memory.
+expected<left_factor> factor_of(const graph& g, kernel_body made, const factor_place& place) {
+  const std::size_t result_dims = place.in_memory.strides.size();
   left_factor out;
-  out.made.main = main_operand(made);
+  if (made.product) {
+    if (made.product->rights.size() != 1)
+      return fail(errc::unsupported, "a product's left factor is made of one other product");
+    out.made.inner_left = made.product->left;
+    out.made.inner_right = made.product->rights.front();
+    out.made.inner_depth = made.product->depth;
+  }
+  out.made.main = made.product ? made.product->left : main_operand(made);
   if (out.made.main < 0) return fail(errc::unsupported, "no operand has an element for each of the product's factors");
   for (const auto& o : made.operands) {
-    tensor_type place = own;
-    place.strides = o.strides;
-    const auto strides = strides_along(place, own.shape.size() - 2, result_dims - 2, result_dims);
+    tensor_type own = g.type_of(place.in_memory.value);
+    own.strides = o.strides;
+    const auto strides = strides_along(own, place.line_dim, place.result_dim, result_dims);
     out.made.operands.push_back(
-        {o.value, strides, place.strides.back(), triangle::none, o.lookup_stride, o.lookup_count});
+        {o.value, strides, own.strides[place.term_dim], band(), o.lookup_stride, o.lookup_count, o.step});
   }
   out.made.nodes = std::move(made.nodes);
   for (auto& n : out.made.nodes) {
@@ -79,33 +105,26 @@ expected<left_factor> factor_of(kernel_body made, const tensor_type& own, std::s
   return out;
 }
 
-// What is known to be zero of the matrices of this value, or of the transposed ones.
-triangle triangle_of(const graph& g, const std::string& value, bool transposed) {
-  if (prove(g, value, fact::lower_triangular)) return transposed ? triangle::upper : triangle::lower;
-  if (prove(g, value, fact::upper_triangular)) return transposed ? triangle::lower : triangle::upper;
-  return triangle::none;
-}
-
 // Matrices whose rows, columns and terms are those of one matrix each, or of each matrix of both batches: what is known
 // of zeros in them holds for the product.
-void note_triangles(const graph& g, const graph_step& s, body_builder::product_factor& left,
-                    body_builder::product_factor& right) {
+void note_bands(const graph& g, const graph_step& s, body_builder::product_factor& left,
+                body_builder::product_factor& right) {
   const tensor_type &x = g.type_of(left.value), &y = g.type_of(right.value);
   const auto is_plain_batch = [](const tensor_type& t) {
     return t.dim() == 3 && (t.shape[0] == 1 || t.strides[0] != 0);
   };
   const bool of_batches = s.op() != "aten::matmul" && is_plain_batch(x) && is_plain_batch(y);
   if (!of_batches && (x.dim() != 2 || y.dim() != 2)) return;
-  left.known = triangle_of(g, left.value, false);
-  right.known = triangle_of(g, right.value, s.op() == "aten::linear");
+  left.known = band_of(g, left.value);
+  right.known = band_of(g, right.value);
+  if (s.op() == "aten::linear") right.known = right.known.transposed();
 }
 
-expected<left_factor> left_factor_of(const body_builder& b, const body_builder::product_factor& in_memory,
-                                     std::size_t result_dims) {
-  CUDAL1_TRY(auto made, b.made_in_front(in_memory.value));
-  if (made) return factor_of(std::move(*made), b.program().type_of(in_memory.value), result_dims);
+expected<left_factor> left_factor_of(const body_builder& b, const factor_place& place) {
+  CUDAL1_TRY(auto made, b.made_in_front(place.in_memory.value));
+  if (made) return factor_of(b.program(), std::move(*made), place);
   left_factor out;
-  out.made.operands = {in_memory};
+  out.made.operands = {place.in_memory};
   return out;
 }
 
@@ -121,31 +140,30 @@ int in_existing_rows(body_builder& b, const left_factor& left, int value) {
 expected<void> build_product(body_builder& b, const graph_step& s) {
   const product_signature& form = *find_product_signature(s.op());
   const tensor_type& result = s.result_types[0];
-  const auto dims_of = [](const tensor_type& t) { return t.shape.size(); };
-  const std::size_t dims = dims_of(result);
-  if (result.shape != b.domain().shape ||
+  const std::size_t dims = result.shape.size();
+  if (result.shape != (b.domain().parts > 1 ? b.domain().whole : b.domain().shape) ||
       (b.domain().parts > 1 && b.domain().joined_dim + 1 != static_cast<int64_t>(dims)))
     return fail(errc::unsupported, "{} has another shape than the rest of the kernel", result.text());
   const graph& g = b.program();
-  body_builder::product_factor left{g.resolve(*tensor_argument_name(s, form.left)), {}, 0},
-      right{g.resolve(*tensor_argument_name(s, form.right)), {}, 0};
-  const tensor_type &x = g.type_of(left.value), &y = g.type_of(right.value);
+  const std::string left_value = g.resolve(*tensor_argument_name(s, form.left)),
+                    right_value = g.resolve(*tensor_argument_name(s, form.right));
+  const tensor_type &x = g.type_of(left_value), &y = g.type_of(right_value);
   for (const auto* type : {&x, &y, &result})
     if (type->type != result.type || (result.type != dtype::float32 && !is_half(result.type)))
       return fail(errc::unsupported, "{} on {} stays a library call", s.op(), name_of(type->type));
   for (const auto* type : {&x, &y, &result})
     if (type->dim() < 2 || type->numel() == 0)
       return fail(errc::unsupported, "{} of vectors or of nothing stays a library call", s.op());
-  const std::size_t row = dims_of(x) - 2;
-  left.strides = strides_along(x, row, dims - 2, dims);
-  left.step = x.strides[row + 1];
-  const bool transposed = s.op() == "aten::linear";  // the weight has a row for each column of the result
-  const std::size_t column = dims_of(y) - (transposed ? 2 : 1), term = dims_of(y) - (transposed ? 1 : 2);
-  right.strides = strides_along(y, column, dims - 1, dims);
-  right.step = y.strides[term];
-  note_triangles(g, s, left, right);
-  CUDAL1_TRY(const left_factor factor, left_factor_of(b, left, dims));
-  CUDAL1_TRY(int value, b.product(left.value, factor.made, right, x.shape.back()));
+  // A layer's weight has a row for each column of the result.
+  factor_place left = place_of_factor(g, left_value, true, dims - 2, dims),
+               right = place_of_factor(g, right_value, s.op() == "aten::linear", dims - 1, dims);
+  note_bands(g, s, left.in_memory, right.in_memory);
+  if (!b.is_made_in_front(left_value) && b.is_made_in_front(right_value)) {
+    std::swap(left, right);
+    right.in_memory.known = right.in_memory.known.transposed();
+  }
+  CUDAL1_TRY(const left_factor factor, left_factor_of(b, left));
+  CUDAL1_TRY(int value, b.product(left.in_memory.value, factor.made, right.in_memory, x.shape.back()));
   value = in_existing_rows(b, factor, value);
   const double alpha = number_argument(s, "alpha").value_or(1), beta = number_argument(s, "beta").value_or(1);
   if (alpha != 1) value = b.pointwise("$0 * $1", {value, b.constant(alpha)});

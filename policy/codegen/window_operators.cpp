@@ -37,7 +37,7 @@ expected<row_domain> windows_over(const graph& g, const graph_step& s, const cha
   row_domain out;
   out.shape = s.result_types[0].shape;
   out.pooled = type.shape;
-  out.windows = work_parts::windows_of(call_of(s), s.result_types[0]);
+  out.windows = windows_of(s);
   int64_t elements = 1;
   for (const auto& w : out.windows) {
     elements *= w.kernel;
@@ -124,6 +124,10 @@ expected<void> build_convolution(body_builder& b, const graph_step& s) {
 }
 
 }  // namespace
+
+std::vector<work_parts::window> windows_of(const graph_step& s) {
+  return work_parts::windows_of(call_of(s), s.result_types[0]);
+}
 
 const row_operator* find_window_operator(const graph_step& s) {
   static const row_operator pool{

@@ -6,6 +6,9 @@
 
 namespace cudal1 {
 
+// How the step's windows slide; none where it has none.
+std::vector<work_parts::window> windows_of(const graph_step& s);
+
 // Null where the step is none.
 const row_operator* find_window_operator(const graph_step& s);
 

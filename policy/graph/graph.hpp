@@ -73,6 +73,7 @@ struct group_options {
   int64_t tile_columns = 0;
   int64_t depth_parts = 0;  // into which a product's sums are cut, each a block's work (cuda); 0: the default
   product_form form = product_form::tiles;
+  bool clusters = false;       // of blocks, which hold the rows of what follows a product together (cuda)
   std::string in_place;        // the operand that the (only) result overwrites; "" for none
   bool keep_expensive = true;  // keep expensive values for later passes, or recompute them
 };

@@ -207,6 +207,25 @@ const graph_step* made_for(const graph& g, int step, const std::string& value) {
   return g.readers(value) == std::vector<int>{step} && !g.is_output(value) ? made : nullptr;
 }
 
+band band_of(const graph& g, const std::string& value) {
+  band out;
+  if (prove(g, value, fact::upper_triangular)) out.below = 0;
+  if (prove(g, value, fact::lower_triangular)) out.above = 0;
+  const graph_step* s = definition_of(g, value);
+  if (s == nullptr) return out;
+  const auto& traits = s->record().traits;
+  const int64_t diagonal = integer_argument(*s, "diagonal").value_or(0);
+  const bool lower = traits.reads == reading::lower_triangle, upper = traits.reads == reading::upper_triangle;
+  if (lower) out.above = std::min(out.above, diagonal);
+  if (upper) out.below = std::min(out.below, -diagonal);
+  const bool keeps_zeros = traits.keeps_zeros && g.operands(*s).size() == 1 &&
+                           g.type_of(operand_of(g, *s, "self")).shape == g.type_of(value).shape;
+  const double number = number_argument(*s, "other").value_or(1);
+  if (!lower && !upper && (!keeps_zeros || !std::isfinite(number) || number == 0)) return out;
+  const band from = band_of(g, operand_of(g, *s, "self"));
+  return {std::min(out.below, from.below), std::min(out.above, from.above)};
+}
+
 std::optional<std::string> prove(const graph& g, const std::string& name, fact property) {
   const std::string& value = g.resolve(name);
   if (value.empty()) return std::nullopt;

@@ -2,6 +2,8 @@
 // which becomes the certificate of a move.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +21,17 @@ const graph_step* made_for(const graph& g, int step, const std::string& value);
 
 // A proof that the value has the property in every draw, or nothing.
 std::optional<std::string> prove(const graph& g, const std::string& value, fact property);
+
+// Where a matrix is not known to be zero: up to so many places below and above its diagonal (less than 0: not even
+// there). A lower triangle has nothing above 0.
+struct band {
+  static constexpr int64_t unbounded = std::numeric_limits<int64_t>::max();
+  int64_t below = unbounded, above = unbounded;
+  band transposed() const { return {above, below}; }
+  bool operator==(const band&) const = default;
+};
+// Of the matrices of this value, in every draw.
+band band_of(const graph& g, const std::string& value);
 
 struct value_range {
   double low, high;

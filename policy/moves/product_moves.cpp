@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "policy/codegen/feature_pools.hpp"
 #include "policy/codegen/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 #include "policy/moves/groups.hpp"
@@ -24,15 +25,31 @@ struct named_form {
   const char *parameter, *value;
 };
 
-constexpr const char *k_factors = "factors", *k_depth = "depth", *k_by = "by";
+constexpr const char *k_factors = "factors", *k_depth = "depth", *k_by = "by", *k_rows = "rows",
+                     *k_clusters = "clusters";
 constexpr std::array<named_form, 4> k_forms{{{product_form::scaled_halves, k_factors, "halves"},
                                              {product_form::depth_of_warps, k_depth, "warps"},
                                              {product_form::warpgroup_tiles, k_by, "warpgroups"},
                                              {product_form::thread_sums, k_by, "threads"}}};
 
-// The left factor of a product.
-std::string left_factor(const graph& g, const graph_step& s) {
-  return g.resolve(*tensor_argument_name(s, find_product_signature(s.op())->left));
+// The factors of a product: the left and the right one.
+std::array<std::string, 2> factors_of(const graph& g, const graph_step& s) {
+  const auto& form = *find_product_signature(s.op());
+  return {g.resolve(*tensor_argument_name(s, form.left)), g.resolve(*tensor_argument_name(s, form.right))};
+}
+
+// The step that makes a factor of the first product among these, which nothing but these steps reads; null where there
+// is none.
+const graph_step* maker_of_factor(const graph& g, const std::vector<int>& steps) {
+  const auto is_among = [&](int n) { return std::ranges::count(steps, n) > 0; };
+  const auto product = std::ranges::find_if(steps, [&](int n) { return is_free_product(g.step_at(n)); });
+  for (const auto& factor : factors_of(g, g.step_at(*product))) {
+    const graph_step* maker = g.producer(factor);
+    if (maker != nullptr && !is_among(maker->number) && !g.is_output(factor) &&
+        std::ranges::all_of(g.readers(factor), is_among))
+      return maker;
+  }
+  return nullptr;
 }
 
 // Groups that read several products of one left factor, with these.
@@ -43,7 +60,7 @@ std::vector<std::vector<int>> groups_with_products(const graph& g) {
     std::map<std::string, std::set<int>> of_factor;
     for (const int n : group.steps)
       for (const int maker : g.makers()[static_cast<std::size_t>(n)])
-        if (is_free_product(g.step_at(maker))) of_factor[left_factor(g, g.step_at(maker))].insert(maker);
+        if (is_free_product(g.step_at(maker))) of_factor[factors_of(g, g.step_at(maker))[0]].insert(maker);
     for (const auto& [factor, products] : of_factor) {
       if (products.size() < 2 || products.size() > most_products) continue;
       out.push_back(group.steps);
@@ -54,55 +71,111 @@ std::vector<std::vector<int>> groups_with_products(const graph& g) {
   return out;
 }
 
-bool is_free_slice(const graph& g, const graph_step& s) {
-  return !s.dropped && s.group < 0 && place_of_slice(g, s, 0).has_value();
+// A step of no kernel that takes a slice of a product, pools its features or only adds or removes dimensions of size 1.
+bool is_free_part(const graph& g, const graph_step& s) {
+  if (s.dropped || s.group >= 0) return false;
+  return place_of_slice(g, s, 0).has_value() || pool_of_features(g, s).has_value() || is_unit_view(g, s);
 }
 
-// The product with the slices that are all that reads it and the one group that reads these; empty where there are
-// others.
-std::vector<int> product_in_slices(const graph& g, const graph_step& product) {
-  std::vector<int> out = {product.number};
-  int group = -1;
-  for (const int slice : g.readers(product.text->results[0])) {
-    if (!is_free_slice(g, g.step_at(slice))) return {};
-    out.push_back(slice);
-    for (const auto& value : g.step_at(slice).text->results)
-      for (const int reader : g.readers(value)) {
-        if (g.step_at(reader).group < 0 || (group >= 0 && g.step_at(reader).group != group)) return {};
-        group = g.step_at(reader).group;
+// What reads a value of a product: other steps of its kernel, or none of them.
+class followers {
+ public:
+  followers(const graph& g, const graph_step& product) : g_(&g), steps_{product.number} { follow(product.number); }
+
+  // The product with the slices or pools that are all that reads it, and the group that reads these or pools it
+  // itself; also with a second group, which reads what the first one pooled. The largest set first; none where other
+  // steps read the product.
+  std::vector<std::vector<int>> sets() const {
+    if (is_read_elsewhere_ || !has_parts_ || groups_.empty() || groups_.size() > 2) return {};
+    std::vector<std::vector<int>> out = {{steps_.begin(), steps_.end()}};
+    if (groups_.size() == 1) return out;
+    std::vector<int> first = out.front();
+    const auto& second = g_->groups()[static_cast<std::size_t>(groups_.back())].steps;
+    std::erase_if(first, [&](int n) { return std::ranges::binary_search(second, n); });
+    out.push_back(std::move(first));
+    return out;
+  }
+
+ private:
+  enum class place { whole, cut, pooled };
+
+  // Adds what reads the step's values. What is pooled other steps may read, too.
+  void follow(int number, place at = place::whole) {
+    for (const auto& value : g_->step_at(number).text->results)
+      for (const int reader : g_->readers(value)) {
+        const graph_step& s = g_->step_at(reader);
+        place next = at;
+        if (place_of_slice(*g_, s, 0)) next = place::cut;
+        if (pool_of_features(*g_, s)) next = place::pooled;
+        has_parts_ |= next != place::whole;
+        if (is_free_part(*g_, s)) {
+          if (steps_.insert(reader).second) follow(reader, next);
+        } else if (s.group >= 0 && next != place::whole) {
+          add_group(s.group);
+        } else if (at != place::pooled) {
+          is_read_elsewhere_ = true;
+        }
       }
   }
-  if (group < 0) return {};
-  const auto& steps = g.groups()[static_cast<std::size_t>(group)].steps;
-  out.insert(out.end(), steps.begin(), steps.end());
-  std::ranges::sort(out);
-  return out;
-}
 
-// The steps with the group that makes the left factor of the products among them, if these are all that reads it; else
-// none.
+  void add_group(int group) {
+    if (std::ranges::count(groups_, group) > 0) return;
+    groups_.push_back(group);
+    const auto& steps = g_->groups()[static_cast<std::size_t>(group)].steps;
+    steps_.insert(steps.begin(), steps.end());
+    const auto pools = [&](int n) { return pool_of_features(*g_, g_->step_at(n)).has_value(); };
+    if (std::ranges::none_of(steps, pools)) return;
+    for (const int n : steps)
+      follow(n, place::pooled);
+  }
+
+  const graph* g_;
+  std::set<int> steps_;
+  std::vector<int> groups_;
+  bool has_parts_ = false, is_read_elsewhere_ = false;
+};
+
+// The steps with the group that makes a factor of the products among them, if these are all that reads it; else none.
 std::vector<int> with_group_in_front(const graph& g, const std::vector<int>& steps) {
-  const auto product = std::ranges::find_if(steps, [&](int n) { return is_free_product(g.step_at(n)); });
-  const std::string factor = left_factor(g, g.step_at(*product));
-  const graph_step* maker = g.producer(factor);
-  if (maker == nullptr || maker->group < 0 || g.is_output(factor)) return {};
+  const graph_step* maker = maker_of_factor(g, steps);
+  if (maker == nullptr || maker->group < 0) return {};
   const auto& front = g.groups()[static_cast<std::size_t>(maker->group)];
-  const auto is_among = [&](int n) { return std::ranges::count(steps, n) > 0; };
-  if (front.kind != group_kind::pointwise || is_among(maker->number) ||
-      !std::ranges::all_of(g.readers(factor), is_among))
-    return {};
+  if (front.kind != group_kind::pointwise) return {};
   std::vector<int> out = steps;
   std::ranges::copy(front.steps, std::back_inserter(out));
   return out;
 }
 
+// The steps with one more product that makes a factor of theirs, or what the group in front of it reads, and that
+// nothing else reads; else none. `with_front`: with_group_in_front, if that is not empty.
+std::vector<int> with_product_in_front(const graph& g, const std::vector<int>& steps,
+                                       const std::vector<int>& with_front) {
+  const auto& all = with_front.empty() ? steps : with_front;
+  const auto is_among = [&](int n) { return std::ranges::count(all, n) > 0; };
+  std::set<int> found;
+  const auto look_at = [&](const graph_step* maker) {
+    if (maker != nullptr && is_free_product(*maker) && !is_among(maker->number)) found.insert(maker->number);
+  };
+  look_at(maker_of_factor(g, steps));
+  for (const int n : with_front)
+    if (std::ranges::count(steps, n) == 0)
+      for (const int maker : g.makers()[static_cast<std::size_t>(n)])
+        look_at(&g.step_at(maker));
+  if (found.size() != 1) return {};
+  const std::string& value = g.step_at(*found.begin()).text->results[0];
+  if (g.is_output(value) || !std::ranges::all_of(g.readers(value), is_among)) return {};
+  std::vector<int> out = all;
+  out.push_back(*found.begin());
+  return out;
+}
+
 // Sets of steps that may be a kernel with a product: products of one left factor with the group that reads them, a
-// product whose slices a group reads with it, a product with the group that reads it, and the product alone.
+// product whose slices a group reads, or whose features it pools, with it, a product with the group that reads it, and
+// the product alone.
 std::vector<std::vector<int>> sets_with_products(const graph& g) {
   auto out = groups_with_products(g);
   for (const auto& s : g.steps())
-    if (is_free_product(s))
-      if (auto steps = product_in_slices(g, s); !steps.empty()) out.push_back(std::move(steps));
+    if (is_free_product(s)) std::ranges::move(followers(g, s).sets(), std::back_inserter(out));
   for (const auto& s : g.steps()) {
     if (!is_free_product(s)) continue;
     std::set<int> groups;
@@ -117,28 +190,31 @@ std::vector<std::vector<int>> sets_with_products(const graph& g) {
   return out;
 }
 
-// Each set in every form, what should be the fastest first, and also with what is in front of the product: before it
-// where that is no reason for another form.
+// Each set in every form, with and without clusters, what should be the fastest first, and also with what is in front
+// of the product: before it where that is no reason for another form.
 std::vector<move> product_candidates(const graph& g, const lowering_target& target) {
   std::vector<move> out;
-  const auto forms_of = [&](std::vector<int>& steps) {
+  const auto choices_of = [&](std::vector<int>& steps) {
     std::ranges::sort(steps);
     const auto body = steps.empty() ? fail(errc::unsupported, "") : build_body(g, steps);
-    return body ? target.forms_of(*body) : std::vector<product_form>();
+    return body ? target.product_choices(*body) : std::vector<product_choice>();
   };
-  const auto add = [&](const std::vector<int>& steps, const std::vector<product_form>& forms) {
-    for (const auto form : forms) {
+  const auto add = [&](const std::vector<int>& steps, const std::vector<product_choice>& choices) {
+    for (const auto& [form, clusters] : choices) {
       out.push_back({"product_kernel", {{"steps", print_steps(steps)}}});
       if (const auto* const named = std::ranges::find(k_forms, form, &named_form::form); named != k_forms.end())
         out.back().parameters.emplace_back(named->parameter, named->value);
+      if (clusters) out.back().parameters.emplace_back(k_rows, k_clusters);
     }
   };
   for (auto& steps : sets_with_products(g)) {
     auto whole = with_group_in_front(g, steps);
-    const auto forms = forms_of(steps), of_whole = forms_of(whole);
-    const bool is_first = !forms.empty() && !of_whole.empty() && forms.front() == of_whole.front();
+    auto chain = with_product_in_front(g, steps, whole);
+    add(chain, choices_of(chain));
+    const auto choices = choices_of(steps), of_whole = choices_of(whole);
+    const bool is_first = !choices.empty() && !of_whole.empty() && choices.front() == of_whole.front();
     if (is_first) add(whole, of_whole);
-    add(steps, forms);
+    add(steps, choices);
     if (!is_first) add(whole, of_whole);
   }
   return out;
@@ -172,6 +248,14 @@ expected<product_form> form_of(const move& m) {
   return out == nullptr ? product_form::tiles : out->form;
 }
 
+expected<bool> has_clusters(const move& m) {
+  const auto given = std::ranges::find(m.parameters, k_rows, name_of_parameter);
+  if (given == m.parameters.end()) return false;
+  if (given->second != k_clusters)
+    return fail(errc::invalid_argument, "{}={} is not {}", k_rows, given->second, k_clusters);
+  return true;
+}
+
 std::string_view explanation_of(product_form form, dtype type) {
   if (form == product_form::scaled_halves) return ": each factor is a high and a low half, scaled by a power of two";
   if (form == product_form::warpgroup_tiles) return ": four warps each multiply tiles in shared memory at once";
@@ -184,12 +268,13 @@ std::string_view explanation_of(product_form form, dtype type) {
 }
 
 struct steps_of_kernel {
-  std::vector<int> products, slices;
-  std::vector<int> front, behind;  // a whole group each, or none
+  std::vector<int> products;
+  std::vector<int> front;           // a whole group, or none
+  std::vector<int> behind, groups;  // the steps of whole groups, and their numbers
 };
 
-// errc::invalid_argument with the reason where the steps are not products of one left factor, with their slices, and at
-// most a whole group in front of them and one behind.
+// errc::invalid_argument with the reason where the steps are not products of one left factor, with their slices or
+// pools, at most a whole group in front of them and whole groups behind.
 expected<steps_of_kernel> sorted_steps(const graph& g, const std::vector<int>& steps) {
   steps_of_kernel out;
   std::map<int, std::vector<int>> groups;
@@ -197,25 +282,28 @@ expected<steps_of_kernel> sorted_steps(const graph& g, const std::vector<int>& s
     const graph_step& s = g.step_at(n);
     if (is_free_product(s))
       out.products.push_back(n);
-    else if (is_free_slice(g, s))
-      out.slices.push_back(n);
-    else
+    else if (!is_free_part(g, s))
       groups[s.group].push_back(n);
   }
   if (out.products.empty())
     return fail(errc::invalid_argument, "the steps contain no product that is still a library call");
-  const graph_step* maker = g.producer(left_factor(g, g.step_at(out.products.front())));
+  std::set<int> makers;
+  for (const auto& factor : factors_of(g, g.step_at(out.products.back())))
+    if (const graph_step* maker = g.producer(factor)) makers.insert(maker->number);
   for (auto& [number, members] : groups) {
     if (number < 0 || g.groups()[static_cast<std::size_t>(number)].steps != members)
       return fail(errc::invalid_argument, "steps {} are not one whole group", print_steps(members));
     const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
     if (group.kind == group_kind::product || !group.decided.empty())
       return fail(errc::invalid_argument, "group {} has a product, or was tuned without it", number);
-    auto& place = maker != nullptr && std::ranges::count(members, maker->number) > 0 ? out.front : out.behind;
-    if (!place.empty())
-      return fail(errc::invalid_argument, "steps {} and {} are two groups", print_steps(place), print_steps(members));
-    place = std::move(members);
+    if (out.front.empty() && std::ranges::any_of(members, [&](int n) { return makers.contains(n); })) {
+      out.front = std::move(members);
+      continue;
+    }
+    out.behind.insert(out.behind.end(), members.begin(), members.end());
+    out.groups.push_back(number);
   }
+  std::ranges::sort(out.behind);
   return out;
 }
 
@@ -224,22 +312,32 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
   CUDAL1_TRY(const auto sorted, sorted_steps(g, steps));
   const int number = sorted.products.front();
-  const int into = sorted.behind.empty() ? -1 : g.step_at(sorted.behind.front()).group;
+  const int into = sorted.groups.empty() ? -1 : sorted.groups.front();
+  for (const int other : sorted.groups) {
+    if (other == into) continue;
+    for (const int n : g.groups()[static_cast<std::size_t>(other)].steps)
+      g.set_group(n, -1);
+    g.groups()[static_cast<std::size_t>(other)] = {};
+  }
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::product, into));
   CUDAL1_TRY(const product_form form, form_of(m));
   const dtype type = g.step_at(number).result_types[0].type;
   if (type != dtype::float32 && std::ranges::find(m.parameters, k_factors, name_of_parameter) != m.parameters.end())
     return fail(errc::invalid_argument, "only the factors of a float32 product are split, not those of step {}",
                 number);
-  g.groups()[static_cast<std::size_t>(group)].options.form = form;
+  CUDAL1_TRY(const bool clusters, has_clusters(m));
+  group_options& options = g.groups()[static_cast<std::size_t>(group)].options;
+  options.form = form;
+  options.clusters = clusters;
   CUDAL1_CHECK(check_group(g, group, target));
   const auto with = [&](const char* how, const std::vector<int>& others) {
     return others.empty() ? "" : fmt::format(", with {} {}", operator_names(g, others), how);
   };
-  return fmt::format("group {}: step{} {} ({}) {}{}{}{}", group, sorted.products.size() == 1 ? "" : "s",
+  return fmt::format("group {}: step{} {} ({}) {}{}{}{}{}", group, sorted.products.size() == 1 ? "" : "s",
                      print_steps(sorted.products), operator_names(g, sorted.products),
                      form == product_form::thread_sums ? "without tensor cores" : "on tensor cores",
-                     with("in front of it", sorted.front), with("after it", sorted.behind), explanation_of(form, type));
+                     with("in front of it", sorted.front), with("after it", sorted.behind), explanation_of(form, type),
+                     clusters ? "; clusters of blocks hold the rows" : "");
 }
 
 }  // namespace
@@ -250,11 +348,15 @@ std::vector<move_kind> product_moves() {
        .summary =
            "a matrix product as a kernel on tensor cores, which keeps float32's precision (cuda), together with the "
            "group that reads it and the one that makes its left factor, also two or four products of one left "
-           "factor, or one and its slices; factors=halves, for large ones, multiplies scaled halves, which other "
+           "factor, or one and its slices, or with a pool over its features; factors=halves, for large ones, "
+           "multiplies scaled halves, which other "
            "kernels make of the operands; depth=warps, for small ones, gives each warp other terms; by=warpgroups, "
-           "for large ones of half types, multiplies by wgmma; by=threads, for few terms, uses no tensor cores",
+           "for large ones of half types, multiplies by wgmma; by=threads, for few terms, uses no tensor cores, and "
+           "may "
+           "begin with another product; "
+           "rows=clusters lets the blocks of a cluster hold the rows of a softmax or norm after it together",
        .parameters = {"steps"},
-       .optional = {k_factors, k_depth, k_by},
+       .optional = {k_factors, k_depth, k_by, k_rows},
        .phase = move_phase::implementation,
        .order = -1,  // before the others: what follows the product is not a kernel of its own
        .parts = {starting_part::other_implementations},

@@ -210,11 +210,13 @@ class cuda_target final : public lowering_target {
     return body.product || !has_rows(body) || cudal1::is_coalesced(body);
   }
 
-  std::vector<product_form> forms_of(const kernel_body& body) const override {
+  std::vector<product_choice> product_choices(const kernel_body& body) const override {
     if (!body.product) return {};
-    auto out = forms_by_estimate(body);
-    if (!can_.warpgroups) std::erase_if(out, is_of_warpgroups);
-    if (!can_.tensor_cores) std::erase_if(out, [](product_form form) { return form != product_form::thread_sums; });
+    auto out = choices_by_estimate(body);
+    std::erase_if(out, [&](const product_choice& c) {
+      if (!can_.tensor_cores) return c.form != product_form::thread_sums;
+      return !can_.warpgroups && (c.clusters || is_of_warpgroups(c.form));
+    });
     return out;
   }
 

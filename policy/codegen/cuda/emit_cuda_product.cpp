@@ -17,24 +17,22 @@ class cuda_product_writer final : product_writer {
   using product_writer::product_writer;
 
   emitted_kernel write() {
-    w_.open_kernel(threads_);
+    w_.open_kernel(threads_, 1, t_.row_blocks);
     w_.line("extern __shared__ float tiles[];");
     write_place(1);
-    if (by_rows()) write_rows_ahead();
+    if (t_.by_rows) write_rows_ahead();
     write_copies();
     write_sums();
-    by_rows() ? write_rows_of_tile() : write_results(down(), across(), stores_lines());
+    t_.by_rows ? write_rows_of_stages(down(), across()) : write_results(down(), across(), stores_lines());
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
-    const int64_t of_stages = size_of(t_.type) * std::min(t_.stages, t_.stages_of(t_.part_depth)) * stage_elements();
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = std::max(of_stages, bytes_of_results());
+    std::get<launch_step>(out.steps.back()).shared_bytes =
+        t_.by_rows ? bytes_of_rows(t_) : std::max(bytes_of_stages(t_), stores_lines() ? bytes_of_lines() : 0);
     return out;
   }
 
  private:
-  bool by_rows() const { return holds_rows(w_.body(), t_); }
-  int64_t bytes_of_results() const { return by_rows() ? bytes_of_tile() : stores_lines() ? bytes_of_lines() : 0; }
   int64_t down() const { return t_.warp_rows / 16; }
   int64_t across() const { return t_.warp_columns / 8; }
   int64_t terms_of_slice() const { return t_.stage_depth / t_.slices; }  // of a stage
@@ -103,15 +101,7 @@ class cuda_product_writer final : product_writer {
     else
       write_float_products(down(), across(), terms);
     w_.close();
-    if (t_.slices > 1 && !by_rows()) write_sum_of_slices(down(), across());
-  }
-
-  // Through the memory of the stages.
-  void write_rows_of_tile() {
-    w_.line("copy_async_wait<0>();");
-    w_.line("__syncthreads();");
-    write_tile_to("tiles", down(), across());
-    write_rows("tiles");
+    if (t_.slices > 1 && !t_.by_rows) write_sum_of_slices(down(), across());
   }
 
   void write_float_products(int64_t down, int64_t across, int64_t terms) {

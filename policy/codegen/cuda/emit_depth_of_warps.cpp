@@ -16,12 +16,12 @@ class depth_of_warps_writer final : product_writer {
   using product_writer::product_writer;
 
   emitted_kernel write() {
-    w_.open_kernel(threads_);
+    w_.open_kernel(threads_, 1, t_.row_blocks);
     w_.line("extern __shared__ float partial[];");
     write_place(1);
     w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
     w_.line(fmt::format("const int warp_row = warp % {0} * 16, warp_column = 0, slice = warp / {0};", shares()));
-    if (holds_rows(w_.body(), t_))
+    if (t_.by_rows)
       write_rows_ahead();
     else
       write_elements_ahead();
@@ -29,14 +29,14 @@ class depth_of_warps_writer final : product_writer {
     write_sources(t_.right, t_.own_columns(), "right", "first_column", across());
     write_sums();
     write_tile_to("partial", 1, across());
-    if (holds_rows(w_.body(), t_))
+    if (t_.by_rows)
       write_rows("partial");
     else
       write_elements();
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_tile();
+    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_rows(t_);
     return out;
   }
 
@@ -88,6 +88,7 @@ class depth_of_warps_writer final : product_writer {
     w_.open_unrolled(fmt::format("for (int slot = 0; slot < {}; ++slot)", t_.stages));
     write_load("slot", "slot");
     w_.close();
+    write_start_of_cluster();
     w_.open(fmt::format("for (int first = 0; from + first * {} < until; first += {})", t_.stage_depth, t_.stages));
     w_.open_unrolled(fmt::format("for (int slot = 0; slot < {}; ++slot)", t_.stages));
     w_.open(fmt::format("if (from + (first + slot) * {} < until)", t_.stage_depth));
@@ -159,15 +160,8 @@ class depth_of_warps_writer final : product_writer {
 
   void write_elements() {
     open_elements_of_tile(true);
-    w_.line(fmt::format("float total{};", size_of_products()));
-    for (int p = 0; p < t_.products; ++p) {
-      const std::string sum = each_of("total")(p), from = tile_column_of(p, "tile_column");
-      w_.line(fmt::format("{} = partial[tile_row * {} + {}];", sum, line_of_tile(), from));
-      w_.open_unrolled(fmt::format("for (int s = 1; s < {}; ++s)", t_.slices));
-      w_.line(fmt::format("{} += partial[(s * {} + tile_row) * {} + {}];", sum, t_.rows, line_of_tile(), from));
-      w_.close();
-    }
-    write_element(each_of("total"));
+    write_totals("partial");
+    write_element(totals());
     close_elements_of_tile(true);
   }
 };

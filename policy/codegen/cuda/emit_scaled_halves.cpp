@@ -245,20 +245,21 @@ class scaled_halves_writer final : product_writer {
   using product_writer::product_writer;
 
   emitted_kernel write() {
-    w_.open_kernel(threads_);
-    w_.line("extern __shared__ __align__(1024) unsigned short halves_tiles[];");
+    w_.open_kernel(threads_, 1, t_.row_blocks);
+    w_.line(fmt::format("extern __shared__ __align__(1024) unsigned short {}[];", all_stages()));
     write_place_of_warpgroups();
+    if (t_.by_rows) write_rows_ahead();
     const auto& p = *w_.body().product;
     write_tiles("left", p.left, t_.row_tiles(), "first_row", t_.rows);
     for (int n = 0; n < t_.products; ++n)
       write_tiles(name_of_right(n), p.rights[static_cast<std::size_t>(n)], t_.column_tiles(), "first_column",
                   t_.own_columns());
     write_sums();
-    write_results(1, across(), false);
+    t_.by_rows ? write_rows_of_stages(1, across()) : write_results(1, across(), false);
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = t_.stages * stage_halves() * 2;
+    std::get<launch_step>(out.steps.back()).shared_bytes = t_.by_rows ? bytes_of_rows(t_) : bytes_of_stages(t_);
     return out;
   }
 
@@ -338,6 +339,7 @@ kernel_body with_halves(const kernel_body& from, const halves_of_side& left,
     load.kind = node_kind::load;
     load.type = dtype::int32;
     load.operand = add_operand(side.exponents);
+    load.per_row = !from.is_elementwise() && is_one_per_row(side.exponents.strides, from.row_dims);
     out.nodes.push_back(std::move(load));
     return static_cast<int>(out.nodes.size()) - 1;
   };

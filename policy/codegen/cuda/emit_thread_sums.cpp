@@ -14,16 +14,17 @@ class thread_sums_writer final : product_writer {
   using product_writer::product_writer;
 
   emitted_kernel write() {
-    const bool by_rows = holds_rows(w_.body(), t_);
+    const bool by_rows = t_.by_rows;
     w_.open_kernel(threads_);
     if (by_rows) w_.line("extern __shared__ float results[];");
     write_place(1);
     by_rows ? write_rows_ahead() : write_elements_ahead();
+    if (t_.inner_depth > 0) write_left_factors();
     open_elements_of_tile(!by_rows);
     write_sum();
     if (by_rows)
       for (int p = 0; p < t_.products; ++p)
-        w_.line(fmt::format("results[tile_row * {} + {}] = {};", line_of_tile(), tile_column_of(p, "tile_column"),
+        w_.line(fmt::format("results[tile_row * {} + {}] = {};", line_of_sums(t_), tile_column_of(p, "tile_column"),
                             each_of("sum")(p)));
     else
       write_element(each_of("sum"));
@@ -35,7 +36,7 @@ class thread_sums_writer final : product_writer {
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = by_rows ? bytes_of_tile() : 0;
+    std::get<launch_step>(out.steps.back()).shared_bytes = by_rows ? bytes_of_rows(t_) : 0;
     return out;
   }
 
@@ -48,12 +49,45 @@ class thread_sums_writer final : product_writer {
     return loaded(o.type.type, fmt::format("{}[{} + {}]", w_.pointer(number), line, term));
   }
 
+  // A factor of the product in front, at (`row`, `term`) of what it makes and a term `inner` of its own.
+  std::string inner_factor(int number) const {
+    const body_operand& o = operand(number);
+    std::string at = offset(o.strides, t_.left.dims, "row") + in_batch(o);
+    for (const auto& [name, step] : {std::pair("term", o.step), {"inner", o.inner_step}})
+      if (step != 0) at += step == 1 ? fmt::format(" + {}", name) : fmt::format(" + {} * {}", name, step);
+    return loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(number), at));
+  }
+
+  // The left factors of the tile's rows, each an element of another product and what follows it, in shared memory.
+  void write_left_factors() {
+    const body_product& product = *w_.body().product;
+    const int64_t count = t_.rows * t_.depth;
+    w_.line(fmt::format("__shared__ float factors[{}];", t_.rows * (t_.depth + 1)));
+    w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", (count + threads_ - 1) / threads_));
+    w_.line(
+        fmt::format("const int i = thread + k * {}, tile_row = i / {}, term = i % {};", threads_, t_.depth, t_.depth));
+    if (count % threads_ != 0) w_.open(fmt::format("if (i < {})", count));
+    w_.line(fmt::format("const int row = {};", has_partial_tile(t_.left, t_.rows)
+                                                   ? fmt::format("min(first_row + tile_row, {})", t_.left.size - 1)
+                                                   : "first_row + tile_row"));
+    w_.line("float element = 0.0f;");
+    w_.open_unrolled(fmt::format("for (int inner = 0; inner < {}; ++inner)", t_.inner_depth));
+    w_.line(fmt::format("element += {} * {};", inner_factor(product.inner_left), inner_factor(product.inner_right)));
+    w_.close();
+    const std::string made = made_left("element", "row", "term");
+    w_.line(fmt::format("factors[tile_row * {} + term] = {};", t_.depth + 1, made));
+    if (count % threads_ != 0) w_.close();
+    w_.close();
+    w_.line("__syncthreads();");
+  }
+
   void write_sum() {
     const body_product& product = *w_.body().product;
     w_.line(t_.products == 1 ? "float sum = 0.0f;" : fmt::format("float sum[{}] = {{}};", t_.products));
     w_.open_unrolled("for (int term = begin; term < end; ++term)");
-    std::string left = factor(product.left);
-    if (is_left_made()) {
+    std::string left =
+        t_.inner_depth > 0 ? fmt::format("factors[tile_row * {} + term]", t_.depth + 1) : factor(product.left);
+    if (is_left_made() && t_.inner_depth == 0) {
       w_.line(fmt::format("const float element = {};", left));
       left = made_left("element", "row", "term");
     }

@@ -17,16 +17,17 @@ class warpgroup_tiles_writer final : product_writer {
   using product_writer::product_writer;
 
   emitted_kernel write() {
-    w_.open_kernel(threads_, blocks_on_processor(t_));
+    w_.open_kernel(threads_, blocks_on_processor(t_), t_.row_blocks);
     w_.line(fmt::format("extern __shared__ __align__(1024) unsigned short {}[];", all_stages()));
     write_place_of_warpgroups();
+    if (t_.by_rows) write_rows_ahead();
     write_copies();
     write_sums();
-    write_results(1, across(), false);
+    t_.by_rows ? write_rows_of_stages(1, across()) : write_results(1, across(), false);
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = t_.stages * stage_elements() * size_of(t_.type);
+    std::get<launch_step>(out.steps.back()).shared_bytes = t_.by_rows ? bytes_of_rows(t_) : bytes_of_stages(t_);
     return out;
   }
 

@@ -1,4 +1,5 @@
-// The part of a product's kernel that computes whole rows of its tile: softmax, norms, reductions.
+// The part of a product's kernel that computes whole rows of its tile, or of those of a cluster: softmax, norms,
+// reductions.
 #include <algorithm>
 #include <bit>
 
@@ -10,9 +11,9 @@ namespace cudal1 {
 void product_writer::write_tile_to(const char* memory, int64_t down, int64_t across) {
   open_fragments_loop(down, across);
   w_.line(
-      fmt::format("{}[(slice * {} + warp_row + r * 16 + group + e / 2 * 8) * {} + warp_column + c * 8 + quad * 2 + "
+      fmt::format("{}[({}warp_row + r * 16 + group + e / 2 * 8) * {} + warp_column + c * 8 + quad * 2 + "
                   "e % 2] = sums[r][c][e];",
-                  memory, t_.rows, line_of_tile()));
+                  memory, t_.slices == 1 ? "" : fmt::format("slice * {} + ", t_.rows), line_of_sums(t_)));
   close_fragments_loop();
   w_.line("__syncthreads();");
 }
@@ -20,7 +21,7 @@ void product_writer::write_tile_to(const char* memory, int64_t down, int64_t acr
 product_writer::row_shares product_writer::shares_of_rows() const {
   const int64_t columns = w_.body().columns();
   row_shares out;
-  out.rows = t_.rows * std::min(t_.own_columns(), t_.right.size) / columns;
+  out.rows = t_.shares_rows() ? t_.rows_of_block() : t_.rows * std::min(t_.own_columns(), t_.right.size) / columns;
   constexpr int64_t k_most_elements = 32;  // of a lane: they are in registers
   const auto power_of_two = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
   const int64_t least = power_of_two((columns + k_most_elements - 1) / k_most_elements);
@@ -46,7 +47,7 @@ void product_writer::close_elements(const row_shares& shares) {
 
 // The thread's row. Rows and columns that do not exist are computed as the last ones, and not stored.
 void product_writer::write_place_in_rows(const row_shares& shares) {
-  const int64_t columns = w_.body().columns(), in_line = shares.rows / t_.rows;
+  const int64_t columns = w_.body().columns(), in_line = t_.shares_rows() ? 1 : shares.rows / t_.rows;
   std::string of_tile = fmt::format("next + thread / {}", shares.lanes), live;
   const auto require = [&](const std::string& what) { live += (live.empty() ? "" : " && ") + what; };
   if (shares.rows % shares.at_once != 0) {
@@ -57,7 +58,12 @@ void product_writer::write_place_in_rows(const row_shares& shares) {
   w_.line(in_line == 1 ? "const int tile_row = of_tile, tile_column = 0;"
                        : fmt::format("const int tile_row = of_tile / {0}, tile_column = of_tile % {0} * {1};", in_line,
                                      columns));
-  std::string row = "first_row + tile_row", begin = "first_column + tile_column";
+  std::string row = "first_row + tile_row", begin = t_.shares_rows() ? "0" : "first_column + tile_column";
+  if (t_.shares_rows()) {
+    const std::string in_cluster = fmt::format("rank * {} + tile_row", t_.rows_of_block());
+    if (t_.rows % t_.row_blocks != 0) require(fmt::format("{} < {}", in_cluster, t_.rows));
+    row = fmt::format("first_row + {}", in_cluster);
+  }
   if (has_partial_tile(t_.left, t_.rows)) {
     require(fmt::format("{} < {}", row, t_.left.size));
     row = fmt::format("min({}, {})", row, t_.left.size - 1);
@@ -88,10 +94,54 @@ void product_writer::write_sums_of_row(const char* memory, const row_shares& sha
     const std::string sum = each_of("product[k]")(p);
     w_.line(sum + " = 0.0f;");
     w_.open_unrolled(fmt::format("for (int s = 0; s < {}; ++s)", t_.slices));
-    w_.line(fmt::format("{} += {}[(s * {} + tile_row) * {} + {}];", sum, memory, t_.rows, line_of_tile(),
+    w_.line(fmt::format("{} += {}[(s * {} + tile_row) * {} + {}];", sum, memory, t_.rows, line_of_sums(t_),
                         tile_column_of(p, "tile_column + at")));
     w_.close();
   }
+  close_elements(shares);
+}
+
+void product_writer::write_totals(const char* memory) {
+  w_.line(fmt::format("float total{};", size_of_products()));
+  for (int p = 0; p < t_.products; ++p) {
+    const std::string sum = totals()(p), from = tile_column_of(p, "tile_column");
+    w_.line(fmt::format("{} = {}[tile_row * {} + {}];", sum, memory, line_of_sums(t_), from));
+    w_.open_unrolled(fmt::format("for (int s = 1; s < {}; ++s)", t_.slices));
+    w_.line(fmt::format("{} += {}[(s * {} + tile_row) * {} + {}];", sum, memory, t_.rows, line_of_sums(t_), from));
+    w_.close();
+  }
+}
+
+void product_writer::write_start_of_cluster() {
+  if (t_.shares_rows()) w_.line("cluster_sync();");
+}
+
+void product_writer::write_exchange_of_rows(const char* memory) {
+  constexpr int64_t k_most_unrolled = 8;
+  const int64_t columns = w_.body().columns(), elements = t_.rows * t_.own_columns();
+  w_.line(fmt::format("float* const rows_of_block = {} + {};  // as a whole", memory, place_of_shared_rows(t_) / 4));
+  w_.line(fmt::format("#pragma unroll {}", std::min(k_most_unrolled, elements_of_thread())));
+  w_.open(fmt::format("for (int i = thread; i < {}; i += {})", elements, threads_));
+  w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.own_columns()));
+  const bool partial = has_partial_tile(t_.right, t_.own_columns());
+  if (partial) w_.open(fmt::format("if (first_column + tile_column < {})", columns));
+  write_totals(memory);
+  for (int p = 0; p < t_.products; ++p)
+    w_.line(
+        fmt::format("store_cluster(&rows_of_block[({} + tile_row % {}) * {} + first_column + tile_column], "
+                    "tile_row / {}, {});",
+                    p * t_.rows_of_block(), t_.rows_of_block(), columns, t_.rows_of_block(), totals()(p)));
+  if (partial) w_.close();
+  w_.close();
+  w_.line("cluster_sync();");
+}
+
+void product_writer::write_shared_sums_of_row(const row_shares& shares) {
+  w_.line(fmt::format("float product[{}]{};", shares.elements, size_of_products()));
+  open_elements(shares);
+  for (int p = 0; p < t_.products; ++p)
+    w_.line(fmt::format("{} = rows_of_block[({} + tile_row) * {} + at];", each_of("product[k]")(p),
+                        p * t_.rows_of_block(), w_.body().columns()));
   close_elements(shares);
 }
 
@@ -101,14 +151,19 @@ void product_writer::write_row_values(const std::vector<int>& nodes) {
 }
 
 void product_writer::write_pass(const pass_plan& plan, int pass, const row_shares& shares) {
-  const pass_work work = plan.work_of(pass, {});
+  const pass_work work = plan.work_of(pass, kept_);
   if (work.empty()) return;
+  const std::vector<int> keeping = plan.worth_keeping(work, pass, kept_, true);
+  for (const int n : keeping)
+    w_.line(fmt::format("{} {}_k[{}];", c_type(w_.node(n).type), w_.variable(n), shares.elements));
   write_row_values(plan.operands_of(work));
   for (const int n : work.reduced)
     w_.line(fmt::format("{} part_{} = {};", c_type(w_.node(n).type), w_.variable(n), neutral(w_.node(n).reduction)));
   open_elements(shares);
   w_.line("const int column = begin_of_row + at;");
   write_values(work.elements, each_of("product[k]"));
+  for (const int n : keeping)
+    w_.line(fmt::format("{0}_k[k] = {0};", w_.variable(n)));
   for (const int n : work.reduced)
     w_.line(accumulate(w_.node(n).reduction, "part_" + w_.variable(n), w_.spelled(w_.node(n).operands[0])));
   if (!work.results.empty()) w_.open("if (live)");
@@ -126,6 +181,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
     }
     w_.line(fmt::format("const {} {} = {};{}", type, w_.variable(n), part, w_.remark(n)));
   }
+  kept_.insert(keeping.begin(), keeping.end());
 }
 
 void product_writer::write_row_results(const pass_plan& plan) {
@@ -148,8 +204,20 @@ void product_writer::write_rows_ahead() {
   write_loads_of_row(shares);
 }
 
+void product_writer::write_rows_of_stages(int64_t down, int64_t across) {
+  w_.line("copy_async_wait<0>();");
+  w_.line("__syncthreads();");
+  const bool named = t_.form != product_form::tiles || halves();
+  if (named)
+    w_.line(fmt::format("float* const results = (float*){};", t_.form == product_form::tiles ? "tiles" : all_stages()));
+  const char* const memory = named ? "results" : "tiles";
+  write_tile_to(memory, down, across);
+  write_rows(memory);
+}
+
 void product_writer::write_rows(const char* memory) {
   const pass_plan plan(w_.body());
+  if (t_.shares_rows()) write_exchange_of_rows(memory);
   const row_shares shares = shares_of_rows();
   const bool in_rounds = shares.rounds() > 1;
   if (in_rounds) {
@@ -157,7 +225,7 @@ void product_writer::write_rows(const char* memory) {
     write_place_in_rows(shares);
     write_loads_of_row(shares);
   }
-  write_sums_of_row(memory, shares);
+  t_.shares_rows() ? write_shared_sums_of_row(shares) : write_sums_of_row(memory, shares);
   for (int pass = 0; pass < plan.passes(); ++pass)
     write_pass(plan, pass, shares);
   write_row_results(plan);

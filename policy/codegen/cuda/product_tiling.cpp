@@ -1,6 +1,7 @@
 #include "policy/codegen/cuda/product_tiling.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -143,10 +144,20 @@ void finish(product_tiling& t, int64_t parts) {
 
 // Clock cycles on a large GPU, roughly: only their order matters. Fitted to measurements on an H100 (tiles) and an
 // H200.
-constexpr double k_first = 3000;   // of the first kernel, until elements are there, and from the last ones to results
-constexpr double k_tiles = 1600;   // until tiles in shared memory are there, and for the results
-constexpr double k_kernel = 2600;  // of each further kernel
-constexpr double k_second = 3600;  // of one that begins when the slowest block has added up its warps' sums
+constexpr double k_first = 3000;    // of the first kernel, until elements are there, and from the last ones to results
+constexpr double k_tiles = 1600;    // until tiles in shared memory are there, and for the results
+constexpr double k_kernel = 2600;   // of each further kernel
+constexpr double k_second = 3600;   // of one that begins when the slowest block has added up its warps' sums
+constexpr double k_cluster = 2200;  // of a cluster and two of its barriers
+constexpr double k_cluster_bytes = 8;  // a cycle, from the blocks of a cluster to one
+constexpr double k_row_element = 100;  // of an element of the rows that a thread computes
+
+// How many blocks of clusters run at the same time where each takes a processor (H200): a cluster lies in a part of the
+// GPU with 16 or 18 processors.
+int64_t blocks_of_clusters(int64_t blocks) {
+  constexpr std::array<int64_t, 9> k_at_once{0, 132, 132, 117, 120, 110, 102, 105, 120};
+  return k_at_once[static_cast<std::size_t>(blocks)];
+}
 
 // Of the halves of both operands, in whole tiles.
 std::pair<int64_t, int64_t> halves_bytes(const product_tiling& t) {
@@ -170,9 +181,14 @@ double cycles_of_splitting(const kernel_body& body, const product_tiling& t) {
 
 double estimated_cycles(const kernel_body& body, const product_tiling& t) {
   const product_work work = work_of(t);
-  const double on_one = std::ceil(static_cast<double>(t.blocks) / large_gpu_processors);
+  const double on_one =
+      std::ceil(static_cast<double>(t.blocks) / static_cast<double>(blocks_of_clusters(t.row_blocks)));
   double out = k_first + work.cycles(on_one);
   if (t.form == product_form::scaled_halves) out += cycles_of_splitting(body, t);
+  if (t.by_rows)
+    out += on_one * k_row_element * static_cast<double>(t.rows * t.own_columns()) / static_cast<double>(32 * t.warps());
+  if (t.shares_rows())
+    out += k_cluster + on_one * static_cast<double>(bytes_of_rows(t) - place_of_shared_rows(t)) / k_cluster_bytes;
   if (!is_one_kernel(body, t))
     out += (t.form == product_form::depth_of_warps ? k_second : k_kernel) +
            static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
@@ -202,7 +218,8 @@ product_work work_of(const product_tiling& t) {
     case product_form::thread_sums: {
       // Of the first-level cache, a line a cycle: one of the left factor, and those that 32 columns are in.
       const double columns = std::min<double>(32, t.right.step == 1 ? std::ceil(terms * size / 4) : 32 * size / 128);
-      return {0, 1, 0, 0, tile / 32 * terms * (1 + columns)};
+      const double inner = static_cast<double>(t.rows * t.depth * t.inner_depth) / 32 * 9;
+      return {0, 1, 0, 0, tile / 32 * terms * (1 + columns) + inner};
     }
     case product_form::warpgroup_tiles:
       return {k_tiles, stages, 450, tile * terms / 1760, sides * size * terms / (blocks_on_processor(t) > 1 ? 42 : 36)};
@@ -214,9 +231,28 @@ product_work work_of(const product_tiling& t) {
 }
 
 int64_t blocks_on_processor(const product_tiling& t) {
-  return t.columns <= k_most_tile_columns && 2 * t.stages * (t.rows + t.columns) * k_warpgroup_row <= k_shared_bytes
-             ? 2
-             : 1;
+  const int64_t bytes = t.by_rows ? bytes_of_rows(t) : bytes_of_stages(t);
+  return t.columns <= k_most_tile_columns && 2 * bytes <= k_shared_bytes ? 2 : 1;
+}
+
+int64_t bytes_of_stages(const product_tiling& t) {
+  if (t.form == product_form::depth_of_warps || t.form == product_form::thread_sums) return 0;
+  const int64_t stages = std::min(t.stages, t.form == product_form::tiles ? t.stages_of(t.part_depth) : t.stages);
+  if (t.form == product_form::scaled_halves) return stages * (t.rows + t.columns) * k_warpgroup_row;
+  return stages * size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
+}
+
+int64_t line_of_sums(const product_tiling& t) {
+  return t.columns + 8;
+}
+int64_t bytes_of_sums(const product_tiling& t) {
+  return 4 * t.slices * t.rows * line_of_sums(t);
+}
+int64_t place_of_shared_rows(const product_tiling& t) {
+  return std::max(bytes_of_stages(t), bytes_of_sums(t));
+}
+int64_t bytes_of_rows(const product_tiling& t) {
+  return place_of_shared_rows(t) + (t.shares_rows() ? 4 * t.products * t.rows_of_block() * t.right.size : 0);
 }
 
 int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows) {
@@ -244,6 +280,11 @@ expected<void> check_left(const kernel_body& body, const product_tiling& t) {
   if (operand(p.left).type.type != t.type)
     return fail(errc::unsupported, "{} is {}, and the product's other factor {}", operand(p.left).value,
                 name_of(operand(p.left).type.type), name_of(t.type));
+  if (p.inner_left >= 0 && t.form != product_form::thread_sums)
+    return fail(errc::unsupported, "only threads multiply what another product of the kernel makes");
+  if (p.inner_depth > k_most_terms_of_thread)
+    return fail(errc::unsupported, "a thread adds up at most {} terms, and those of the product in front are {}",
+                k_most_terms_of_thread, p.inner_depth);
   if (p.left_made.empty() || t.form == product_form::thread_sums || t.form == product_form::scaled_halves) return {};
   if (t.form == product_form::warpgroup_tiles)
     return fail(errc::unsupported, "warpgroups multiply factors as they are in memory");
@@ -284,6 +325,37 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
       return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
   }
   return {};
+}
+
+// Whether each row of the body lies in one tile, or in those of a cluster, so that a block can compute it.
+bool holds_rows(const kernel_body& body, const product_tiling& t) {
+  if (t.parts > 1 || body.is_elementwise() || body.has_scan()) return false;
+  // Its columns are the last dimensions of the right operand's, in their order.
+  const int in_row = static_cast<int>(body.domain.size()) - body.row_dims;
+  if (std::ssize(t.right.dims) < in_row ||
+      t.right.dims[t.right.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims)
+    return false;
+  const int64_t columns = body.columns();
+  if (t.shares_rows()) return t.right.size == columns;
+  return t.right.size == columns ? columns <= t.own_columns() : t.own_columns() % columns == 0;
+}
+
+// Lets the kernel compute the rows that follow the product where it can and that pays, with as many stages as shared
+// memory has room for beside them. Of warpgroups' tiles it does not pay: few threads compute them, while nothing is
+// multiplied (16,384 x 256 of bfloat16, a layer norm: 27.0 us on an H200, 24.7 in two kernels). False where the options
+// ask for clusters and there can be none.
+bool compute_rows(const kernel_body& body, bool clusters, product_tiling& t) {
+  constexpr int64_t k_most_blocks = 8, k_fewest_stages = 3;
+  product_tiling made = t;
+  made.row_blocks = clusters ? t.column_tiles() : 1;
+  const bool pays = clusters ? made.shares_rows() && made.row_blocks <= k_most_blocks : !is_of_warpgroups(t.form);
+  if (!pays || !holds_rows(body, made) || (clusters && t.form == product_form::thread_sums)) return !clusters;
+  made.by_rows = true;
+  while (bytes_of_rows(made) > k_shared_bytes && made.stages > k_fewest_stages)
+    --made.stages;
+  if (bytes_of_rows(made) > k_shared_bytes) return !clusters;
+  t = std::move(made);
+  return true;
 }
 
 // Several products are one kernel with what follows them. A fragment is of one of them.
@@ -334,6 +406,7 @@ std::string tiles_of(product_form form) {
 }
 
 tl::unexpected<error> why_no_tiling(const product_tiling& t, const group_options& options, bool halves_too_large) {
+  if (options.clusters) return fail(errc::unsupported, "no tiles of a cluster hold the rows that follow the product");
   if (halves_too_large)
     return fail(errc::unsupported, "the halves of an operand would take more than {} GiB", k_most_halves_bytes >> 30);
   const bool too_narrow_or_wide = options.tile_columns > 0 && (options.tile_columns < k_least_tile_columns ||
@@ -353,7 +426,8 @@ bool varies_in_left(const kernel_body& body, std::size_t dimension) {
   });
 }
 
-expected<timed_tiling> fastest(const kernel_body& body, const group_options& options) {
+// The product and its sides, not divided yet.
+expected<product_tiling> undivided(const kernel_body& body, product_form form) {
   const body_product& p = *body.product;
   product_tiling t;
   std::vector<int> left, right;
@@ -366,12 +440,18 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
     (in_left && in_right ? t.batch : in_left ? left : right).push_back(static_cast<int>(d));
   }
   t.type = body.operands[static_cast<std::size_t>(p.rights.front())].type.type;
-  t.form = options.form;
+  t.form = form;
   t.products = std::ssize(p.rights);
   t.left = side_of(body, std::span(&p.left, 1), std::move(left), t.batch);
   t.right = side_of(body, p.rights, std::move(right), t.batch);
   t.depth = p.depth;
+  t.inner_depth = p.inner_depth;
   CUDAL1_CHECK(check_operands(body, t));
+  return t;
+}
+
+expected<timed_tiling> fastest(const kernel_body& body, const group_options& options) {
+  CUDAL1_TRY(const product_tiling t, undivided(body, options.form));
   const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
   std::optional<timed_tiling> best;
   bool is_too_large = false;
@@ -389,13 +469,13 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
         // Threads share a line of a tile of 192 columns unevenly.
         if (t.form == product_form::warpgroup_tiles && !t.right.along_depth && columns == 192) continue;
         finish(each.how, parts);
-        if (!fits_products(body, each.how)) continue;
         const auto [left_bytes, right_bytes] = halves_bytes(each.how);
         if (t.form == product_form::scaled_halves && std::max(left_bytes, right_bytes) > k_most_halves_bytes) {
           is_too_large = true;
           continue;
         }
         if (each.how.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
+        if (!compute_rows(body, options.clusters, each.how) || !fits_products(body, each.how)) continue;
         each.cycles = estimated_cycles(body, each.how);
         if (!best || each.cycles < best->cycles) best = std::move(each);
       }
@@ -410,24 +490,14 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
 std::vector<int> operands_of_left(const body_product& product) {
   std::vector<int> out = {product.left};
   if (product.left_rows >= 0) out.push_back(product.left_rows);
+  if (product.inner_right >= 0) out.push_back(product.inner_right);
   for (const auto& n : product.left_made)
     if (n.kind == node_kind::load && n.operand != product.left) out.push_back(n.operand);
   return out;
 }
 
-bool holds_rows(const kernel_body& body, const product_tiling& t) {
-  if (body.is_elementwise() || body.has_scan() || is_of_warpgroups(t.form)) return false;
-  // Its columns are the last dimensions of the right operand's, in their order.
-  const int in_row = static_cast<int>(body.domain.size()) - body.row_dims;
-  if (std::ssize(t.right.dims) < in_row ||
-      t.right.dims[t.right.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims)
-    return false;
-  const int64_t columns = body.columns();
-  return t.right.size == columns ? columns <= t.own_columns() : t.own_columns() % columns == 0;
-}
-
 bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
-  return t.parts == 1 && ((body.is_elementwise() && !body.has_reduction()) || holds_rows(body, t));
+  return t.by_rows || (t.parts == 1 && body.is_elementwise() && !body.has_reduction());
 }
 
 expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options) {
@@ -435,19 +505,27 @@ expected<product_tiling> tiling_of(const kernel_body& body, const group_options&
   return std::move(best.how);
 }
 
-std::vector<product_form> forms_by_estimate(const kernel_body& body) {
-  std::vector<std::pair<double, product_form>> made;
+std::vector<product_choice> choices_by_estimate(const kernel_body& body) {
+  // Far slower ones are not worth a measurement, and clusters only where they may well be the fastest.
+  constexpr double k_far = 2, k_near = 1.15;
+  std::vector<std::pair<double, product_choice>> made;
+  double least = std::numeric_limits<double>::infinity();
   for (const auto form : {product_form::tiles, product_form::depth_of_warps, product_form::scaled_halves,
                           product_form::warpgroup_tiles, product_form::thread_sums}) {
-    group_options options;
-    options.form = form;
-    if (const auto tiling = fastest(body, options)) made.emplace_back(tiling->cycles, form);
+    for (const bool clusters : {false, true}) {
+      group_options options;
+      options.form = form;
+      options.clusters = clusters;
+      const auto tiling = fastest(body, options);
+      if (!tiling) continue;
+      made.push_back({tiling->cycles, {form, clusters}});
+      least = std::min(least, tiling->cycles);
+    }
   }
-  std::ranges::stable_sort(made, std::less<>(), &std::pair<double, product_form>::first);
-  std::vector<product_form> out;
-  // Far slower ones are not worth a measurement.
-  for (const auto& [cycles, form] : made)
-    if (cycles < 2 * made.front().first || form == product_form::tiles) out.push_back(form);
+  std::ranges::stable_sort(made, std::less<>(), &std::pair<double, product_choice>::first);
+  std::vector<product_choice> out;
+  for (const auto& [cycles, choice] : made)
+    if (cycles < (choice.clusters ? k_near : k_far) * least || choice == product_choice()) out.push_back(choice);
   return out;
 }
 

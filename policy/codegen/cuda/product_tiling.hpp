@@ -23,6 +23,7 @@ struct product_tiling {
   product_side left, right;
   std::vector<int> batch;  // dimensions that both operands have
   int64_t batches = 1, depth = 0;
+  int64_t inner_depth = 0;      // of the product that makes the left factor
   dtype type = dtype::float32;  // of both operands
   int64_t products = 1;  // of the left factor with a right one each; a tile's columns are of all of them, see column_of
   int64_t rows = 0, columns = 0;            // of a tile
@@ -31,6 +32,9 @@ struct product_tiling {
   int64_t parts = 1, part_depth = 0;        // of the depth; a multiple of `stage_depth`
   int64_t stages = 0, stage_depth = 0;      // tiles in flight (of a warp, with depth_of_warps), and the terms of one
   int64_t blocks = 0;
+  // Blocks of a cluster, whose tiles lie side by side: each gets some rows of the body as a whole from the others.
+  int64_t row_blocks = 1;
+  bool by_rows = false;  // the kernel computes the rows that follow the product, over which the body reduces
   product_form form = product_form::tiles;
 
   int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }
@@ -41,6 +45,8 @@ struct product_tiling {
   int64_t column_tiles() const { return (right.size + own_columns() - 1) / own_columns(); }
   int64_t padded_rows() const { return batches * row_tiles() * rows; }  // of all matrices, in whole tiles
   int64_t padded_columns() const { return batches * column_tiles() * own_columns(); }  // of one right factor
+  bool shares_rows() const { return row_blocks > 1; }
+  int64_t rows_of_block() const { return (rows + row_blocks - 1) / row_blocks; }  // of the body, if it shares rows
   int64_t stages_of(int64_t terms) const { return (terms + stage_depth - 1) / stage_depth; }
 };
 
@@ -73,8 +79,14 @@ expected<product_tiling> tiling_of(const kernel_body& body, const group_options&
 // The operands that the left factor is made of, the left one first.
 std::vector<int> operands_of_left(const body_product& product);
 
-// Whether each row of the body, over which it reduces, lies in one tile, so that a block can compute it.
-bool holds_rows(const kernel_body& body, const product_tiling& t);
+// Shared memory: of all stages; of the block's tile as float32, once for each slice, and from one of its rows to the
+// next, in elements; of what a kernel uses that computes rows: the tile in the place of the stages, and behind both the
+// rows that the block gets from its cluster.
+int64_t bytes_of_stages(const product_tiling& t);
+int64_t bytes_of_sums(const product_tiling& t);
+int64_t line_of_sums(const product_tiling& t);
+int64_t place_of_shared_rows(const product_tiling& t);  // in bytes
+int64_t bytes_of_rows(const product_tiling& t);
 
 // Whether the product's kernel computes the rest of the body too. Otherwise a second kernel does, and adds the sums of
 // the parts of the depth up.
@@ -86,7 +98,7 @@ int64_t blocks_on_processor(const product_tiling& t);
 // What the product's own kernel does: estimates fitted to measurements on an H100 (tiles) and an H200 (warps).
 product_work work_of(const product_tiling& t);
 
-// See lowering_target::forms_of.
-std::vector<product_form> forms_by_estimate(const kernel_body& body);
+// See lowering_target::product_choices.
+std::vector<product_choice> choices_by_estimate(const kernel_body& body);
 
 }  // namespace cudal1

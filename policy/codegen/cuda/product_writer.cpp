@@ -1,6 +1,7 @@
 #include "policy/codegen/cuda/product_writer.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "policy/codegen/c_text.hpp"
@@ -10,12 +11,20 @@ namespace cudal1 {
 
 void product_writer::limit_terms(bool left, const std::string& first, int64_t size, std::string& begin,
                                  std::string& end) const {
-  const triangle known = left ? w_.body().product->left_triangle : w_.body().product->right_triangle;
-  if (known == triangle::none) return;
-  if (left == (known == triangle::upper))
-    begin = fmt::format("max({}, {} / {} * {})", begin, first, t_.stage_depth, t_.stage_depth);
-  else
-    end = fmt::format("min({}, {} + {})", end, first, size);
+  // Of the left operand's terms from one diagonal to the other, or of the right one's.
+  const band known = left ? w_.body().product->left_band : w_.body().product->right_band.transposed();
+  const auto moved = [](const std::string& at, int64_t by) {
+    return by == 0 ? at : fmt::format("{} {} {}", at, by < 0 ? "-" : "+", std::abs(by));
+  };
+  if (known.below != band::unbounded) {
+    const std::string from = known.below == 0 ? first : "(" + moved(first, -known.below) + ")";
+    begin = fmt::format("max({}, {} / {} * {})", begin, from, t_.stage_depth, t_.stage_depth);
+  }
+  if (known.above == band::unbounded) return;
+  int64_t behind = size + known.above;
+  // Whole stages of halves are multiplied.
+  if (t_.form == product_form::scaled_halves) behind = (behind + t_.stage_depth - 1) / t_.stage_depth * t_.stage_depth;
+  end = fmt::format("min({}, {})", end, moved(first, behind));
 }
 
 void product_writer::write_place(int64_t rows_of_band) {
@@ -29,15 +38,20 @@ void product_writer::write_place(int64_t rows_of_band) {
   };
   const int64_t row_tiles = t_.row_tiles(), column_tiles = t_.column_tiles();
   // The tiles with the most terms come first.
-  const bool from_last = w_.body().product->left_triangle == triangle::lower;
+  const bool from_last =
+      w_.body().product->left_band.above != band::unbounded && w_.body().product->left_band.below == band::unbounded;
   const char* row = from_last ? "above_last" : "first_row";
-  if (rows_of_band > 1 && row_tiles > rows_of_band && column_tiles > 1) {
+  if (!t_.shares_rows() && rows_of_band > 1 && row_tiles > rows_of_band && column_tiles > 1) {
     take("tile", row_tiles * column_tiles, 1, false);
     const int64_t in_band = rows_of_band * column_tiles;
     w_.line(fmt::format("const int band = tile / {}, of_band = tile % {}, down = min({}, {} - band * {});", in_band,
                         in_band, rows_of_band, row_tiles, rows_of_band));
     w_.line(fmt::format("const int {} = (band * {} + of_band % down) * {}, first_column = of_band / down * {};", row,
                         rows_of_band, t_.rows, t_.own_columns()));
+  } else if (t_.shares_rows()) {
+    w_.line("const int rank = (int)cluster_rank();");
+    take("first_column", column_tiles, t_.own_columns(), false);
+    take(row, row_tiles, t_.rows, false);
   } else {
     take(row, row_tiles, t_.rows, false);
     take("first_column", column_tiles, t_.own_columns(), false);
@@ -95,7 +109,8 @@ std::string product_writer::made_left(const std::string& element, const std::str
   std::vector<std::string> names;
   const auto spelled = [&](int n) { return names[static_cast<std::size_t>(n)]; };
   for (const auto& n : product.left_made) {
-    if (n.kind == node_kind::constant || (n.kind == node_kind::load && n.operand == product.left)) {
+    const bool is_element = n.kind == node_kind::product || (n.kind == node_kind::load && n.operand == product.left);
+    if (n.kind == node_kind::constant || is_element) {
       names.push_back(n.kind == node_kind::constant ? n.expression : element);
       continue;
     }
@@ -133,6 +148,7 @@ void product_writer::begin_stages(int64_t ahead, const stage_copy& copy, bool by
   w_.close();
   w_.line("copy_async_commit();");
   w_.close();
+  write_start_of_cluster();
   w_.open("for (int step = 0; step < steps; ++step)");
   w_.line(fmt::format("copy_async_wait<{}>();", ahead - 1));
   if (by_warpgroups) w_.line("fence_shared_async();");
@@ -206,7 +222,9 @@ void product_writer::write_values(const std::vector<int>& nodes, const product_s
     const body_node& from = w_.node(n);
     if (!w_.is_needed(n) || from.kind == node_kind::constant) continue;
     std::string value;
-    if (from.kind == node_kind::load)
+    if (kept_.contains(n))
+      value = w_.variable(n) + "_k[k]";
+    else if (from.kind == node_kind::load)
       value = ahead_.contains(n) ? w_.variable(n) + "_q[k]" : loaded_element(n, "column");
     else
       value = from.kind == node_kind::product ? product(from.operand) : w_.expression(n);

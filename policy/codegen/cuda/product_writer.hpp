@@ -27,8 +27,8 @@ class product_writer {
   // The same for warpgroups, of which each warp has 16 rows and all columns of the tile, and the lane's place in
   // fragments.
   void write_place_of_warpgroups();
-  // Limits the terms to those that may not be zeros, where the operand is a triangle: of `size` rows (of the left one)
-  // or columns from `first`.
+  // Limits the terms to those that may not be zeros, where the operand is a triangle or a band: of `size` rows (of the
+  // left one) or columns from `first`.
   void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
   // The offset of an index that runs over some dimensions of the domain.
   std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
@@ -65,6 +65,7 @@ class product_writer {
   // A program may have kernels of several forms, and a name of shared memory one type.
   std::string all_stages() const {
     if (t_.form == product_form::warpgroup_tiles) return "warpgroup_tiles";
+    if (t_.form == product_form::scaled_halves) return "halves_tiles";
     return halves() ? "(unsigned short*)tiles" : "tiles";
   }
   int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }  // of a stage
@@ -102,13 +103,18 @@ class product_writer {
   void write_elements_ahead();
   // The sums of the warp's tile, as above, to `memory`, which then has the block's tile once for each slice.
   void write_tile_to(const char* memory, int64_t down, int64_t across);
-  int64_t line_of_tile() const { return t_.columns + 8; }  // from one of its rows to the next
-  int64_t bytes_of_tile() const { return 4 * t_.slices * t_.rows * line_of_tile(); }
+  // The sum of all slices of the products' elements at (`tile_row`, `tile_column`) of `memory`: `total`.
+  void write_totals(const char* memory);
+  product_spelling totals() const { return each_of("total"); }
   // What follows the product where it reduces rows, and the stores: neighbouring lanes share a row of the tile in
-  // `memory`, and keep their elements' sums of all slices in registers. See holds_rows. First, before the product,
+  // `memory`, and keep their elements' sums of all slices in registers. First, before the product,
   // what it reads from memory, so that nothing waits for that.
   void write_rows_ahead();
   void write_rows(const char* memory);
+  // The same through the memory of the stages, after the last of them: `write_tile_to` and `write_rows`.
+  void write_rows_of_stages(int64_t down, int64_t across);
+  // Before the loop over the terms: blocks may write to each other's shared memory when all of them have begun.
+  void write_start_of_cluster();
   // Makes loads (kernel_writer::direct_loads) before the product, so that nothing waits for them after it: declares
   // registers for the elements of a thread, or returns false if there are none or too many, and reads element `k` at
   // (`row`, `column`).
@@ -161,7 +167,10 @@ class product_writer {
     int64_t rounds() const { return (rows + at_once - 1) / at_once; }
   };
   row_shares shares_of_rows() const;
+  // Each row of a cluster's tiles to the shared memory of the block that computes it.
+  void write_exchange_of_rows(const char* memory);
   void write_sums_of_row(const char* memory, const row_shares& shares);
+  void write_shared_sums_of_row(const row_shares& shares);
   void write_place_in_rows(const row_shares& shares);
   void write_loads_of_row(const row_shares& shares);
   void write_pass(const pass_plan& plan, int pass, const row_shares& shares);
@@ -172,6 +181,7 @@ class product_writer {
   std::string loaded_element(int n, const char* column) const;
 
   std::set<int> ahead_;       // loads whose elements of the row are in registers
+  std::set<int> kept_;        // values whose elements of the row earlier passes left in registers
   std::set<int> known_rows_;  // values per row that have a variable
 };
 

@@ -158,7 +158,10 @@ expected<void> build_product(body_builder& b, const graph_step& s) {
   factor_place left = place_of_factor(g, left_value, true, dims - 2, dims),
                right = place_of_factor(g, right_value, s.op() == "aten::linear", dims - 1, dims);
   note_bands(g, s, left.in_memory, right.in_memory);
-  if (!b.is_made_in_front(left_value) && b.is_made_in_front(right_value)) {
+  // A part has other columns than the matrix whose band is known, and the right factor is what has parts.
+  const bool in_parts = b.domain().parts > 1;
+  if (in_parts) right.in_memory.known = {};
+  if (!in_parts && !b.is_made_in_front(left_value) && b.is_made_in_front(right_value)) {
     std::swap(left, right);
     right.in_memory.known = right.in_memory.known.transposed();
   }

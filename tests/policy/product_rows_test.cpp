@@ -190,6 +190,7 @@ std::vector<product_case> cases_over_the_batch() {
   add("batch_in_a_partial_cluster", 90, 68, 33, ", depth=warps, rows=clusters)");
   add("batch_in_a_cluster_of_tiles", 300, 36, 48, ", rows=clusters); tile_columns(group=0, columns=64)");
   add("batch_in_two_kernels", 300, 36, 48, ")", 2);
+  add("batch_of_halves", 100, 40, 70, ", factors=halves)", 3);
   out.push_back({"softmax_of_columns_of_a_triangle",
                  made("columns_of_a_triangle", tensor("x", "100, 128"), triangle("w", "128, 128", "lower_triangular"),
                       step("linear", R"("input": "x", "weight": "w")", "h") + ", " +
@@ -237,6 +238,12 @@ std::vector<product_case> cases_of_pools() {
       ", depth=warps, rows=clusters");
   add("pool_of_its_own_kernel", 35, 48, 40, viewed("max", 2) + summed, 5,
       "row_kernel(steps=2); row_kernel(steps=4..5); ", "");
+  // Of a triangle, each part has other columns.
+  out.push_back(
+      {"pool_of_a_triangle",
+       made("pool_of_a_triangle", tensor("x", "40, 200"), triangle("w", "200, 200", "lower_triangular"),
+            step("linear", R"("input": "x", "weight": "w")", "h") + ", " + pool("max", 2, "h", "y"), R"("y")"),
+       "product_kernel(steps=0..1); tile_columns(group=0, columns=32)"});
   return out;
 }
 
@@ -257,6 +264,12 @@ std::vector<product_case> cases_of_slices_in_rows() {
               R"("y")"),
          fmt::format("row_kernel(steps=2..4); product_kernel(steps=0..4{})", form)});
   }
+  out.push_back({"slices_of_a_triangle",
+                 made("slices_of_a_triangle", tensor("x", "40, 200"), triangle("w", "200, 200", "lower_triangular"),
+                      step("linear", R"("input": "x", "weight": "w")", "h") + ", " + chunk + ", " +
+                          step("mul.Tensor", R"("self": "g", "other": "u")", "y"),
+                      R"("y")"),
+                 "fuse(steps=2); product_kernel(steps=0..2); tile_columns(group=0, columns=32)"});
   return out;
 }
 
@@ -273,6 +286,18 @@ TEST(RowsOfProducts, AreAcceptedByTheGates) {
 
 TEST(RowsOfProducts, CompileForAnH100) {
   expect_compiled(all_cases());
+}
+
+TEST(RowsOfProducts, SlicesAreOfARightFactorInMemory) {
+  const auto gate = step("sigmoid", R"("self": "w")", "f") + ", " +
+                    step("linear", R"("input": "x", "weight": "f")", "h") + ", " +
+                    R"({"aten": "aten::chunk", "args": {"self": "h", "chunks": 2, "dim": -1}, "out": ["u", "g"]})" +
+                    ", " + step("mul.Tensor", R"("self": "g", "other": "u")", "y");
+  const auto what = made("made_slices", tensor("x", "40, 32") + ", " + tensor("w", "64, 32"), "", gate, R"("y")");
+  const auto lowered =
+      lower(what, *parse_schedule("fuse(steps=0); fuse(steps=3); product_kernel(steps=0..3)"), for_cuda());
+  ASSERT_FALSE(lowered);
+  EXPECT_THAT(lowered.error().message, testing::HasSubstr("f is made in front of the product"));
 }
 
 // Why the layer's rows are not held by a cluster; "" where they are.

@@ -24,8 +24,8 @@ product_writer::row_shares product_writer::shares_of_rows() const {
   out.rows = t_.shares_rows() ? t_.rows_of_block() : t_.rows * std::min(t_.own_columns(), t_.right.size) / columns;
   constexpr int64_t k_most_elements = 32;  // of a lane: they are in registers
   const auto power_of_two = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
-  const int64_t least = power_of_two((columns + k_most_elements - 1) / k_most_elements);
   const int64_t most = std::min<int64_t>(32, power_of_two(columns));
+  const int64_t least = std::min(most, power_of_two((columns + k_most_elements - 1) / k_most_elements));
   const int64_t of_all_rows = power_of_two(threads_ / out.rows + 1) / 2;
   out.lanes = std::clamp(of_all_rows, least, most);
   out.elements = (columns + out.lanes - 1) / out.lanes;

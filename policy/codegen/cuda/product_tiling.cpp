@@ -513,6 +513,7 @@ std::vector<product_choice> choices_by_estimate(const kernel_body& body) {
   for (const auto form : {product_form::tiles, product_form::depth_of_warps, product_form::scaled_halves,
                           product_form::warpgroup_tiles, product_form::thread_sums}) {
     for (const bool clusters : {false, true}) {
+      if (clusters && body.is_elementwise()) continue;
       group_options options;
       options.form = form;
       options.clusters = clusters;

@@ -340,8 +340,7 @@ expected<void> body_builder::start_products(const std::string& of, const made_fa
   made.left = operands[at(left.main)];
   made.left_band = left.operands[at(left.main)].known;
   if (left.rows >= 0) made.left_rows = operands[at(left.rows)];
-  if (left.inner_left >= 0) {
-    made.inner_left = operands[at(left.inner_left)];
+  if (left.inner_right >= 0) {
     made.inner_right = operands[at(left.inner_right)];
     made.inner_depth = left.inner_depth;
   }

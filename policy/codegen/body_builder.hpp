@@ -27,7 +27,7 @@ enum class value_form {
 
 class body_builder {
  public:
-  // `in_front`: steps that make what windows slide over, or what is the left factor of a product.
+  // `in_front`: steps that make what windows slide over, or a factor of a product.
   body_builder(const graph& g, row_domain domain, std::set<int> in_front = {});
 
   expected<void> add_step(const graph_step& s);
@@ -82,13 +82,13 @@ class body_builder {
   // value, and operands with strides by dimension of the value. Empty where the value is in memory.
   expected<std::optional<kernel_body>> made_in_front(const std::string& value) const;
   // How such steps make a left factor: nodes whose loads number these operands, of which one has an element for each of
-  // the factor's. Where others choose its rows, `rows` has their numbers. Where another product makes it, it has these
-  // factors of so many terms.
+  // the factor's. Where others choose its rows, `rows` has their numbers. Where another product makes it, of so
+  // many terms, `main` is that one's left factor, and its right one is `inner_right`.
   struct made_factor {
     std::vector<body_node> nodes;
     std::vector<product_factor> operands;
     int main = 0, rows = -1;
-    int inner_left = -1, inner_right = -1;
+    int inner_right = -1;
     int64_t inner_depth = 0;
   };
   // `of`: the program's name of the left factor, which all products of a kernel have.

@@ -22,6 +22,15 @@ bool kernel_body::has(node_kind kind) const {
   return std::ranges::any_of(nodes, [&](const auto& n) { return n.kind == kind; });
 }
 
+std::vector<int> body_product::operands_of_left() const {
+  std::vector<int> out = {left};
+  if (left_rows >= 0) out.push_back(left_rows);
+  if (inner_right >= 0) out.push_back(inner_right);
+  for (const auto& n : left_made)
+    if (n.kind == node_kind::load && n.operand != left) out.push_back(n.operand);
+  return out;
+}
+
 bool has_adjacent_rows(const kernel_body& body) {
   if (body.row_dims == 0 || body.is_elementwise()) return false;
   const auto row = static_cast<std::size_t>(body.row_dims) - 1;

@@ -67,16 +67,18 @@ struct body_product {
   // Where the left factor is not the left operand's element itself, but made of it and of others' elements (in front of
   // the product): nodes as the body's, of which the last one is the factor.
   std::vector<body_node> left_made;
-  // Where the left factor is made of another product (the node of that kind in left_made): its factors. The left one
-  // has the left factor's rows, the right one a column for each of the left factor's terms; it is the left operand,
-  // too.
-  int inner_left = -1, inner_right = -1;
+  // Where the left factor is made of another product (the node of that kind in left_made) of so many terms: its left
+  // factor is the left operand, its right one this operand.
+  int inner_right = -1;
   int64_t inner_depth = 0;
   // Where other values choose the rows of the left operand (see body_operand::lookup_stride): the operand with their
   // numbers.
   int left_rows = -1;
   // Where the factors, as matrices of rows and terms, or of terms and columns, are not known to be zero.
   band left_band, right_band;
+
+  // What the left factor is made of, the left operand first.
+  std::vector<int> operands_of_left() const;
 };
 
 // How windows slide along a dimension of a tensor, in a kernel whose rows are windows, and whose columns are their

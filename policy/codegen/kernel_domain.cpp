@@ -69,12 +69,18 @@ std::optional<row_domain> sliced_domain(const graph& g, const std::vector<int>& 
   return std::nullopt;
 }
 
+std::optional<feature_pool> pool_of_product_among(const graph& g, const std::vector<int>& steps, const graph_step& s) {
+  auto pool = pool_of_features(g, s);
+  if (pool && !is_product_among(g, steps, pool->product)) pool.reset();
+  return pool;
+}
+
 // The domain of a kernel that takes the largest, or the average, of neighbouring columns of its product: each part has
 // one of the columns that a window has.
 std::optional<row_domain> pooled_domain(const graph& g, const std::vector<int>& steps) {
   for (const int number : steps) {
-    const auto pool = pool_of_features(g, g.step_at(number));
-    if (!pool || !is_product_among(g, steps, pool->product)) continue;
+    const auto pool = pool_of_product_among(g, steps, g.step_at(number));
+    if (!pool) continue;
     row_domain out;
     out.whole = out.shape = g.type_of(pool->product).shape;
     out.joined_dim = std::ssize(out.shape) - 1;
@@ -92,8 +98,7 @@ expected<std::optional<row_domain>> reduced_domain(const graph& g, const std::ve
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
     const auto* row = find_row_builder(s);
-    const auto pool = pool_of_features(g, s);
-    if (row == nullptr || (pool && is_product_among(g, steps, pool->product))) continue;
+    if (row == nullptr || pool_of_product_among(g, steps, s)) continue;
     CUDAL1_TRY(row_domain own, row->domain(g, s));
     if (out && *out != own) return fail(errc::unsupported, "steps {} reduce different dimensions", print_steps(steps));
     out = std::move(own);
@@ -113,7 +118,7 @@ std::set<int> steps_before_windows(const graph& g, const std::vector<int>& steps
   return out;
 }
 
-// The steps that make the left factors of products among them.
+// The steps that make a factor of the products among them: the left one, or else the right one.
 std::set<int> steps_before_products(const graph& g, const std::vector<int>& steps) {
   std::set<int> out;
   std::vector<int> makers;
@@ -121,9 +126,8 @@ std::set<int> steps_before_products(const graph& g, const std::vector<int>& step
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
     if (!is_own_product(s)) continue;
-    const auto& form = *find_product_signature(s.op());
-    for (const auto name : {form.left, form.right}) {
-      const auto* maker = g.producer(std::string(g.resolve(*tensor_argument_name(s, name))));
+    for (const auto& factor : factors_of(g, s)) {
+      const auto* maker = g.producer(factor);
       if (maker == nullptr || !is_among(maker->number)) continue;
       makers.push_back(maker->number);
       break;

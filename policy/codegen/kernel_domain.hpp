@@ -36,7 +36,7 @@ struct row_domain {
 // errc::unsupported with the reason where the steps have no domain in common.
 expected<row_domain> domain_of(const graph& g, const std::vector<int>& steps);
 
-// The steps among these that make what windows slide over, or what is the left factor of a product.
+// The steps among these that make what windows slide over, or a factor of a product.
 std::set<int> steps_in_front(const graph& g, const std::vector<int>& steps, const row_domain& domain);
 
 }  // namespace cudal1

@@ -60,11 +60,8 @@ kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
     if (node(n).kind == node_kind::load) used_operands_.insert(node(n).operand);
     if (node(n).kind == node_kind::product) {
       const body_product& product = *body().product;
-      used_operands_.insert(product.left);
-      if (product.left_rows >= 0) used_operands_.insert(product.left_rows);
-      if (product.inner_right >= 0) used_operands_.insert(product.inner_right);
-      for (const auto& made : product.left_made)
-        if (made.kind == node_kind::load) used_operands_.insert(made.operand);
+      const std::vector<int> of_left = product.operands_of_left();
+      used_operands_.insert(of_left.begin(), of_left.end());
       used_operands_.insert(product.rights[static_cast<std::size_t>(node(n).operand)]);
     }
     reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());

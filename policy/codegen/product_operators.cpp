@@ -79,7 +79,6 @@ expected<left_factor> factor_of(const graph& g, kernel_body made, const factor_p
   if (made.product) {
     if (made.product->rights.size() != 1)
       return fail(errc::unsupported, "a product's left factor is made of one other product");
-    out.made.inner_left = made.product->left;
     out.made.inner_right = made.product->rights.front();
     out.made.inner_depth = made.product->depth;
   }
@@ -145,8 +144,7 @@ expected<void> build_product(body_builder& b, const graph_step& s) {
       (b.domain().parts > 1 && b.domain().joined_dim + 1 != static_cast<int64_t>(dims)))
     return fail(errc::unsupported, "{} has another shape than the rest of the kernel", result.text());
   const graph& g = b.program();
-  const std::string left_value = g.resolve(*tensor_argument_name(s, form.left)),
-                    right_value = g.resolve(*tensor_argument_name(s, form.right));
+  const auto [left_value, right_value] = factors_of(g, s);
   const tensor_type &x = g.type_of(left_value), &y = g.type_of(right_value);
   for (const auto* type : {&x, &y, &result})
     if (type->type != result.type || (result.type != dtype::float32 && !is_half(result.type)))
@@ -187,6 +185,11 @@ const product_signature* find_product_signature(std::string_view op) {
 
 bool is_own_product(const graph_step& s) {
   return !s.is_replaced() && find_product_signature(s.op()) != nullptr;
+}
+
+std::array<std::string, 2> factors_of(const graph& g, const graph_step& s) {
+  const auto& form = *find_product_signature(s.op());
+  return {g.resolve(*tensor_argument_name(s, form.left)), g.resolve(*tensor_argument_name(s, form.right))};
 }
 
 const operator_builder& product_builder() {

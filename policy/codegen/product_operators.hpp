@@ -1,6 +1,8 @@
 // Matrix products as part of a kernel, which computes what follows them too.
 #pragma once
 
+#include <array>
+#include <string>
 #include <string_view>
 
 #include "policy/codegen/body_builder.hpp"
@@ -18,6 +20,8 @@ const product_signature* find_product_signature(std::string_view op);
 
 // Whether the step is a product that no move has replaced.
 bool is_own_product(const graph_step& s);
+// The values that such a product multiplies: the left and the right one.
+std::array<std::string, 2> factors_of(const graph& g, const graph_step& s);
 // Of float32 matrices, also batches of them. errc::unsupported with the reason for others.
 const operator_builder& product_builder();
 

@@ -45,18 +45,23 @@ expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int 
   return into;
 }
 
+void dissolve_group(graph& g, int group) {
+  kernel_group& old = g.groups()[static_cast<std::size_t>(group)];
+  for (const int n : old.steps)
+    g.set_group(n, -1);
+  old = {};
+}
+
 void dissolve_unread_groups(graph& g) {
-  for (auto& group : g.groups()) {
+  for (int number = 0; number < std::ssize(g.groups()); ++number) {
+    const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
     const auto inside = [&](int n) { return std::ranges::count(group.steps, n) > 0; };
     const auto is_read = [&](const std::string& value) {
       return g.is_output(value) || !std::ranges::all_of(g.readers(value), inside);
     };
     const bool needed = std::ranges::any_of(
         group.steps, [&](int n) { return std::ranges::any_of(g.step_at(n).text->results, is_read); });
-    if (needed) continue;
-    for (const int n : group.steps)
-      g.set_group(n, -1);
-    group = {};
+    if (!needed) dissolve_group(g, number);
   }
 }
 

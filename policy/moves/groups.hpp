@@ -17,6 +17,8 @@ expected<void> check_kernel(const graph& g, int group, const kernel_body& body, 
 expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int into = -1);
 // Dissolves the groups whose results nothing reads any more.
 void dissolve_unread_groups(graph& g);
+// Its steps are in no group then.
+void dissolve_group(graph& g, int group);
 // "g0_relu_mul": the name of a group's kernel.
 std::string kernel_name(const graph& g, int group);
 // "relu" of "aten::relu", "sum" of "aten::sum.dim_IntList".

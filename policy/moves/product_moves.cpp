@@ -32,12 +32,6 @@ constexpr std::array<named_form, 4> k_forms{{{product_form::scaled_halves, k_fac
                                              {product_form::warpgroup_tiles, k_by, "warpgroups"},
                                              {product_form::thread_sums, k_by, "threads"}}};
 
-// The factors of a product: the left and the right one.
-std::array<std::string, 2> factors_of(const graph& g, const graph_step& s) {
-  const auto& form = *find_product_signature(s.op());
-  return {g.resolve(*tensor_argument_name(s, form.left)), g.resolve(*tensor_argument_name(s, form.right))};
-}
-
 // The step that makes a factor of the first product among these, which nothing but these steps reads; null where there
 // is none.
 const graph_step* maker_of_factor(const graph& g, const std::vector<int>& steps) {
@@ -313,12 +307,8 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
   CUDAL1_TRY(const auto sorted, sorted_steps(g, steps));
   const int number = sorted.products.front();
   const int into = sorted.groups.empty() ? -1 : sorted.groups.front();
-  for (const int other : sorted.groups) {
-    if (other == into) continue;
-    for (const int n : g.groups()[static_cast<std::size_t>(other)].steps)
-      g.set_group(n, -1);
-    g.groups()[static_cast<std::size_t>(other)] = {};
-  }
+  for (const int other : sorted.groups)
+    if (other != into) dissolve_group(g, other);
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::product, into));
   CUDAL1_TRY(const product_form form, form_of(m));
   const dtype type = g.step_at(number).result_types[0].type;

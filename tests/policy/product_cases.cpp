@@ -61,6 +61,11 @@ schedule without_defaults(const task& t, const std::string& text) {
 
 }  // namespace
 
+std::string refusal_of(const task& what, const std::string& schedule) {
+  const auto lowered = lower(what, *parse_schedule(schedule), for_cuda());
+  return lowered ? "" : lowered.error().message;
+}
+
 void expect_accepted(const std::vector<product_case>& all) {
   use_judging_arena();
   for (const auto& c : all) {

@@ -24,6 +24,9 @@ struct product_case {
   int kernels = 1, calls = 0;  // library calls, but for slices
 };
 
+// Why the schedule is refused; "" where it is not.
+std::string refusal_of(const task& what, const std::string& schedule);
+
 // Each is lowered to so many kernels and library calls, and the gates accept it on the host.
 void expect_accepted(const std::vector<product_case>& all);
 

@@ -6,10 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/moves/lowering.hpp"
-#include "policy/moves/move_registry.hpp"
 #include "tests/policy/product_cases.hpp"
-#include "tests/policy/task_texts.hpp"
 
 namespace cudal1::test {
 namespace {
@@ -294,17 +291,14 @@ TEST(RowsOfProducts, SlicesAreOfARightFactorInMemory) {
                     R"({"aten": "aten::chunk", "args": {"self": "h", "chunks": 2, "dim": -1}, "out": ["u", "g"]})" +
                     ", " + step("mul.Tensor", R"("self": "g", "other": "u")", "y");
   const auto what = made("made_slices", tensor("x", "40, 32") + ", " + tensor("w", "64, 32"), "", gate, R"("y")");
-  const auto lowered =
-      lower(what, *parse_schedule("fuse(steps=0); fuse(steps=3); product_kernel(steps=0..3)"), for_cuda());
-  ASSERT_FALSE(lowered);
-  EXPECT_THAT(lowered.error().message, testing::HasSubstr("f is made in front of the product"));
+  EXPECT_THAT(refusal_of(what, "fuse(steps=0); fuse(steps=3); product_kernel(steps=0..3)"),
+              testing::HasSubstr("f is made in front of the product"));
 }
 
 // Why the layer's rows are not held by a cluster; "" where they are.
 std::string refusal(int rows, int columns, const std::string& after, const std::string& form) {
   const auto c = case_of({"refused", rows, 64, columns, after, 1, form + ", rows=clusters"});
-  const auto lowered = lower(c.what, *parse_schedule(c.schedule), for_cuda());
-  return lowered ? "" : lowered.error().message;
+  return refusal_of(c.what, c.schedule);
 }
 
 TEST(RowsOfProducts, OfClustersAreOfAFewTiles) {

@@ -80,7 +80,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
   CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
-  std::vector<int> factors = operands_of_left(*body.product);
+  std::vector<int> factors = body.product->operands_of_left();
   std::ranges::copy(body.product->rights, std::back_inserter(factors));
   for (const int factor : factors)
     if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)

@@ -28,7 +28,7 @@ class cuda_product_writer final : product_writer {
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
     std::get<launch_step>(out.steps.back()).shared_bytes =
-        t_.by_rows ? bytes_of_rows(t_) : std::max(bytes_of_stages(t_), stores_lines() ? bytes_of_lines() : 0);
+        std::max(bytes_of_shared_memory(t_), !t_.by_rows && stores_lines() ? bytes_of_lines() : 0);
     return out;
   }
 

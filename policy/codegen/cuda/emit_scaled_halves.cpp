@@ -259,7 +259,7 @@ class scaled_halves_writer final : product_writer {
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = t_.by_rows ? bytes_of_rows(t_) : bytes_of_stages(t_);
+    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_shared_memory(t_);
     return out;
   }
 
@@ -385,7 +385,7 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, int o
   body.row_dims = static_cast<int>(body.domain.size());
   body.operands = request.body->operands;
   const bool is_left = operand == t.left.operand;
-  const std::vector<int> read = is_left ? operands_of_left(*body.product) : std::vector<int>{operand};
+  const std::vector<int> read = is_left ? body.product->operands_of_left() : std::vector<int>{operand};
   body_node split_ones;
   for (const int each : read) {
     split_ones.operands.push_back(static_cast<int>(body.nodes.size()));

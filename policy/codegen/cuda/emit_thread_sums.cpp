@@ -36,7 +36,7 @@ class thread_sums_writer final : product_writer {
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = by_rows ? bytes_of_rows(t_) : 0;
+    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_shared_memory(t_);
     return out;
   }
 
@@ -72,7 +72,7 @@ class thread_sums_writer final : product_writer {
                                                    : "first_row + tile_row"));
     w_.line("float element = 0.0f;");
     w_.open_unrolled(fmt::format("for (int inner = 0; inner < {}; ++inner)", t_.inner_depth));
-    w_.line(fmt::format("element += {} * {};", inner_factor(product.inner_left), inner_factor(product.inner_right)));
+    w_.line(fmt::format("element += {} * {};", inner_factor(product.left), inner_factor(product.inner_right)));
     w_.close();
     const std::string made = made_left("element", "row", "term");
     w_.line(fmt::format("factors[tile_row * {} + term] = {};", t_.depth + 1, made));

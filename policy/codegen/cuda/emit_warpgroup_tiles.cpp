@@ -27,7 +27,7 @@ class warpgroup_tiles_writer final : product_writer {
     w_.close();
     emitted_kernel out = w_.finished(t_.blocks, threads_);
     out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = t_.by_rows ? bytes_of_rows(t_) : bytes_of_stages(t_);
+    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_shared_memory(t_);
     return out;
   }
 

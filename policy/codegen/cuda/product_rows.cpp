@@ -92,6 +92,11 @@ void product_writer::write_sums_of_row(const char* memory, const row_shares& sha
   open_elements(shares);
   for (int p = 0; p < t_.products; ++p) {
     const std::string sum = each_of("product[k]")(p);
+    if (t_.shares_rows()) {
+      w_.line(fmt::format("{} = rows_of_block[({} + tile_row) * {} + at];", sum, p * t_.rows_of_block(),
+                          w_.body().columns()));
+      continue;
+    }
     w_.line(sum + " = 0.0f;");
     w_.open_unrolled(fmt::format("for (int s = 0; s < {}; ++s)", t_.slices));
     w_.line(fmt::format("{} += {}[(s * {} + tile_row) * {} + {}];", sum, memory, t_.rows, line_of_sums(t_),
@@ -134,15 +139,6 @@ void product_writer::write_exchange_of_rows(const char* memory) {
   if (partial) w_.close();
   w_.close();
   w_.line("cluster_sync();");
-}
-
-void product_writer::write_shared_sums_of_row(const row_shares& shares) {
-  w_.line(fmt::format("float product[{}]{};", shares.elements, size_of_products()));
-  open_elements(shares);
-  for (int p = 0; p < t_.products; ++p)
-    w_.line(fmt::format("{} = rows_of_block[({} + tile_row) * {} + at];", each_of("product[k]")(p),
-                        p * t_.rows_of_block(), w_.body().columns()));
-  close_elements(shares);
 }
 
 void product_writer::write_row_values(const std::vector<int>& nodes) {
@@ -207,10 +203,9 @@ void product_writer::write_rows_ahead() {
 void product_writer::write_rows_of_stages(int64_t down, int64_t across) {
   w_.line("copy_async_wait<0>();");
   w_.line("__syncthreads();");
-  const bool named = t_.form != product_form::tiles || halves();
-  if (named)
-    w_.line(fmt::format("float* const results = (float*){};", t_.form == product_form::tiles ? "tiles" : all_stages()));
-  const char* const memory = named ? "results" : "tiles";
+  const bool is_float = t_.form == product_form::tiles;
+  if (!is_float) w_.line(fmt::format("float* const results = (float*){};", all_stages()));
+  const char* const memory = is_float ? "tiles" : "results";
   write_tile_to(memory, down, across);
   write_rows(memory);
 }
@@ -225,7 +220,7 @@ void product_writer::write_rows(const char* memory) {
     write_place_in_rows(shares);
     write_loads_of_row(shares);
   }
-  t_.shares_rows() ? write_shared_sums_of_row(shares) : write_sums_of_row(memory, shares);
+  write_sums_of_row(memory, shares);
   for (int pass = 0; pass < plan.passes(); ++pass)
     write_pass(plan, pass, shares);
   write_row_results(plan);

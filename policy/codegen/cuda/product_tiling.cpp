@@ -231,8 +231,7 @@ product_work work_of(const product_tiling& t) {
 }
 
 int64_t blocks_on_processor(const product_tiling& t) {
-  const int64_t bytes = t.by_rows ? bytes_of_rows(t) : bytes_of_stages(t);
-  return t.columns <= k_most_tile_columns && 2 * bytes <= k_shared_bytes ? 2 : 1;
+  return t.columns <= k_most_tile_columns && 2 * bytes_of_shared_memory(t) <= k_shared_bytes ? 2 : 1;
 }
 
 int64_t bytes_of_stages(const product_tiling& t) {
@@ -253,6 +252,10 @@ int64_t place_of_shared_rows(const product_tiling& t) {
 }
 int64_t bytes_of_rows(const product_tiling& t) {
   return place_of_shared_rows(t) + (t.shares_rows() ? 4 * t.products * t.rows_of_block() * t.right.size : 0);
+}
+
+int64_t bytes_of_shared_memory(const product_tiling& t) {
+  return t.by_rows ? bytes_of_rows(t) : bytes_of_stages(t);
 }
 
 int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows) {
@@ -280,7 +283,7 @@ expected<void> check_left(const kernel_body& body, const product_tiling& t) {
   if (operand(p.left).type.type != t.type)
     return fail(errc::unsupported, "{} is {}, and the product's other factor {}", operand(p.left).value,
                 name_of(operand(p.left).type.type), name_of(t.type));
-  if (p.inner_left >= 0 && t.form != product_form::thread_sums)
+  if (p.inner_depth > 0 && t.form != product_form::thread_sums)
     return fail(errc::unsupported, "only threads multiply what another product of the kernel makes");
   if (p.inner_depth > k_most_terms_of_thread)
     return fail(errc::unsupported, "a thread adds up at most {} terms, and those of the product in front are {}",
@@ -421,7 +424,7 @@ tl::unexpected<error> why_no_tiling(const product_tiling& t, const group_options
 
 // Whether the left factor differs along the domain's dimension.
 bool varies_in_left(const kernel_body& body, std::size_t dimension) {
-  return std::ranges::any_of(operands_of_left(*body.product), [&](int operand) {
+  return std::ranges::any_of(body.product->operands_of_left(), [&](int operand) {
     return body.operands[static_cast<std::size_t>(operand)].strides[dimension] != 0;
   });
 }
@@ -486,15 +489,6 @@ expected<timed_tiling> fastest(const kernel_body& body, const group_options& opt
 }
 
 }  // namespace
-
-std::vector<int> operands_of_left(const body_product& product) {
-  std::vector<int> out = {product.left};
-  if (product.left_rows >= 0) out.push_back(product.left_rows);
-  if (product.inner_right >= 0) out.push_back(product.inner_right);
-  for (const auto& n : product.left_made)
-    if (n.kind == node_kind::load && n.operand != product.left) out.push_back(n.operand);
-  return out;
-}
 
 bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
   return t.by_rows || (t.parts == 1 && body.is_elementwise() && !body.has_reduction());

@@ -76,9 +76,6 @@ int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t
 // there is none.
 expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options);
 
-// The operands that the left factor is made of, the left one first.
-std::vector<int> operands_of_left(const body_product& product);
-
 // Shared memory: of all stages; of the block's tile as float32, once for each slice, and from one of its rows to the
 // next, in elements; of what a kernel uses that computes rows: the tile in the place of the stages, and behind both the
 // rows that the block gets from its cluster.
@@ -87,6 +84,8 @@ int64_t bytes_of_sums(const product_tiling& t);
 int64_t line_of_sums(const product_tiling& t);
 int64_t place_of_shared_rows(const product_tiling& t);  // in bytes
 int64_t bytes_of_rows(const product_tiling& t);
+// Of stages and rows, as the kernel has them.
+int64_t bytes_of_shared_memory(const product_tiling& t);
 
 // Whether the product's kernel computes the rest of the body too. Otherwise a second kernel does, and adds the sums of
 // the parts of the depth up.

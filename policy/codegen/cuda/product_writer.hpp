@@ -170,7 +170,6 @@ class product_writer {
   // Each row of a cluster's tiles to the shared memory of the block that computes it.
   void write_exchange_of_rows(const char* memory);
   void write_sums_of_row(const char* memory, const row_shares& shares);
-  void write_shared_sums_of_row(const row_shares& shares);
   void write_place_in_rows(const row_shares& shares);
   void write_loads_of_row(const row_shares& shares);
   void write_pass(const pass_plan& plan, int pass, const row_shares& shares);

@@ -10,7 +10,6 @@ namespace cudal1 {
 
 namespace {
 
-constexpr duration store_timeout{std::chrono::seconds(30)};
 // A hack is compared with what is written after it was refused, which takes longer.
 constexpr std::chrono::seconds refreshed_every{1};
 

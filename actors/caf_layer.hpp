@@ -97,6 +97,8 @@ caf::result<T> reply_or_error(const char* actor, F&& body) {
 
 using duration = std::chrono::milliseconds;
 
+constexpr duration store_timeout{std::chrono::seconds(30)};  // for most answers of the store, which syncs
+
 // Sends a request with a finite timeout. `then` gets the reply; `otherwise` gets the error: a timeout, an actor that
 // has ended, or the error that it replied with.
 template <class Reply, class Self, class Destination, class Message, class Then, class Else>

@@ -19,7 +19,7 @@ namespace {
 
 constexpr duration experiment_timeout{std::chrono::minutes(2)};
 constexpr duration answer_timeout{std::chrono::seconds(10)};
-constexpr std::chrono::milliseconds pulse{1000};
+constexpr std::chrono::milliseconds coordinator_pulse{1000};
 
 }  // namespace
 
@@ -191,7 +191,7 @@ void coordinator_state::lease_lost(const message::work_done& m) {
 }
 
 void coordinator_state::tick() {
-  self_->delayed_send(coordinator_actor(self_), pulse, message::tick{});
+  self_->delayed_send(coordinator_actor(self_), coordinator_pulse, message::tick{});
   watch_machines();
   for (const auto& m : std::exchange(lost_, {}))
     lease_lost(m);

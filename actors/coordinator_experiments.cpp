@@ -6,7 +6,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr duration answer_timeout{std::chrono::seconds(10)};
+constexpr duration reply_timeout{std::chrono::seconds(10)};
 }
 
 caf::result<message::started> coordinator_state::start(const message::start_experiment& m) {
@@ -58,7 +58,7 @@ caf::result<message::progress_answer> coordinator_state::progress(const message:
     promise.deliver(message::progress_answer{last->last, true, last->problem});
   } else {
     ask<experiment_progress>(
-        self_, found->second.actor, answer_timeout, m,
+        self_, found->second.actor, reply_timeout, m,
         [promise](experiment_progress& now) mutable {
           promise.deliver(message::progress_answer{std::move(now), false, ""});
         },
@@ -83,7 +83,7 @@ caf::result<message::done> coordinator_state::stop(const message::stop_experimen
     promise.deliver(message::done{});
   } else {
     ask<message::done>(
-        self_, found->second.actor, answer_timeout, m,
+        self_, found->second.actor, reply_timeout, m,
         [promise](const message::done&) mutable { promise.deliver(message::done{}); },
         [this, id = m.experiment, promise](error e) mutable {
           if (experiments_[id].last) {

@@ -7,7 +7,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr duration store_timeout{std::chrono::minutes(1)};
+constexpr duration hold_timeout{std::chrono::minutes(1)};
 }
 
 // A hold is given only for a device that no experiment uses or is about to use, so it is exclusive.
@@ -115,10 +115,10 @@ caf::result<message::done> coordinator_state::keep_baseline(const message::keep_
   }
   const message::put_baseline question{m.record, devices_.at(*holds_.device_of(m.hold)).report.where};
   ask<message::done>(
-      self_, store_, store_timeout, message::keep_task{record_of(*t)},
+      self_, store_, hold_timeout, message::keep_task{record_of(*t)},
       [this, promise, refuse_it, question](const message::done&) mutable {
         ask<message::done>(
-            self_, store_, store_timeout, question,
+            self_, store_, hold_timeout, question,
             [promise](const message::done&) mutable { promise.deliver(message::done{}); }, refuse_it);
       },
       refuse_it);

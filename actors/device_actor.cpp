@@ -14,7 +14,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 constexpr duration commit_timeout{std::chrono::minutes(2)};  // of the node: the store syncs
-constexpr std::chrono::milliseconds pulse{1000};
+constexpr std::chrono::milliseconds device_pulse{1000};
 constexpr std::chrono::milliseconds ask_for_trouble{1000}, retry_of_used_device{3000}, rest_after_errors{10'000};
 constexpr int start_failures_allowed = 5;
 constexpr int faults_in_a_row_allowed = 6;
@@ -112,13 +112,13 @@ void device_state::start_failed(const error& e) {
   ++start_failures_;
   given_up_ = lasts(e.code) || start_failures_ >= start_failures_allowed;
   spdlog::error("device {} does not start (attempt {}): {}", setup_.session.device, start_failures_, e.message);
-  next_start_ = clock::now() + pulse * (1 << start_failures_);
+  next_start_ = clock::now() + device_pulse * (1 << start_failures_);
   self_->send(setup_.agent,
               trouble(setup_.session.device, e, given_up_ ? consequence::given_up : consequence::tried_again));
 }
 
 void device_state::tick() {
-  self_->delayed_send(device_actor(self_), pulse, message::tick{});
+  self_->delayed_send(device_actor(self_), device_pulse, message::tick{});
   if (!session_ && !given_up_ && !now_ && clock::now() >= next_start_) start_session();
   report_first();
   pull();

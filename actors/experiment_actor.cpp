@@ -8,13 +8,13 @@ namespace cudal1 {
 
 namespace {
 
-constexpr std::chrono::milliseconds pulse{250};
+constexpr std::chrono::milliseconds experiment_pulse{250};
 constexpr std::chrono::seconds save_interval{5};
 // For an experiment that should end while the store cannot be written.
 constexpr std::chrono::seconds store_end_timeout{5};
 
 // Answers of a store that works: what was asked for is known, or not possible.
-bool is_refusal(errc code) {
+bool is_answer_of_working_store(errc code) {
   return code == errc::cancelled || code == errc::not_found || code == errc::invalid_argument ||
          code == errc::already_exists || code == errc::variant_fault;
 }
@@ -180,7 +180,7 @@ std::vector<experiment_flow::slot_id> experiment_flow::slots_where(bool slot::*f
 
 void experiment_flow::tick() {
   if (ended_) return;
-  self_->delayed_send(experiment_actor(self_), pulse, message::tick{});
+  self_->delayed_send(experiment_actor(self_), experiment_pulse, message::tick{});
   run_delayed();
   const auto now = clock::now();
   if (is_ending() && !ending_since_) {
@@ -227,7 +227,7 @@ void experiment_flow::abandon_rest() {
 }
 
 void experiment_flow::note_store_error(const error& e) {
-  if (is_refusal(e.code)) return store_problem_.clear();
+  if (is_answer_of_working_store(e.code)) return store_problem_.clear();
   if (store_problem_.empty()) store_failed_since_ = clock::now();
   store_problem_ = e.message;
 }

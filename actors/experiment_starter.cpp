@@ -14,7 +14,7 @@
 namespace cudal1 {
 
 namespace {
-constexpr duration store_timeout{std::chrono::minutes(1)};
+constexpr duration start_timeout{std::chrono::minutes(1)};
 
 expected<void> check_not_pruned(const experiment_record& e, const char* consequence) {
   if (e.pruned_unix_ms == 0) return {};
@@ -124,7 +124,7 @@ void experiment_starter::keep_tasks(message::start_experiment m, std::vector<tas
   const message::keep_task first{tasks.back()};
   tasks.pop_back();
   ask<message::done>(
-      context_.node, context_.store, store_timeout, first,
+      context_.node, context_.store, start_timeout, first,
       [this, m = std::move(m), tasks = std::move(tasks), p](const message::done&) mutable {
         keep_tasks(std::move(m), std::move(tasks), p);
       },
@@ -140,7 +140,7 @@ void experiment_starter::create(const message::start_experiment& m, started_prom
     if (!m.program.empty()) r.policy = hand_policy;
   }
   ask<message::created_experiments>(
-      context_.node, context_.store, store_timeout, message::create_experiments{std::move(*records)},
+      context_.node, context_.store, start_timeout, message::create_experiments{std::move(*records)},
       [this, m, p](const message::created_experiments& created) mutable {
         const auto& lead = created.records.front();
         given_variants given;
@@ -155,7 +155,7 @@ void experiment_starter::create(const message::start_experiment& m, started_prom
 
 void experiment_starter::load(const std::string& id, given_variants given, started_promise p) {
   ask<message::loaded_experiment>(
-      context_.node, context_.store, store_timeout, message::load_experiment{id},
+      context_.node, context_.store, start_timeout, message::load_experiment{id},
       [this, id, given = std::move(given), p](message::loaded_experiment& all) mutable {
         auto setup = prepare(std::move(all), std::move(given));
         if (!setup) return refuse(id, p, std::move(setup).error());
@@ -210,7 +210,7 @@ void experiment_starter::add_policy(experiment_setup setup, started_promise p) {
 void experiment_starter::start_policy(const experiment_record& record,
                                       const std::function<void(expected<policy_handles::pair>)>& started) {
   ask<message::policy_version>(
-      context_.node, context_.store, store_timeout, message::load_policy{record.policy, record.id, record.fresh_policy},
+      context_.node, context_.store, start_timeout, message::load_policy{record.policy, record.id, record.fresh_policy},
       [this, record, started](const message::policy_version& state) { started(spawn_policy(record, state)); },
       [started](error e) { started(tl::unexpected<error>(std::move(e))); });
 }
@@ -279,13 +279,13 @@ void experiment_starter::launch(experiment_setup setup, started_promise p) {
 void experiment_starter::cancel_hand_written(experiment_record record) {
   record.state = experiment_state::cancelled;
   ask<message::done>(
-      context_.node, context_.store, store_timeout, message::save_experiment{record}, [](const message::done&) {},
+      context_.node, context_.store, start_timeout, message::save_experiment{record}, [](const message::done&) {},
       [](const error& e) { spdlog::error("node: an experiment's end was not stored: {}", e.message); });
 }
 
 void experiment_starter::resume(done_promise p) {
   ask<message::running_experiments>(
-      context_.node, context_.store, store_timeout, message::list_running{},
+      context_.node, context_.store, start_timeout, message::list_running{},
       [this, p](const message::running_experiments& running) mutable {
         std::vector<message::start_experiment> all;
         for (const auto& record : running.records) {
@@ -310,7 +310,7 @@ void experiment_starter::cancel(const std::string& experiment, done_promise p) {
   waiting_.erase(experiment);
   auto refuse_it = [p](error e) mutable { p.deliver(to_caf(std::move(e))); };
   ask<message::running_experiments>(
-      context_.node, context_.store, store_timeout, message::list_running{},
+      context_.node, context_.store, start_timeout, message::list_running{},
       [this, experiment, p, refuse_it](const message::running_experiments& running) mutable {
         const auto found = std::ranges::find(running.records, experiment, &experiment_record::id);
         if (found == running.records.end()) return refuse_it(not_running(experiment));
@@ -318,7 +318,7 @@ void experiment_starter::cancel(const std::string& experiment, done_promise p) {
         record.state = experiment_state::cancelled;
         record.finished_unix_ms = unix_ms();
         ask<message::done>(
-            context_.node, context_.store, store_timeout, message::save_experiment{std::move(record)},
+            context_.node, context_.store, start_timeout, message::save_experiment{std::move(record)},
             [p](const message::done&) mutable { p.deliver(message::done{}); }, refuse_it);
       },
       refuse_it);
@@ -343,7 +343,7 @@ void experiment_starter::resume_next(std::vector<message::start_experiment> left
   left.pop_back();
   spdlog::info("node: resuming experiment {}", m.experiment);
   ask<message::started>(
-      context_.node, coordinator_actor(context_.node), store_timeout, m,
+      context_.node, coordinator_actor(context_.node), start_timeout, m,
       [this, left, ended](const message::started&) mutable { resume_next(std::move(left), ended); },
       [this, m, left, ended](const error& e) mutable {
         spdlog::error("node: experiment {} is not resumed yet: {}", m.experiment, e.message);

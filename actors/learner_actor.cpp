@@ -5,7 +5,6 @@
 namespace cudal1 {
 
 namespace {
-constexpr duration store_timeout{std::chrono::seconds(30)};
 constexpr duration auditor_timeout{std::chrono::seconds(30)};
 constexpr std::size_t least_group = 2;  // one alone has nothing to be compared with
 

@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds retry_delay{100};
 constexpr std::size_t most_header_bytes = 8192;
 constexpr int most_exchanges = 16;
 
-expected<tcp::endpoint> read_address(const std::string& text) {
+expected<tcp::endpoint> read_endpoint(const std::string& text) {
   const auto malformed = [&] {
     return fail(errc::invalid_argument, "operation.metrics: {} is not an address and a port, as in 127.0.0.1:9464",
                 text);
@@ -164,7 +164,7 @@ class server final : public metrics_server {
 
 expected<std::unique_ptr<metrics_server>> metrics_server::listen(caf::actor_system& system, const std::string& address,
                                                                  coordinator_actor node) {
-  CUDAL1_TRY(const tcp::endpoint where, read_address(address));
+  CUDAL1_TRY(const tcp::endpoint where, read_endpoint(address));
   auto made = std::make_unique<server>(system, std::move(node));
   CUDAL1_CHECK(made->start(where));
   return std::unique_ptr<metrics_server>(std::move(made));

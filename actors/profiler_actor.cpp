@@ -3,7 +3,6 @@
 namespace cudal1 {
 
 namespace {
-constexpr duration store_timeout{std::chrono::seconds(30)};
 
 error forgotten(uint64_t lease) {
   return {errc::infrastructure, fmt::format("the profiler has no lease {}: it has ended or was never begun", lease)};

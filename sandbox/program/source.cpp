@@ -12,7 +12,7 @@ namespace cudal1 {
 
 namespace {
 
-tl::unexpected<error> refuse(std::size_t line, std::string_view why) {
+tl::unexpected<error> refuse_line(std::size_t line, std::string_view why) {
   return fail(errc::invalid_program, "source line {}: {}", line, why);
 }
 
@@ -41,7 +41,7 @@ expected<void> check_characters(std::string_view source) {
   if (!is_valid_utf8(source)) return fail(errc::invalid_program, "source: is not valid UTF-8");
   for (std::size_t i = 0; i < source.size(); ++i)
     if (const auto why = problem_of_characters(source, i); !why.empty())
-      return refuse(1 + static_cast<std::size_t>(
+      return refuse_line(1 + static_cast<std::size_t>(
                             std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(i), '\n')),
                     why);
   return {};
@@ -77,7 +77,7 @@ expected<std::vector<token>> legal_tokens(std::string_view source, const joined_
   auto tokens = scan(joined.text, directive_form::words);
   for (const auto& t : tokens)
     if (const auto why = problem_of_token(t, std::string_view(joined.text).substr(t.begin)); !why.empty())
-      return refuse(joined.line_of(t.begin), why);
+      return refuse_line(joined.line_of(t.begin), why);
   return tokens;
 }
 
@@ -107,13 +107,13 @@ expected<void> check_include(std::string_view rest, std::size_t line) {
   auto path = rest.substr(first, rest.find_last_not_of(" \t\n") + 1 - first);
   const bool closed =
       path.size() > 2 && ((path.front() == '<' && path.back() == '>') || (path.front() == '"' && path.back() == '"'));
-  if (!closed) return refuse(line, "#include: should name a header, such as <cub/cub.cuh>");
+  if (!closed) return refuse_line(line, "#include: should name a header, such as <cub/cub.cuh>");
   path = path.substr(1, path.size() - 2);
   const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
     return !leading_word({&c, 1}).empty() || std::string_view("/.+-").find(c) != std::string_view::npos;
   });
   if (!plain || path.front() == '/' || path.find("..") != std::string_view::npos)
-    return refuse(line, fmt::format("#include {}: a header has a relative path without \"..\", such as <cub/cub.cuh>",
+    return refuse_line(line, fmt::format("#include {}: a header has a relative path without \"..\", such as <cub/cub.cuh>",
                                     rest.substr(0, 80)));
   return {};
 }
@@ -131,17 +131,17 @@ expected<void> check_directive(std::string_view text, std::span<const token> wor
   if (directive == "include" && !headers.empty())
     return check_include(text_after_include(text, {first + 1, words.end()}, first->end), line);
   if (directive.starts_with("include"))
-    return refuse(line,
+    return refuse_line(line,
                   "#include is not allowed: the device's prologue has all that a kernel may use, and a program that "
                   "needs CUDA's libraries names them as \"headers\" in its head; remove the line, or write, for "
                   "cuda_fp16.h or mma.h on a GPU, \"headers\": [\"cuda\"]");
   if (!is_one_of(directive, allowed))
-    return refuse(
+    return refuse_line(
         line, fmt::format("#{} is not allowed (only #define, #undef, #if and the like, #pragma unroll)", directive));
   if (directive == "pragma" && subject != "unroll")
-    return refuse(line, fmt::format("#pragma {} is not allowed, only #pragma unroll", subject));
+    return refuse_line(line, fmt::format("#pragma {} is not allowed, only #pragma unroll", subject));
   if ((directive == "define" || directive == "undef") && subject.starts_with("__"))
-    return refuse(line, fmt::format("#{} {}: names that begin with two underscores are reserved", directive, subject));
+    return refuse_line(line, fmt::format("#{} {}: names that begin with two underscores are reserved", directive, subject));
   return {};
 }
 

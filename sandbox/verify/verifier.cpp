@@ -36,7 +36,7 @@ bool is_continuous(const tensor_declaration& d, const input_spec& spec) {
           spec.draw.kind == distribution::simplex);
 }
 
-struct row_form {
+struct row_shapes {
   bool any = false, long_rows = false, several_rows = false;
   void add(const tensor_declaration& d, const input_spec& spec) {
     if (!is_continuous(d, spec) || d.type.numel() == 0) return;
@@ -243,7 +243,7 @@ check_plan plan_check(const task& t, const verification_options& options) {
   plan.call_limit_ms = options.call_limit_ms;
   plan.memory_limit_bytes = options.memory_limit_mb << 20;
   plan.draws.assign(static_cast<std::size_t>(options.declared_draws), {draw_kind::declared, 0});
-  row_form rows;
+  row_shapes rows;
   for (std::size_t i = 0; i < t.inputs.size(); ++i)
     rows.add(t.reference.text.inputs[i], t.inputs[i]);
   for (std::size_t i = 0; i < t.weights.size(); ++i)

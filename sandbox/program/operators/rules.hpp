@@ -106,10 +106,6 @@ inline dtype float_of(dtype t) {
   return is_floating(t) ? t : dtype::float32;
 }
 
-inline std::size_t at(int64_t d) {
-  return static_cast<std::size_t>(d);
-}
-
 // Row-major.
 expected<void> check_contiguous(const tensor_type& t, std::string_view name);
 // ATen treats one spatial dimension as two.

@@ -8,10 +8,6 @@ namespace cudal1::rules {
 
 namespace {
 
-std::size_t at(int64_t d) {
-  return static_cast<std::size_t>(d);
-}
-
 // ATen's insertion sort of dimensions, fastest first, with comparisons that may be ambiguous (0).
 template <class Compare>
 std::vector<std::size_t> ordered_dimensions(std::size_t rank, Compare compare) {

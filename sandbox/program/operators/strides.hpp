@@ -2,6 +2,7 @@
 // formats. Independent of operators.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "sandbox/program/types.hpp"
 
 namespace cudal1::rules {
+
+inline std::size_t at(int64_t d) {
+  return static_cast<std::size_t>(d);
+}
 
 enum class format { contiguous, channels_last };  // channels_last: of 4 dimensions, or "3d" of 5
 

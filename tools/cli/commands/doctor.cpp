@@ -90,7 +90,7 @@ doctor_item check_store(const context& c) {
           fmt::format("{}, {}", c.coordinator ? "of " + place_of(c) : store_folder(c.data), schema), ""};
 }
 
-doctor_item check_tasks() {
+doctor_item check_built_in_tasks() {
   const auto tasks = choose_tasks("", {}, default_profile());
   return {"built-in tasks", true, tasks.has_value(),
           tasks ? format_count(static_cast<int64_t>(tasks->size()), "task") : tasks.error().message,
@@ -226,7 +226,7 @@ std::size_t check_this_machine(doctor_report& r, const context& c) {
              check_data(c),
              check_disk(c),
              check_store(c),
-             check_tasks()};
+             check_built_in_tasks()};
   for (const auto* type : device_types())
     if (type->traits().numbered && type->traits().replays.empty()) r.items.push_back(check_devices(*type));
   r.items.push_back(check_python());
@@ -246,7 +246,7 @@ expected<int> doctor(const doctor_options& o, context& c) {
   CUDAL1_CHECK(check_setting_names(o.node));
   if (!o.node.device.empty()) CUDAL1_CHECK(read_device_list(o.node.device));
   if (c.coordinator) {
-    r.items = {check_tasks(), check_store(c)};
+    r.items = {check_built_in_tasks(), check_store(c)};
     CUDAL1_CHECK(ask_node(r, o.node, c, interrupt.fd()));
   } else {
     const std::size_t compiler = check_this_machine(r, c);

@@ -21,7 +21,7 @@ struct failures_options {
   bool json = false;
 };
 
-expected<std::vector<task_record>> tasks_of(store& s, const failures_options& o) {
+expected<std::vector<task_record>> tasks_with_failures(store& s, const failures_options& o) {
   std::vector<task_record> tasks;
   if (!o.task.empty()) {
     CUDAL1_TRY(tasks.emplace_back(), find_task(s, o.task));
@@ -46,7 +46,7 @@ expected<bool> has_failures(store& s, const std::vector<task_record>& tasks, con
 expected<int> failures(const failures_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (!o.experiment.empty()) CUDAL1_CHECK(reader->get_experiment(o.experiment));
-  CUDAL1_TRY(const auto tasks, tasks_of(*reader, o));
+  CUDAL1_TRY(const auto tasks, tasks_with_failures(*reader, o));
   std::vector<move_failure> all;
   for (const auto& t : tasks) {
     CUDAL1_TRY(auto found, move_failures(*reader, t, o.experiment, o.all));

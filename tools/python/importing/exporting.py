@@ -14,12 +14,12 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from . import lines, structure
 from .autocasting import Region
 from .complex_numbers import Complex
-from .program import Program, Value, is_view
+from .program import Program, Value, may_share_memory
 from .reading import Reader, line_of
 from .refusal import Refused
 from .source import OnCpu
 from .state import Change, Watch
-from .tracing import forward_only, masks_as_given, refusal_of, whole_recurrence
+from .tracing import forward_only, masks_as_given, operands_as_results, refusal_of, whole_recurrence
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -61,7 +61,7 @@ def _aliases(nodes: list[torch.fx.Node]) -> dict[torch.fx.Node, torch.fx.Node]:
         if node.op != "call_function":
             continue
         shares = node.target is operator.getitem or (
-            isinstance(node.target, torch._ops.OpOverload) and is_view(node.target)
+            isinstance(node.target, torch._ops.OpOverload) and may_share_memory(node.target)
         )
         if shares and node.args and isinstance(node.args[0], torch.fx.Node):
             base[node] = base[node.args[0]]
@@ -155,7 +155,7 @@ def export(model: torch.nn.Module, arguments: list[Any], source: str = "") -> tu
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
     fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
-    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), masks_as_given(), watch.entered():
+    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), masks_as_given(), operands_as_results(), watch.entered():
         try:
             exported = _recorded(model, tuple(fake_arguments))
         except (KeyboardInterrupt, MemoryError):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 
 from .operators import argument_names, kind_of, overload, record_of, use_one_name
-from .program import Program, Step, Value, call_by_schema, is_view, op_name
+from .program import Program, Step, Value, call_by_schema, is_view, may_share_memory, op_name
 from .ranges import undecided_by
 from .refusal import Refused
 from .rewrites import integers_in_floats, masks_as_choices, numbers_as_tensors, products_of_matrices
 from .state import keep_states
+from .weights import DTYPES, dtype_name
 
 aten = torch.ops.aten
 
@@ -29,6 +31,11 @@ _TRAINING = {
 }
 _FOLDED_BYTES = 16 << 20
 _SMALL_BYTES = 64 << 10
+
+
+def _use_one_name(program: Program) -> None:
+    for step in program.steps:
+        use_one_name(step)
 
 
 def _running_statistics(program: Program) -> None:
@@ -61,12 +68,23 @@ def _is_empty(v: Value) -> bool:
 def _empty_parts(program: Program) -> None:
     """Joins without what has no elements, as a cache of keys before its first token."""
     same: dict[Value, Value] = {}
+    steps: list[Step] = []
     for step in program.steps:
-        if step.name == "aten::cat" and step.outs[0] and any(_is_empty(v) for v in step.reads()):
-            parts = [v for v in step.args["tensors"] if not _is_empty(v)]
-            step.args["tensors"] = parts or step.args["tensors"]
-            if len(parts) == 1 and parts[0].fake.dtype == step.outs[0].fake.dtype:
-                same[step.outs[0]] = parts[0]
+        steps.append(step)
+        if step.name != "aten::cat" or not step.outs[0] or not any(_is_empty(v) for v in step.reads()):
+            continue
+        parts = [v for v in step.args["tensors"] if not _is_empty(v)]
+        to = step.outs[0].fake.dtype
+        if not parts:
+            continue
+        if functools.reduce(torch.promote_types, (v.fake.dtype for v in parts)) != to:  # it was that of an empty one
+            casts = [program.step(aten.to.dtype, {"self": v, "dtype": to}, f"{v.name}_joined") for v in parts]
+            steps[-1:] = [*casts, step]
+            parts = [cast.outs[0] for cast in casts]
+        step.args["tensors"] = parts
+        if len(parts) == 1:
+            same[step.outs[0]] = parts[0]
+    program.steps = steps
     program.substitute(same)
 
 
@@ -162,6 +180,9 @@ def _scalar_overloads(program: Program) -> None:
         number = _one_number(given)
         if not isinstance(own, Value) or number is None or _one_number(own) is not None:
             continue
+        # A tensor of one element may be of a type that makes another one of the result on the way, as float64 of integers.
+        if isinstance(given, Value) and torch.result_type(own.fake, number) != torch.result_type(own.fake, given.data):
+            continue
         op = overload(record["with_number"])
         own_name, number_name = argument_names(op)[:2]
         kept = {k: v for k, v in step.args.items() if k not in (first, second)}
@@ -223,12 +244,13 @@ def _fold(program: Program) -> None:
         outs = [out for out in step.outs if out is not None]
         size = max((out.fake.numel() * out.fake.element_size() for out in outs), default=0)
         source = max((v.data.numel() * v.data.element_size() for v in reads), default=_FOLDED_BYTES)
-        if size > _FOLDED_BYTES or (size > _SMALL_BYTES and is_view(step.op) and size > source):
+        if size > _FOLDED_BYTES or (size > _SMALL_BYTES and may_share_memory(step.op) and size > source):
             continue
         results = step.call(lambda v: folded.get(v, v).data)
         for out, data in zip(step.outs, results):
             if out is not None:
-                folded[out] = Value(f"constant_{out.name}", out.fake, "constant", data.contiguous())
+                dense = data.contiguous()
+                folded[out] = Value(f"constant_{out.name}", program.mode.from_tensor(dense), "constant", dense)
                 program.weights.append(folded[out])
     program.substitute(folded)
     program.drop_unused()
@@ -236,7 +258,7 @@ def _fold(program: Program) -> None:
 
 def _moves_nothing(step: Step) -> bool:
     """True if it is certainly a view."""
-    return is_view(step.op) and (
+    return is_view(step) and (
         "may_copy" not in record_of(step) or next(step.reads()).fake.is_contiguous()
     )
 
@@ -339,7 +361,7 @@ def own_outputs(program: Program) -> None:
     makers = program.makers()
 
     def owner(v: Value) -> Value:
-        while v in makers and is_view(makers[v].op):
+        while v in makers and is_view(makers[v]):
             v = next(makers[v].reads())
         return v
 
@@ -383,13 +405,23 @@ def leave_out_defaults(program: Program) -> None:
         step.args = {a: step.args[a] for a in known if a in step.args and not _default(step, known[a])}
 
 
+def _refuse_other_types(program: Program) -> None:
+    """fp8, uint16 and others that PyTorch has and a task's tensors have not."""
+    for step in program.steps:
+        other = next((out.fake.dtype for out in step.outs if out is not None and out.fake.dtype not in DTYPES), None)
+        if other is not None:
+            raise Refused(
+                f"it computes a tensor of {dtype_name(other)} ({step.name}){step.where}, and a task's tensors are "
+                f"{', '.join(map(dtype_name, DTYPES))}: leave that conversion out, or round to one of these"
+            )
+
+
 def make_task_program(program: Program, is_fixed: Any) -> None:
     """Changes the program in place. `is_fixed(value)`: true if a constant's values belong to the definition;
     the others become weights."""
     program.drop_unused()
     parameters = {w for w in program.weights if w.kind == "weight"}
-    for step in program.steps:
-        use_one_name(step)
+    _use_one_name(program)
     _running_statistics(program)
     keep_states(program)
     program.drop_unused()
@@ -407,6 +439,7 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     leave_out_defaults(program)
     if not program.steps:
         raise Refused("it computes nothing: its outputs do not depend on its inputs")
+    _refuse_other_types(program)
 
 
 def simplify(program: Program) -> None:

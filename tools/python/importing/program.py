@@ -164,6 +164,14 @@ def map_values(arg: Any, change: Callable[[Any], Any], kinds: Any = Value) -> An
     return arg
 
 
-def is_view(op: torch._ops.OpOverload) -> bool:
-    """True if a result may share an argument's memory."""
+def may_share_memory(op: torch._ops.OpOverload) -> bool:
+    """True if PyTorch declares that a result may be an argument's memory. aten::to is among these."""
     return any(r.alias_info is not None for r in op._schema.returns)
+
+
+def is_view(step: Step) -> bool:
+    """True if its results are elements of its operand, in its memory perhaps. A conversion to another type is not: there
+    and back it changes the elements."""
+    operand = next(step.reads(), None)
+    types = {out.fake.dtype for out in step.outs if out is not None}
+    return may_share_memory(step.op) and operand is not None and types == {operand.fake.dtype}

@@ -78,6 +78,7 @@ class Reader:
         self.where = ""  # of the node that is being read
         self.calls: tuple = ()  # likewise
         self.casts: dict[tuple[Value, torch.dtype], Value] = {}  # that autocast has made
+        self.same: dict[torch.fx.Node, torch.fx.Node] = {}  # another name of a tensor, and the one that it has it from
 
     def read(self, graph: torch.fx.Graph) -> None:
         for node in graph.nodes:
@@ -127,7 +128,7 @@ class Reader:
         if op._schema.is_mutable:
             return self._in_place(op, args, node)
         if op in (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar, aten.zero.default):
-            return self._copied(args["self"], args.get("src", args.get("value", 0)), node)
+            return self._laid_out(self._copied(args["self"], args.get("src", args.get("value", 0)), node), args["self"], node)
         if makes_complex(op) or any(is_complex(a) for a in args.values()):
             return self._complex(op, args, node)
         region = node.meta.get("autocast")
@@ -248,12 +249,27 @@ class Reader:
             new = self._emit(overload, {renamed[k]: v for k, v in args.items()}, node)
             if new.fake.dtype != old.fake.dtype:
                 new = self._add(aten.to.dtype, {"self": new, "dtype": old.fake.dtype}, f"{node.name}_same")[0]
-        self.env[target] = new
-        # Other names of the same tensor: an earlier in-place operator, or detach.
-        for other, value in list(self.env.items()):
-            if value is old:
+        new = self._laid_out(new, old, node)
+        # Under all names of the tensor, and under none of another that holds the same value since a copy_.
+        tensor = self._tensor(target)
+        for other in list(self.env):
+            if self._tensor(other) is tensor:
                 self.env[other] = new
+        self.same[node] = target
         return new
+
+    def _tensor(self, node: torch.fx.Node) -> torch.fx.Node:
+        """The first name of the tensor that a node is."""
+        while node in self.same:
+            node = self.same[node]
+        return node
+
+    def _laid_out(self, new: Value, old: Value, node: torch.fx.Node) -> Value:
+        """What a dense tensor holds after a write: it stays one, and a view of it is one."""
+        if new.fake.is_contiguous() or not old.fake.is_contiguous():
+            return new
+        given = {"self": new, "memory_format": torch.contiguous_format}
+        return self._add(aten.clone.default, given, f"{node.name}_written")[0]
 
     def _copied(self, old: Value, source: Value | float, node: torch.fx.Node) -> Value:
         """What `old` is once it holds `source`, a number perhaps."""

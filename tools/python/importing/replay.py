@@ -55,7 +55,7 @@ def run(program: Program, tensors: list[torch.Tensor], record: bool = False) -> 
         results = step.call(known.__getitem__)
         made = {out: r for out, r in zip(step.outs, results) if out is not None}
         known.update(made)
-        if record and not is_view(step.op):
+        if record and not is_view(step):
             for out, r in made.items():
                 out.quantiles = quantiles_of(r)
         for v in list(step.reads()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .program import Program, Step, Value, is_view
+from .program import Program, Step, Value, may_share_memory
 
 aten = torch.ops.aten
 
@@ -144,7 +144,7 @@ def products_of_matrices(program: Program, parameters: set[Value]) -> None:
         if step.op in operands:
             batch, matrix = (step.args[name] for name in operands[step.op])
             owner = matrix
-            while owner in makers and is_view(makers[owner].op):
+            while owner in makers and may_share_memory(makers[owner].op):
                 owner = next(makers[owner].reads())
             if owner in parameters and matrix.fake.dim() == 2 and batch.fake.dim() > 2 and not _is_matrix(batch.fake):
                 if batch not in copies:

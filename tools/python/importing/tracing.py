@@ -89,6 +89,38 @@ def masks_as_given() -> Iterator[None]:
         module._detect_is_causal_mask = before
 
 
+_DROPOUTS = ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+
+
+@contextlib.contextmanager
+def operands_as_results() -> Iterator[None]:
+    """While a graph is recorded, what gives its operand itself does so, and not a tensor of its own, as the operators of
+    these calls do in a graph: what is written into the one later is written into the other."""
+    saved = [(place, name, getattr(place, name)) for place in (torch, torch._VF) for name in _DROPOUTS]
+
+    def dropout(call: Any) -> Any:
+        def called(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+            return call(input, p, train) if train and p > 0 else input
+
+        return called
+
+    type_as = torch.Tensor.type_as
+
+    def typed(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        same = isinstance(other, torch.Tensor) and (self.dtype, self.device) == (other.dtype, other.device)
+        return self if same else type_as(self, other)
+
+    for place, name, call in saved:
+        setattr(place, name, dropout(call))
+    torch.Tensor.type_as = typed
+    try:
+        yield
+    finally:
+        del torch.Tensor.type_as  # that of its base is seen again
+        for place, name, call in saved:
+            setattr(place, name, call)
+
+
 def _no_backward(*_: Any, **__: Any) -> None:
     raise Refused(
         f"it runs a backward pass (aten::backward){lines.of_caller()}, and a task is a forward pass: write the "

@@ -138,7 +138,8 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def _bytes_of(t: torch.Tensor) -> memoryview:
     """Little-endian, as on every machine that runs CUDA."""
-    flat = t.detach().contiguous().reshape(-1).view(torch.uint8)
+    flat = t.detach().contiguous()
+    flat = flat.as_strided((flat.numel(),), (1,)).view(torch.uint8)  # one element may have any stride
     return memoryview((ctypes.c_char * flat.numel()).from_address(flat.data_ptr())).cast("B")
 
 

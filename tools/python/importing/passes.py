@@ -12,6 +12,7 @@ from .program import Program, Step, Value, call_by_schema, is_view, may_share_me
 from .ranges import undecided_by
 from .refusal import Refused
 from .rewrites import integers_in_floats, masks_as_choices, numbers_as_tensors, products_of_matrices
+from .rewriting_check import checked
 from .state import keep_states
 from .weights import DTYPES, dtype_name
 
@@ -421,8 +422,8 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
     the others become weights."""
     program.drop_unused()
     parameters = {w for w in program.weights if w.kind == "weight"}
-    _use_one_name(program)
-    _running_statistics(program)
+    checked(program, _use_one_name)
+    checked(program, _running_statistics)
     keep_states(program)
     program.drop_unused()
     for weight in program.weights:
@@ -434,9 +435,9 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
                 raise Refused(f"its buffer {own} is complex and random; a task's weights are real: keep torch.view_as_real of it")
             weight.target = f"constant_{own}_{weight.part}"
     simplify(program)
-    products_of_matrices(program, parameters)
-    own_outputs(program)
-    leave_out_defaults(program)
+    checked(program, products_of_matrices, parameters)
+    checked(program, own_outputs)
+    checked(program, leave_out_defaults)
     if not program.steps:
         raise Refused("it computes nothing: its outputs do not depend on its inputs")
     _refuse_other_types(program)
@@ -444,21 +445,24 @@ def make_task_program(program: Program, is_fixed: Any) -> None:
 
 def simplify(program: Program) -> None:
     """What a program and the parts of a decomposed step need alike."""
-    _library_switches(program)
-    _memory_formats(program)
-    _drop_what_does_nothing(program)
-    _plain_factories(program)
-    _scatter_as_cat(program)
-    _empty_parts(program)
-    _shared_heads(program)
-    program.drop_unused()
-    _fold(program)
-    _scalar_overloads(program)
-    numbers_as_tensors(program)
-    masks_as_choices(program)
-    _merge_views(program)
-    program.drop_unused()
-    _live_randomness(program)
+    for rewrite in (
+        _library_switches,
+        _memory_formats,
+        _drop_what_does_nothing,
+        _plain_factories,
+        _scatter_as_cat,
+        _empty_parts,
+        _shared_heads,
+        Program.drop_unused,
+        _fold,
+        _scalar_overloads,
+        numbers_as_tensors,
+        masks_as_choices,
+        _merge_views,
+        Program.drop_unused,
+    ):
+        checked(program, rewrite)
+    _live_randomness(program)  # has its own proof
     program.drop_unused()
     _uninitialized(program)
-    integers_in_floats(program)
+    checked(program, integers_in_floats)

@@ -48,6 +48,16 @@ class Step:
 
 
 @dataclasses.dataclass
+class Rewritings:
+    """Of a program, as far as they were checked (rewriting_check.py)."""
+
+    checked: int = 0
+    unchecked: list[str] = dataclasses.field(default_factory=list)  # what could not be run: names, with lines
+    known: dict[str, bool] = dataclasses.field(default_factory=dict)  # what was run, and whether it gave the same
+    kept: list[torch.Tensor] = dataclasses.field(default_factory=list)  # constants that `known` speaks of
+
+
+@dataclasses.dataclass
 class Program:
     inputs: list[Value]
     weights: list[Value]  # and constants, whose values belong to the definition
@@ -61,6 +71,8 @@ class Program:
     rounds: bool = False  # complex numbers are computed as pairs, in another order
     cpu_casts: bool = False  # it was recorded under the autocast of a CPU
     unlike_cpu: bool = False  # it was recorded under the autocast of a GPU, which casts otherwise than a CPU's
+    fitted: Any = None  # what the rules asked for (rules.py)
+    rewritings: Rewritings = dataclasses.field(default_factory=Rewritings)
     # What forward changes (state.py): first all of it, then what is kept and what is not.
     changes: list[Any] = dataclasses.field(default_factory=list)
     states: list[Any] = dataclasses.field(default_factory=list)

@@ -19,7 +19,7 @@ from .state import attribute
 from .structure import places_in
 
 
-def _products(step: Step) -> float:
+def products(step: Step) -> float:
     """Multiplications of a step, if they are many."""
     args, out = step.args, step.outs[0]
     if out is None:
@@ -42,7 +42,12 @@ def _products(step: Step) -> float:
 def seconds_of(program: Program) -> float:
     """A rough estimate of one call on one slow core."""
     elements = sum(out.fake.numel() for s in program.steps for out in s.outs if out is not None)
-    return sum(_products(s) for s in program.steps) / 1e10 + elements / 2e8
+    return sum(products(s) for s in program.steps) / 1e10 + elements / 2e8
+
+
+def seconds_of_check(program: Program) -> float:
+    """Of one call of each, the program and its model."""
+    return 2 * seconds_of(program)
 
 
 def run(program: Program, tensors: list[torch.Tensor], record: bool = False) -> list[torch.Tensor]:
@@ -107,6 +112,7 @@ class Checked:
     calls: int  # that gave what the model gives
     rounding: float  # the largest difference in any of them, over the tensor's largest value; 0: the same bits
     states: list[list[torch.Tensor]]  # of each state its value before the first call, and after each
+    never_finite: list[str]  # sentences on outputs without one finite element
 
 
 def tensors_in(values: Any) -> list[torch.Tensor]:
@@ -130,6 +136,7 @@ class _Calls:
         self.last: list[torch.Tensor] = []
         self.sums = program.rounds or any(kind_of(step) in SUMMING for step in program.steps)
         self.rounding = 0.0
+        self.never_finite: list[str] = []
         makers = program.makers()
         places = enumerate(places_in(program.returns))
         self.made_at = {i: makers[v].where for i, place in places if (v := program.outputs[place]) in makers}
@@ -147,7 +154,11 @@ class _Calls:
             theirs = self.model(*arguments)
         ours = [self.last[place] for place in places_in(self.program.returns)]
         for i, (a, b) in enumerate(zip(ours, tensors_in(theirs), strict=True)):
-            self._compare(number, f"output {i}{self.made_at.get(i, '')}", a, b)
+            what = f"output {i}{self.made_at.get(i, '')}"
+            self._compare(number, what, a, b)
+            if number == 1 and a.numel() and not a.isfinite().any():
+                kind = "NaN" if a.isnan().all() else "infinite" if a.isinf().all() else "NaN or infinite"
+                self.never_finite.append(f"{what} is {kind} in every element")
         given = dict(zip(self.program.inputs, tensors_in(arguments)))
         for state in self.program.states:
             after = given[state.input] if state.kind == "argument" else attribute(self.model, state.path)
@@ -182,8 +193,8 @@ def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_
     with torch.no_grad():
         while done < (CALLS_WITH_STATE if program.states else CALLS):
             passed = time.monotonic() - begin
-            if (passed + passed / done if done else 2 * seconds_of(program)) > limit_s:
+            if (passed + passed / done if done else seconds_of_check(program)) > limit_s:
                 break
             done += 1
             calls.call(done)
-    return Checked(done, calls.rounding, calls.states)
+    return Checked(done, calls.rounding, calls.states, calls.never_finite)

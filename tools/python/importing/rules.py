@@ -15,6 +15,7 @@ from .passes import leave_out_defaults, own_outputs, simplify
 from .program import Program, Step, Value
 from .reading import Reader, has_parts
 from .refusal import Refused
+from .rewriting_check import checked
 from .task_file import step_json
 from .weights import dtype_name
 
@@ -158,6 +159,7 @@ class _Fitter:
     def _parts_of(self, step: Step) -> Program:
         name = next(out.name for out in step.outs if out is not None)
         parts = Program(list(dict.fromkeys(step.reads())), [], [], [], self.program.mode)
+        parts.rewritings = self.program.rewritings
         reader = Reader(parts)
         reader.where, reader.calls = step.where, step.calls
         try:
@@ -181,4 +183,8 @@ class _Fitter:
 def fit_to_rules(program: Program, rules: Rules) -> Fitted:
     """Changes the program so that the rules accept each step. Values must have names, and those of new ones are to be
     made unique."""
-    return _Fitter(program, rules).run()
+
+    def fit_to_the_rules(program: Program) -> Fitted:
+        return _Fitter(program, rules).run()
+
+    return checked(program, fit_to_the_rules)

@@ -70,8 +70,8 @@ json calls_json(const std::vector<module_call>& modules) {
 
 expected<task_origin> read_origin(const json& v) {
   if (!v.is_object()) return wrong_json_kind("origin", "an object", v);
-  CUDAL1_CHECK(
-      known_keys(v, "origin", {"kind", "level", "problem", "source", "seed", "modes", "part", "modules", "values"}));
+  CUDAL1_CHECK(known_keys(
+      v, "origin", {"kind", "level", "problem", "source", "seed", "modes", "part", "uncompared", "modules", "values"}));
   task_origin origin;
   CUDAL1_TRY(const json* kind, required_key(v, "kind", "origin"));
   CUDAL1_TRY(origin.kind, read_enum<origin_kind>(*kind, "origin, kind"));
@@ -93,6 +93,9 @@ expected<task_origin> read_origin(const json& v) {
   if (const auto* part = v.find("part")) {
     CUDAL1_TRY(origin.part, read_string(*part, "origin, part"));
   }
+  if (const auto* why = v.find("uncompared")) {
+    CUDAL1_TRY(origin.uncompared, read_string(*why, "origin, uncompared"));
+  }
   if (const auto* modules = v.find("modules")) {
     CUDAL1_TRY(origin.modules, read_modules(*modules));
   }
@@ -111,6 +114,7 @@ json origin_json(const task_origin& origin) {
   object.set("seed", origin.seed);
   if (origin.modes) object.set("modes", to_json(*origin.modes));
   if (!origin.part.empty()) object.set("part", origin.part);
+  if (!origin.uncompared.empty()) object.set("uncompared", origin.uncompared);
   if (!origin.modules.empty()) object.set("modules", calls_json(origin.modules));
   if (!origin.values.empty()) object.set("values", to_json(origin.values));
   return object;

@@ -118,9 +118,10 @@ struct task_origin {
   std::vector<module_call> modules;       // by first step, an outer one before those in it
   // Quantiles (quantiles.hpp) of what floating steps produced on the example inputs, by the results' names.
   std::map<std::string, std::vector<double>> values;
+  std::string uncompared = {};  // why no call of the model was compared with the task; "" if one was
   bool operator==(const task_origin&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(task_origin, (), (kind, level, problem, source, seed, modes, part, modules, values))
+BOOST_DESCRIBE_STRUCT(task_origin, (), (kind, level, problem, source, seed, modes, part, modules, values, uncompared))
 
 struct task {
   std::string name, summary, family;
@@ -141,6 +142,12 @@ struct task {
   // Whether its source's Model computes what the task does.
   bool is_whole_model() const { return origin && origin->part.empty(); }
 };
+
+// Imported, and no call of its model was compared with it.
+inline bool is_uncompared(const task& t) {
+  return t.origin && !t.origin->uncompared.empty();
+}
+inline constexpr const char* uncompared_mark = " (uncompared)";  // behind the names of such tasks, in tables
 
 // One line of JSON with all sizes as numbers; read_task(canonical_text(t), any profile) gives the same task and id. The
 // store and messages between processes use this text.

@@ -14,7 +14,10 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "python"))
 import import_tasks  # noqa: E402
 import torch  # noqa: E402
-from importing import checkpoint, replay, structure  # noqa: E402
+from importing import checkpoint, exporting, passes, replay, structure  # noqa: E402
+from importing.program import Program  # noqa: E402
+from importing.refusal import Refused  # noqa: E402
+from importing.rewriting_check import checked  # noqa: E402
 from random_models import random_model, values_of  # noqa: E402
 from task_model import module_of  # noqa: E402
 
@@ -73,6 +76,25 @@ MODELS = {
 }
 
 
+# Takes 5 ms by the importer's estimate.
+SLOW = {
+    "of_a_batch": model(
+        "return self.layer(torch.relu(x)) * 2", given="torch.randn(4096, 64)", init="self.layer = torch.nn.Linear(64, 64)"
+    ),
+    "of_this_batch": model("return torch.relu(x).view(4096, 8, 8) * 2", given="torch.randn(4096, 64)"),
+    "keeps_what_it_reads": model("KEPT.append(1)\nreturn torch.relu(x) * len(KEPT)", given="torch.randn(4096, 64)") + "KEPT = []\n",
+}
+
+
+def import_all(folder: pathlib.Path, out: pathlib.Path, *more: str) -> tuple[dict, dict]:
+    """The report's lines of what was imported, and the reasons of what was not, by name."""
+    words = [str(folder), "--out", str(out), "--json", "--jobs", "2", "--rules", CUDAL1, *more]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        import_tasks.main(words)
+    report = json.loads(said.getvalue())
+    return {r["name"]: r for r in report["imported"]}, {r["name"]: r["reason"] for r in report["refused"]}
+
+
 class Casts(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -82,12 +104,7 @@ class Casts(unittest.TestCase):
         cls.texts = {**MODELS, **{f"random_{i}": random_model(f"casts/{i}") for i in range(RANDOM)}}
         for name, text in cls.texts.items():
             (cls.root / f"{name}.py").write_text(text)
-        words = [str(cls.root), "--out", str(cls.root / "tasks"), "--json", "--jobs", "2"]
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            import_tasks.main([*words, "--rules", CUDAL1])
-        report = json.loads(said.getvalue())
-        cls.imported = {line["name"]: line for line in report["imported"]}
-        cls.refused = {line["name"]: line["reason"] for line in report["refused"]}
+        cls.imported, cls.refused = import_all(cls.root, cls.root / "tasks")
 
     def task(self, name: str) -> dict:
         self.assertNotIn(name, self.refused, f"{self.refused.get(name)}\n{self.texts[name]}")
@@ -102,7 +119,8 @@ class Casts(unittest.TestCase):
         steps = module_of(task).Model()
         for i, weight in enumerate(task["weights"]):
             content = weight["content"]
-            setattr(steps, f"w{i}", checkpoint.read_tensors(self.root / "tasks" / "blobs" / content["file"])[content["tensor"]])
+            tensors = checkpoint.read_tensors(self.root / "tasks" / "blobs" / content["file"])
+            setattr(steps, f"w{i}", tensors[content["tensor"]])
         with torch.no_grad():
             made = steps(*inputs)
         return [made] if isinstance(made, torch.Tensor) else list(made)
@@ -134,6 +152,10 @@ class Casts(unittest.TestCase):
 
     def test_it_stays_where_no_call_of_the_model_could_show_it(self) -> None:
         self.assertFalse(self.imported["under_autocast"]["verified"])
+        why = 'a CPU does not cast as torch.autocast("cuda") does'
+        self.assertEqual(self.imported["under_autocast"]["uncompared"], why)
+        self.assertEqual(self.task("under_autocast")["origin"]["uncompared"], why)
+        self.assertNotIn("uncompared", self.task("int32")["origin"])
         self.assertEqual(self.casts("under_autocast")[:2], ["int32", "float32"])
 
     def test_conversions_of_constants_and_outputs_are_the_models(self) -> None:
@@ -156,6 +178,46 @@ class Casts(unittest.TestCase):
         for i in range(RANDOM):
             with self.subTest(i):
                 self.check(f"random_{i}")
+
+    def test_what_a_rewriting_changes_is_run_before_and_after(self) -> None:
+        self.assertGreater(self.imported["int32_seen_otherwise"]["rewritings"], 0)
+        self.assertEqual(self.imported["int32_seen_otherwise"]["unchecked"], [])
+
+        def without_conversions(program: Program) -> None:
+            integers = [s for s in program.steps if s.args.get("dtype") == torch.int32]
+            program.substitute({s.outs[0]: next(s.reads()) for s in integers})
+
+        # The second has so many elements that two rows are run in the place of its 5000.
+        for text in (MODELS["int32"], model("return (x * 10).to(torch.int32).float() + 1", given="torch.randn(5000, 300)")):
+            own, inputs = values_of(text, 42)
+            program, _ = exporting.export(own, inputs)
+            passes.make_task_program(program, lambda v: True)
+            with self.assertRaisesRegex(Refused, r"rewriting \(without conversions\) would change (to_1|add),"):
+                checked(program, without_conversions)
+
+    def test_a_result_without_finite_elements_is_said(self) -> None:
+        folder = self.root / "not_finite"
+        folder.mkdir()
+        (folder / "nan.py").write_text(model("return x / 0 * 0, x"))
+        (folder / "infinite.py").write_text(model("return x.abs() / 0"))
+        (folder / "a_mask.py").write_text(model("return torch.where(x > 0, float('-inf'), x)"))
+        imported, _ = import_all(folder, folder / "tasks")
+        for name, kind in (("nan", "NaN"), ("infinite", "infinite")):
+            self.assertRegex(imported[name]["notes"][0], rf"^output 0 \({name}.py:8: .*\) is {kind} in every element")
+        self.assertEqual(imported["a_mask"]["notes"], [])
+
+    def test_what_is_too_slow_is_compared_on_a_part_of_its_batch(self) -> None:
+        folder = self.root / "slow"
+        folder.mkdir()
+        for name, text in SLOW.items():
+            (folder / f"{name}.py").write_text(text)
+        imported, refused = import_all(folder, folder / "tasks", "--verify", "0.002")
+        self.assertTrue(imported["of_a_batch"]["verified"])
+        self.assertRegex(imported["of_a_batch"]["notes"][0], r"^compared with the model on \d+ of 4096 of its batch$")
+        self.assertRegex(imported["of_this_batch"]["uncompared"], "a call of its model is estimated to take")
+        self.assertIn("something that a recording cannot see", refused["keeps_what_it_reads"])
+        _, refused = import_all(folder, folder / "tasks", "--verify", "0")
+        self.assertEqual(refused, {})
 
 
 if __name__ == "__main__":

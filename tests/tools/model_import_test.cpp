@@ -49,10 +49,14 @@ TEST(model_import, what_a_task_does_otherwise_than_its_model_is_said) {
   report.imported[1].rounding = 1.2e-6;
   report.imported[0].verified = report.imported[1].verified = true;
   report.imported[2].name = "alone";
+  report.imported[2].uncompared = "it is slow";
+  report.imported[2].unchecked = {"merge views (line 3)"};
   report.imported[2].notes = {"running statistics are not kept"};
   EXPECT_THAT(notes_of(report),
               testing::ElementsAre(HasSubstr("rounded: its steps differ from the model by rounding, up to 1.2e-06"),
-                                   "alone: its steps were not compared with the model",
+                                   "alone: its steps were not compared with the model: it is slow",
+                                   "alone: nor were 1 of them before and after the importer's rewriting: merge views "
+                                   "(line 3)",
                                    "alone: running statistics are not kept"));
 }
 

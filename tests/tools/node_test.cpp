@@ -118,6 +118,64 @@ TEST_F(with_a_node, run_shows_where_the_time_of_a_module_of_a_model_goes_before_
   EXPECT_THAT(times.out, HasSubstr("blocks.0  Block      2     18"));
 }
 
+// No CPU casts as the region of autocast says.
+constexpr const char* cast_on_gpus = R"(import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(32, 32)
+    def forward(self, x):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return torch.softmax(self.layer(x), -1)
+def get_inputs(): return [torch.randn(64, 32)]
+def get_init_inputs(): return []
+)";
+
+TEST_F(with_a_node, what_was_not_compared_with_its_model_is_marked_and_searched_only_if_that_is_asked_for) {
+  write_file(folder_ / "cast.py", cast_on_gpus);
+  const std::string why_not = "a CPU does not cast as torch.autocast(\"cuda\") does";
+  const auto imported = run({"tasks", "import", folder_ / "cast.py", "--out", folder_ / "tasks"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  EXPECT_THAT(imported.out, AllOf(HasSubstr("uncompared"), HasSubstr(why_not)));
+  EXPECT_THAT(run({"tasks", "--tasks", folder_ / "tasks"}).out, HasSubstr("cast (uncompared)"));
+  const std::vector<std::string> search = {"run", "--tasks",   folder_ / "tasks", "--evaluations",
+                                           "1",   "--against", "program"};
+  const auto refused = run_with_node(search);
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.out + refused.err, AllOf(HasSubstr("cast is left out"), HasSubstr(why_not))) << why(refused);
+  auto asked = search;
+  asked.emplace_back("--uncompared");
+  const auto p = run_with_node(asked);
+  EXPECT_EQ(p.code, 0) << why(p);
+  EXPECT_THAT(p.out, AllOf(HasSubstr("cast (uncompared)"), HasSubstr("cast is uncompared: "))) << why(p);
+  EXPECT_THAT(run({"best"}).out, HasSubstr("cast (uncompared)"));
+}
+
+TEST_F(with_a_node, what_could_not_be_compared_when_it_was_imported_is_compared_first_on_the_device) {
+  write_file(folder_ / "stack.py", stack_of_blocks);
+  const auto imported = run({"tasks", "import", folder_ / "stack.py", "--out", folder_ / "tasks"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const std::string path = folder_ / "tasks/stack.json";
+  std::string text = read_file(path);
+  const std::string seed = "\"seed\": 42";
+  ASSERT_NE(text.find(seed), std::string::npos);
+  text.replace(text.find(seed), seed.size(), seed + ", \"uncompared\": \"it was slow\"");
+  write_file(path, text);
+  const std::vector<std::string> search = {"run", "--tasks",   folder_ / "tasks", "--evaluations",
+                                           "1",   "--against", "program"};
+  const auto p = run_with_node(search);
+  EXPECT_EQ(p.code, 0) << why(p);
+  EXPECT_THAT(p.out, AllOf(HasSubstr("stack gives its model's bits on cpu"), Not(HasSubstr("uncompared")))) << why(p);
+  // Another function.
+  const std::string factor = "\"other\": 1.5";
+  text.replace(text.find(factor), factor.size(), "\"other\": 1.25");
+  write_file(path, text);
+  const auto other = run_with_node(search);
+  EXPECT_NE(other.code, 0);
+  EXPECT_THAT(other.out + other.err, HasSubstr("stack does not compute what its model does: on cpu, output "))
+      << why(other);
+}
+
 // Two equal layers and a softmax.
 constexpr const char* small_network = R"({"format": 1, "name": "network", "summary": "two layers", "family": "network",
   "inputs": [{"name": "x", "dtype": "float32", "shape": [64, 64]}],

@@ -143,6 +143,10 @@ expected<void> fetch_task_blobs(const context& c, const std::vector<task>& tasks
   return {};
 }
 
+std::string marked_name(const task& t) {
+  return t.name + (is_uncompared(t) ? uncompared_mark : "");
+}
+
 std::string origin_text(const task_origin& origin) {
   if (origin.kind == origin_kind::kernelbench)
     return fmt::format("KernelBench level {}, problem {}", origin.level.value_or(0), origin.problem.value_or(0));

@@ -33,6 +33,9 @@ expected<void> copy_task_blobs(const context& c, const std::vector<task>& tasks)
 // With a coordinator on another machine: brings the tasks' blobs into the data folder of the context.
 expected<void> fetch_task_blobs(const context& c, const std::vector<task>& tasks);
 
+// "NAME (uncompared)" if no call of its model was compared with the task.
+std::string marked_name(const task& t);
+
 // "KernelBench level 1, problem 23".
 std::string origin_text(const task_origin& origin);
 

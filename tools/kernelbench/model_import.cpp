@@ -219,7 +219,11 @@ std::vector<std::string> notes_of(const import_report& report) {
     if (t.rounding > 0)
       notes.push_back(fmt::format("{}: its steps differ from the model by rounding, up to {:.1e} of the largest value",
                                   t.name, t.rounding));
-    if (!t.verified) notes.push_back(t.name + ": its steps were not compared with the model");
+    if (!t.verified)
+      notes.push_back(fmt::format("{}: its steps were not compared with the model: {}", t.name, t.uncompared));
+    if (!t.verified && !t.unchecked.empty())
+      notes.push_back(fmt::format("{}: nor were {} of them before and after the importer's rewriting: {}", t.name,
+                                  t.unchecked.size(), fmt::join(t.unchecked, ", ")));
     for (const auto& note : t.notes)
       notes.push_back(t.name + ": " + note);
   }

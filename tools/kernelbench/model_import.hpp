@@ -31,12 +31,16 @@ struct import_request {
 struct imported_task {
   std::string name, file, family;
   int64_t inputs = 0, weights = 0, weight_bytes = 0, steps = 0;
-  bool verified = false;           // the steps gave what the model gives, on the CPU
-  double rounding = 0;             // the largest difference, over the tensor's largest value; 0: the same bits
-  std::vector<std::string> notes;  // what the task does otherwise than the model, or takes from records
+  bool verified = false;               // the steps gave what the model gives, on the CPU
+  std::string uncompared;              // why that is not known; "" if it is
+  double rounding = 0;                 // the largest difference, over the tensor's largest value; 0: the same bits
+  int64_t rewritings = 0;              // of the recorded steps, that were run before and after
+  std::vector<std::string> unchecked;  // those that are too large for that, or cannot be run on a CPU
+  std::vector<std::string> notes;      // what the task does otherwise than the model, or takes from records
 };
 BOOST_DESCRIBE_STRUCT(imported_task, (),
-                      (name, file, family, inputs, weights, weight_bytes, steps, verified, rounding, notes))
+                      (name, file, family, inputs, weights, weight_bytes, steps, verified, uncompared, rounding,
+                       rewritings, unchecked, notes))
 
 struct refused_problem {
   std::string name, reason;

@@ -47,6 +47,7 @@ from importing import (  # noqa: E402
     reading,
     replay,
     rules,
+    smaller_batch,
     state,
     targets,
     task_file,
@@ -104,34 +105,11 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
     model = loaded.model()
     loaded.checkpoint, said = checkpoint.fitting(found, model)
     notes = [*notes, *more, *said]
-    program, watch = exporting.export(model, arguments, loaded.module.__name__)
-    if len(program.inputs) != len(drawn):
-        raise Refused(f"forward takes {len(program.inputs)} tensors, and get_inputs gives {len(drawn)}")
-    others_are_read = watch.read_by(program)
-    is_fixed = weights.fixed_test(lambda seed: Loaded(problem, seed).model(seed), SEED)
-    passes.make_task_program(program, is_fixed)
-    weights.name_values(program)
-    if watch.others and (others_are_read or is_another_later(loaded, arguments, program, watch, is_fixed)):
-        changed = ", ".join(watch.where(path) for path in watch.others)
-        raise Refused(
-            f"forward changes {changed}, which a task cannot keep from call to call, and a later call depends on "
-            "it: keep a tensor of one shape and dtype, made in __init__ (register_buffer), in the place of a "
-            "number, a list or None"
-        )
-    program.dropped += watch.others
-    unknown = {s.name + s.where for s in program.steps if not operators.is_known(s.op) and not reading.has_parts(s.op)}
-    if unknown:
-        raise Refused(
-            f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it "
-            "with others"
-        )
-    if program.unlike_cpu:
-        check_types_are_not_asked_for(loaded, arguments, program, is_fixed)
     with rules.asked_of(options.rules) as asked:
-        fitted = rules.fit_to_rules(program, asked)
-    weights.name_values(program)
-    seconds = 0.0 if program.unlike_cpu else options.verify_s
-    checked = replay.check(program, loaded.model(), arguments, seconds)
+        recorder = Recorder(problem, loaded, drawn, asked)
+        program = recorder.task_program(model, arguments)
+        compared = compare(program, recorder, arguments, options.verify_s)
+    checked = compared.checked
     program.modes = modes.that_matter(loaded.model(), arguments)
     if all(d.same and d.fixed for d in drawn) and all(v.kind == "constant" for v in program.weights):
         raise Refused(
@@ -148,6 +126,8 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
     source = weights.write_source(checkpoint.marked(problem.code, loaded.checkpoint), blobs)
     declared = weights.declare_weights(program, blob or "")
     task = task_file.task_json(problem, model, program, drawn, declared, records, source, options.module)
+    if compared.uncompared:
+        task["origin"]["uncompared"] = compared.uncompared
     path = options.out / f"{problem.name}.json"
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_text(task_file.task_text(task), encoding="utf-8")
@@ -162,10 +142,93 @@ def import_task(problem: Problem, options: Options, loaded: Loaded, notes: list[
         "weight_bytes": size,
         "steps": len(program.steps),
         "verified": checked.calls > 0,
+        "uncompared": compared.uncompared,
         "rounding": checked.rounding,
+        "rewritings": program.rewritings.checked,
+        "unchecked": program.rewritings.unchecked,
         "files": read_files(problem, loaded),
-        "notes": notes + notes_on(program, drawn, fitted),
+        "notes": notes + notes_on(program, drawn) + compared.notes,
     }
+
+
+class Recorder:
+    """Makes a task's program of a model."""
+
+    def __init__(self, problem: Problem, loaded: Loaded, drawn: list[draws.Drawn], asked: rules.Rules) -> None:
+        self.loaded, self.drawn, self.asked = loaded, drawn, asked
+        self.is_fixed = weights.fixed_test(lambda seed: Loaded(problem, seed).model(seed), SEED)
+
+    def task_program(self, model: torch.nn.Module, arguments: list[Any]) -> Program:
+        program, watch = exporting.export(model, arguments, self.loaded.module.__name__)
+        if len(program.inputs) != len(self.drawn):
+            raise Refused(f"forward takes {len(program.inputs)} tensors, and get_inputs gives {len(self.drawn)}")
+        others_are_read = watch.read_by(program)
+        passes.make_task_program(program, self.is_fixed)
+        weights.name_values(program)
+        if watch.others and (others_are_read or is_another_later(self.loaded, arguments, program, watch, self.is_fixed)):
+            changed = ", ".join(watch.where(path) for path in watch.others)
+            raise Refused(
+                f"forward changes {changed}, which a task cannot keep from call to call, and a later call depends on "
+                "it: keep a tensor of one shape and dtype, made in __init__ (register_buffer), in the place of a "
+                "number, a list or None"
+            )
+        program.dropped += watch.others
+        unknown = {s.name + s.where for s in program.steps if not operators.is_known(s.op) and not reading.has_parts(s.op)}
+        if unknown:
+            raise Refused(
+                f"it needs {', '.join(sorted(unknown))}, which is not among the operators of a task; write it "
+                "with others"
+            )
+        if program.unlike_cpu:
+            check_types_are_not_asked_for(self.loaded, arguments, program, self.is_fixed)
+        program.fitted = rules.fit_to_rules(program, self.asked)
+        weights.name_values(program)
+        return program
+
+
+# What no part of the batch can stand for gets more time.
+PATIENCE = 3
+
+
+@dataclasses.dataclass
+class Compared:
+    checked: replay.Checked
+    uncompared: str = ""  # why the program was not compared with its model
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+
+def compare(program: Program, recorder: Recorder, arguments: list[Any], limit_s: float) -> Compared:
+    """The program with its model on the CPU, with a part of the batch if the whole takes too long."""
+    loaded = recorder.loaded
+    checked = replay.check(program, loaded.model(), arguments, 0.0 if program.unlike_cpu else limit_s)
+    if program.unlike_cpu:
+        return Compared(checked, autocasting.UNLIKE_CPU)
+    if checked.calls:
+        return Compared(checked, notes=never_finite(program, checked, loaded))
+    if limit_s <= 0:
+        return Compared(checked, "it was imported with --verify 0")
+
+    def record(given: list[Any]) -> Program:
+        return recorder.task_program(loaded.model(), given)
+
+    checked, part_of_batch = smaller_batch.check(program, record, loaded.model, arguments, limit_s)
+    if checked.calls:
+        return Compared(checked, notes=[f"compared with the model on {part_of_batch} of its batch", *checked.never_finite])
+    checked = replay.check(program, loaded.model(), arguments, PATIENCE * limit_s)
+    if checked.calls:
+        return Compared(checked, notes=never_finite(program, checked, loaded))
+    return Compared(checked, f"a call of its model is estimated to take {replay.seconds_of(program):.0f} s on a CPU")
+
+
+def never_finite(program: Program, checked: replay.Checked, loaded: Loaded) -> list[str]:
+    """Of outputs without a finite element in a call with KernelBench's inputs, those that have none with others, too."""
+    if not checked.never_finite or program.states:
+        return checked.never_finite
+    with torch.no_grad():
+        outputs = replay.run(program, replay.tensors_in(loaded.inputs(SEED + 1)))
+    if any(x.numel() and not x.isfinite().any() for x in outputs):
+        return [f"{sentence}, with other inputs too: no right answer can be told from a wrong one" for sentence in checked.never_finite]
+    return []
 
 
 def check_types_are_not_asked_for(loaded: Loaded, arguments: list[Any], program: Program, is_fixed: Any) -> None:
@@ -231,9 +294,10 @@ def is_cache(loaded: Loaded, watch: state.Watch) -> bool:
     return True
 
 
-def notes_on(program: Program, drawn: list[draws.Drawn], fitted: rules.Fitted) -> list[str]:
+def notes_on(program: Program, drawn: list[draws.Drawn]) -> list[str]:
     """What the task takes from records, keeps from call to call, does not keep, copies, and computes by parts."""
     states = {s.input: s for s in program.states}
+    fitted = program.fitted
     notes = []
     for v, d in zip(program.inputs, drawn):
         if d.recorded and v not in states:
@@ -252,7 +316,7 @@ def notes_on(program: Program, drawn: list[draws.Drawn], fitted: rules.Fitted) -
     if program.cpu_casts:
         notes.append('it casts as torch.autocast("cpu") does, on a GPU too; "cuda" is recorded as a GPU casts')
     if program.unlike_cpu:
-        notes.append('it casts as torch.autocast("cuda") does, and a CPU does not: not compared with the model here')
+        notes.append('it casts as torch.autocast("cuda") does, and a CPU does not')
     if fitted.copies:
         what = "1 tensor is" if fitted.copies == 1 else f"{fitted.copies} tensors are"
         notes.append(f"{what} copied to be contiguous, as the rules of the operators that read them ask")
@@ -389,10 +453,10 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--verify",
         type=float,
-        default=20.0,
+        default=40.0,
         metavar="SECONDS",
-        help="compare the steps with the model on the CPU if that is estimated to take no longer "
-        "(default 20; 0: never)",
+        help="compare the steps with the model on the CPU if that is estimated to take no longer, else on a part of its "
+        "batch, or whole if that takes no longer than three times this (default 40; 0: never)",
     )
     parser.add_argument(
         "--operators",
@@ -428,7 +492,7 @@ def _chosen(problems: list[Problem], o: argparse.Namespace) -> list[Problem]:
 def _compared(line: dict[str, Any]) -> str:
     if line["rounding"]:
         return f"verified within rounding ({line['rounding']:.1e})"
-    return "verified" if line["verified"] else ""
+    return "verified" if line["verified"] else f"uncompared: {line['uncompared']}"
 
 
 def _print_report(imported: list[dict[str, Any]], refused: list[dict[str, Any]]) -> None:
@@ -445,7 +509,8 @@ def _print_report(imported: list[dict[str, Any]], refused: list[dict[str, Any]])
         print(f"{line['name']}: refused: {line['reason']}")
     print(
         f"{len(imported)} imported ({sum(line['verified'] for line in imported)} compared with the model), "
-        f"{len(refused)} refused"
+        f"{len(refused)} refused; {sum(line['rewritings'] for line in imported)} rewritings of recorded steps checked, "
+        f"{sum(len(line['unchecked']) for line in imported)} too large for that"
     )
 
 

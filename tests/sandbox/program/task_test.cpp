@@ -324,6 +324,23 @@ TEST(read_task, reports_what_is_wrong_with_states) {
     EXPECT_FALSE(read_task(text_with_states(states, wrong), "cpu")) << wrong;
 }
 
+TEST(read_task, keeps_why_its_model_was_not_compared_with_it) {
+  std::string text = with_blob(imported_text());
+  const auto compared = read_task(text, "cpu");
+  ASSERT_TRUE(compared);
+  EXPECT_FALSE(is_uncompared(*compared));
+  const std::string seed = R"("seed": 42,)";
+  text.replace(text.find(seed), seed.size(), seed + R"( "uncompared": "it is slow",)");
+  const auto t = read_task(text, "cpu");
+  ASSERT_TRUE(t);
+  EXPECT_TRUE(is_uncompared(*t));
+  EXPECT_EQ(t->origin->uncompared, "it is slow");
+  EXPECT_EQ(t->id, compared->id);
+  const auto again = read_task(canonical_text(*t), "cpu");
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->origin, t->origin);
+}
+
 TEST(read_task, gives_an_id_that_depends_on_content_but_not_on_origin) {
   const auto id_of = [](const std::string& text) {
     const auto t = read_task(text, "cpu");

@@ -12,6 +12,7 @@
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/table.hpp"
+#include "tools/cli/task_source.hpp"
 
 namespace cudal1::cli {
 
@@ -70,7 +71,9 @@ expected<int> overview(store& s, const best_options& o, const context& c) {
 }
 
 void print_list(const task_record& task, const std::vector<ranked_row>& rows, const context& c) {
-  c.out.print(c.out.bold(task.name) + (task.summary.empty() ? "" : ": " + task.summary) + "\n");
+  const auto read = read_task(task.text, task.profile);
+  c.out.print(c.out.bold(read ? marked_name(*read) : task.name) + (task.summary.empty() ? "" : ": " + task.summary) +
+              "\n");
   if (rows.empty()) {
     c.out.print("The store has no correct variant yet: the reference itself is the best.\n");
     return;

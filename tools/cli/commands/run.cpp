@@ -16,6 +16,7 @@
 #include "tools/baseline/first_look.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/finished_search.hpp"
+#include "tools/cli/commands/first_comparison.hpp"
 #include "tools/cli/commands/model_endpoints.hpp"
 #include "tools/cli/commands/part_search.hpp"
 #include "tools/cli/format.hpp"
@@ -42,6 +43,7 @@ struct run_options {
   std::string time, device_time;
   uint64_t seed = 1;
   bool fresh = false;
+  bool uncompared = false;  // search them, too
   std::vector<std::string> models;
   std::string replays;
   std::string priority = "normal";
@@ -235,6 +237,17 @@ expected<run_options> with_imported_tasks(run_options o, const context& c) {
   return o;
 }
 
+// The tasks that are left are those of the request.
+expected<void> compare_first(first_comparison& comparison, chosen_work& work, client_request& r, const context& c,
+                             run_view& view) {
+  CUDAL1_CHECK(comparison.compare(work.tasks, work.where, c, view));
+  if (r.tasks.empty()) return {};  // resumed
+  r.tasks.clear();
+  for (const auto& t : work.tasks)
+    r.tasks.push_back(canonical_text(t));
+  return {};
+}
+
 // For one model, if the devices are idle: shows where its time goes, and chooses a part of one that is too slow.
 expected<void> look_first(chosen_work& work, client_request& r, run_options& o, const context& c,
                           const node_status& node, run_view& view) {
@@ -381,7 +394,10 @@ expected<int> run(run_options o, context& c) {
   CUDAL1_TRY(auto work, complete(request, o, c, node.status));
   view.set_limits(work.limits);
   say_before_search(request, o, work, node, c, view, interrupt.fd());
+  first_comparison comparison(o.uncompared ? uncompared_tasks::searched : uncompared_tasks::left_out);
+  CUDAL1_CHECK(compare_first(comparison, work, request, c, view));
   CUDAL1_CHECK(look_first(work, request, o, c, node.status, view));
+  CUDAL1_CHECK(compare_first(comparison, work, request, c, view));  // a part that was chosen in the place of the whole
   if (o.parts > 0) {
     CUDAL1_TRY(const bool searched, search_parts(request, work, o, c, node, interrupt, view));
     if (!searched) {
@@ -429,6 +445,9 @@ void add_run(CLI::App& app, context& c) {
                   "long, as in 6s")
       ->type_name("DURATION");
   sub->add_flag("--fresh", o->fresh, "start the policy without what it learned in earlier searches");
+  sub->add_flag("--uncompared", o->uncompared,
+                "also search imported tasks that could be compared with their models neither at import nor on the "
+                "device; without it they are left out");
   sub->add_option("--seed", o->seed, "seed of all random choices; the same seed gives the same proposals")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62));

@@ -128,6 +128,7 @@ void print_one(const task& t, const std::optional<device_data>& device, const te
   out.print(out.bold(s.name) + (s.summary.empty() ? "" : ": " + s.summary) + "\n");
   out.print(fmt::format("  family {}, sizes for {}, id {}\n", s.family, s.profile, s.id));
   if (s.origin) out.print(fmt::format("  from {}, seed {}\n", origin_text(*s.origin), s.origin->seed));
+  if (is_uncompared(t)) out.print(fmt::format("  uncompared with its model: {}\n", s.origin->uncompared));
   const auto tensors = [&](const char* kind, const std::vector<tensor_summary>& list) {
     for (const auto& tensor : list) {
       out.print(fmt::format("  {} {} {}: {}\n", kind, tensor.name, tensor.type.text(), values_text(tensor.how)));
@@ -161,7 +162,7 @@ void print_list(const std::vector<task>& tasks, const std::optional<device_data>
     inputs.reserve(s.inputs.size());
     for (const auto& input : s.inputs)
       inputs.push_back(input.type.text());
-    std::vector<std::string> cells = {s.name, s.family, std::to_string(s.steps),
+    std::vector<std::string> cells = {marked_name(t), s.family, std::to_string(s.steps),
                                       format_bytes(static_cast<double>(s.work.bytes())),
                                       format_flops(s.work.flops.total())};
     if (s.floor) cells.push_back(format_time(s.floor->call_us()));

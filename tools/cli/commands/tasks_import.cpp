@@ -17,7 +17,7 @@ struct import_options {
 };
 
 std::string compared_text(const imported_task& t) {
-  if (!t.verified) return "-";
+  if (!t.verified) return "uncompared";
   return t.rounding > 0 ? fmt::format("to {:.1e}", t.rounding) : "same bits";
 }
 
@@ -27,10 +27,11 @@ void print_report(const import_report& report, const std::string& folder, const 
               {.title = "steps", .right = true},
               {.title = "weights", .right = true},
               {.title = "weight bytes", .right = true},
-              {.title = "compared", .drop = 1}});
-  int64_t compared = 0;
+              {.title = "compared"}});
+  int64_t compared = 0, rewritings = 0;
   for (const auto& t : report.imported) {
     compared += t.verified ? 1 : 0;
+    rewritings += t.rewritings;
     list.add({t.name, t.family, std::to_string(t.steps), std::to_string(t.weights),
               format_bytes(static_cast<double>(t.weight_bytes)), compared_text(t)});
   }
@@ -39,9 +40,18 @@ void print_report(const import_report& report, const std::string& folder, const 
     out.print(note + "\n");
   for (const auto& r : report.refused)
     out.print(fmt::format("{} was refused: {}\n", r.name, r.reason));
-  out.print(fmt::format("{} in {}, {} of them compared with their models on the CPU; {} refused.\n",
-                        format_count(static_cast<int64_t>(report.imported.size()), "task"), folder, compared,
-                        report.refused.size()));
+  out.print(
+      fmt::format("{} in {}, {} of them compared with their models on the CPU; {} refused. Of the recorded steps {} "
+                  "were run before "
+                  "and after.\n",
+                  format_count(static_cast<int64_t>(report.imported.size()), "task"), folder, compared,
+                  report.refused.size(), format_count(rewritings, "rewriting")));
+  if (compared < std::ssize(report.imported))
+    out.print(
+        wrap("uncompared: nothing has shown yet that the task computes what its model does; `cudal1 run` compares "
+             "them first, on its device.",
+             out.width, 0) +
+        "\n");
   if (!report.imported.empty()) out.print(out.dim(fmt::format("Next: `cudal1 run --tasks {}`.", folder)) + "\n");
 }
 

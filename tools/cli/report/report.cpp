@@ -97,6 +97,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   if (best) put_best(row, *best);
   row.family = t.family;
   if (read && read->origin) row.level = read->origin->level.value_or(0);
+  if (read && read->origin) row.uncompared = read->origin->uncompared;
   if (!read || row.environment_id.empty()) return row;
   CUDAL1_TRY(const auto where, s.get_environment(row.environment_id));
   if (traits_of(where.device).is_accelerator) CUDAL1_CHECK(put_floor(row, *read, where.model, floors));

@@ -40,13 +40,15 @@ struct best_row {
   double roof_share = 0;                 // roof_us / best_device_us
   std::string family;                    // of the task
   int64_t level = 0;                     // KernelBench's; 0 for other tasks
+  std::string uncompared;                // why its model was not compared with it (task_origin); "" if it was
   std::optional<against_times> against;  // set by compare_with_base
   std::string remark;                    // why it has no result, or ended before its limits
 };
 BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
                        beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
-                       best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, against, remark))
+                       best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, uncompared, against,
+                       remark))
 
 // One experiment of a search over several models.
 struct search_member {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "sandbox/device/device_type.hpp"
+#include "sandbox/program/task.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
@@ -87,7 +88,7 @@ std::vector<column> first_columns(const search_report& r, const std::string& spe
 }
 
 std::vector<std::string> first_cells(const search_report& r, const best_row& row) {
-  std::vector<std::string> cells = {row.name};
+  std::vector<std::string> cells = {row.name + (row.uncompared.empty() ? "" : uncompared_mark)};
   if (has_base(r)) {
     cells.push_back(format_against(*row.against));
     cells.push_back(format_time(row.against->base_us));
@@ -219,6 +220,13 @@ std::string print_summary(const search_report& r) {
   text += ".";
   for (const auto& row : r.tasks)
     if (!row.remark.empty()) text += fmt::format("\n{}: {}.", row.name, row.remark);
+  for (const auto& row : r.tasks)
+    if (!row.uncompared.empty())
+      text += fmt::format(
+          "\n{} is uncompared: nothing has shown that it computes what its model does, so that a speedup over eager "
+          "may "
+          "be one of another function. Why: {}.",
+          row.name, row.uncompared);
   if (r.move_failures > 0)
     text += fmt::format(
         "\n{} a bug of cudal1; `cudal1 failures{}` lists {}.",

@@ -11,6 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
 
+# Why a program is not compared with its model where there is no GPU.
+UNLIKE_CPU = 'a CPU does not cast as torch.autocast("cuda") does'
+
 
 @dataclasses.dataclass(frozen=True)
 class Region:

@@ -31,6 +31,7 @@ def take_part(
     later = {v for step in program.steps if step not in inside for v in step.reads()} | {*program.outputs}
     outputs = [out for step in inside for out in step.outs if out in later]
     part = Program([], [], inside, outputs, program.mode)
+    part.fitted, part.rewritings = program.fitted, program.rewritings
     part.weights = [w for w in program.weights if w in read]
     part.inputs = [v for v in read if v not in part.weights]
     if not part.outputs or not part.inputs:

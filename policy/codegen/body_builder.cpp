@@ -78,8 +78,10 @@ std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shap
   }
   if (domain_.parts > 1) {
     if (shape == domain_.whole) return value_form::full;
-    if (shape == domain_.shape) return value_form::part;
-    if (domain_.reduced.empty()) return std::nullopt;
+    if (shape == domain_.shape || is_ungrouped(shape)) return value_form::part;
+    const auto joined = static_cast<std::ptrdiff_t>(domain_.shape.size()) - domain_.joined_dim;
+    if (domain_.reduced.empty())
+      return std::ssize(shape) < joined || shape.end()[-joined] == 1 ? repeated_along(shape) : std::nullopt;
   }
   if (shape == domain_.shape) return value_form::full;
   if (domain_.split_dim >= 0) return std::nullopt;
@@ -92,7 +94,12 @@ std::optional<value_form> body_builder::form_of(const std::vector<int64_t>& shap
       squeezed.push_back(domain_.shape[static_cast<std::size_t>(d)]);
   }
   if (shape == squeezed) return value_form::row_squeezed;
-  if (domain_.parts > 1 || shape.size() > domain_.shape.size()) return std::nullopt;
+  return domain_.parts > 1 ? std::nullopt : repeated_along(shape);
+}
+
+// Of a value that has size 1 where the kernel's other values differ.
+std::optional<value_form> body_builder::repeated_along(const std::vector<int64_t>& shape) const {
+  if (shape.size() > domain_.shape.size()) return std::nullopt;
   const std::size_t shift = domain_.shape.size() - shape.size();
   for (std::size_t d = 0; d < shape.size(); ++d)
     if (shape[d] != 1 && shape[d] != domain_.shape[d + shift]) return std::nullopt;
@@ -124,6 +131,15 @@ std::vector<int64_t> body_builder::strides_in_result(const tensor_type& type, co
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     in_result[i + shift] = type.shape[i] == 1 ? 0 : type.strides[i];
   if (result.shape.size() == domain_.shape.size()) return in_result;
+  if (is_ungrouped(result.shape)) {
+    std::vector<int64_t> grouped(in_result.begin(), in_result.end() - 1);
+    int64_t step = in_result.back();
+    for (std::size_t d = domain_.shape.size(); d-- > in_result.size() - 1;) {
+      grouped.insert(grouped.begin() + static_cast<std::ptrdiff_t>(in_result.size()) - 1, step);
+      step *= domain_.shape[d];
+    }
+    return grouped;
+  }
   if (form_of(result.shape) == value_form::repeated) {
     in_result.insert(in_result.begin(), domain_.shape.size() - result.shape.size(), 0);
     return in_result;
@@ -217,6 +233,18 @@ int body_builder::converted(int n, dtype wanted) {
   return pointwise("(" + c_type(wanted) + ")$0", {n}, wanted, 0);
 }
 
+int body_builder::wrapped_to(dtype type, int n) {
+  const std::string text = wrapped(type, "$0");
+  return text == "$0" ? n : pointwise(text, {n}, type, 0);
+}
+
+// A value of type `from` as one of type `wanted`.
+int body_builder::cast(int n, dtype from, dtype wanted) {
+  const int out = converted(n, wanted);
+  const bool fits = from == wanted || from == dtype::bool_ || size_of(from) < size_of(wanted);
+  return fits ? out : wrapped_to(wanted, out);
+}
+
 expected<int> body_builder::operand_value(const std::string& name, const tensor_type& result, dtype wanted) {
   const std::string& value = graph_->resolve(name);
   const tensor_type& type = graph_->type_of(value);
@@ -232,16 +260,30 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
          (*result_form == value_form::full || *result_form == value_form::part)) ||
         (single && domain_.windows.empty() && known->second.form != value_form::full && body_.rows() == 1);
     if (!fits) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
-    return converted(known->second.nodes[known->second.form == value_form::full ? at(part_) : 0], wanted);
+    return cast(known->second.nodes[known->second.form == value_form::full ? at(part_) : 0], type.type, wanted);
   }
+  return loaded_as(value, type, result, wanted);
+}
+
+// What lies in memory, seen as a tensor of this type.
+expected<int> body_builder::loaded_as(const std::string& value, const tensor_type& type, const tensor_type& result,
+                                      dtype wanted) {
   if (is_made_in_front(value))
     return fail(errc::unsupported, "{} is made in front of the product, and read behind it", value);
   if (type.shape.size() > result.shape.size())
     return fail(errc::unsupported, "{} has more dimensions than the result", value);
   std::vector<int64_t> strides = strides_in_result(type, result);
   if (is_in_front_) strides = strides_in_windows(std::move(strides));
-  const int64_t offset = *result_form == value_form::full ? part_offset(part_, strides) : 0;
-  return converted(load(value, domain_strides(strides, *result_form), offset), wanted);
+  const auto form = *form_of(result.shape);
+  const int64_t offset = form == value_form::full ? part_offset(part_, strides) : 0;
+  return cast(load(value, domain_strides(strides, form), offset), type.type, wanted);
+}
+
+expected<int> body_builder::view_of_memory(const std::string& name, const tensor_type& as) {
+  const std::string& value = graph_->resolve(name);
+  if (bound_.contains(value) || !form_of(as.shape))
+    return fail(errc::unsupported, "a view as {} of {}, which the kernel computes", as.text(), value);
+  return loaded_as(value, as, as, as.type);
 }
 
 expected<int> body_builder::joined_operand(const graph_step& s, std::string_view name, dtype wanted) {
@@ -249,7 +291,7 @@ expected<int> body_builder::joined_operand(const graph_step& s, std::string_view
   if (list == nullptr || std::ssize(*list) != domain_.parts)
     return fail(errc::unsupported, "{} joins other parts than the rest of the kernel", s.op());
   tensor_type part;
-  part.shape = domain_.shape;
+  part.shape = domain_.ungrouped.empty() ? domain_.shape : domain_.ungrouped;
   const std::string& value = graph_->resolve((*list)[at(part_)].name);
   if (graph_->type_of(value).shape != part.shape)
     return fail(errc::unsupported, "{} joins other parts than the rest of the kernel", s.op());
@@ -267,7 +309,7 @@ int body_builder::constant(double v, dtype type) {
   body_node n;
   n.kind = node_kind::constant;
   n.type = computed_in(type);
-  n.expression = c_literal(v, is_half(type) ? type : n.type);
+  n.expression = c_literal(v, type);
   n.per_row = true;
   n.cost = 0;
   return add_node(std::move(n));
@@ -420,8 +462,7 @@ expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n
   if (!form)
     return fail(errc::unsupported, "the result of {} is {}, which is neither one value per element nor one per row",
                 s.op(), type.text());
-  if (c_type(type.type).empty() && !is_half(type.type))
-    return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
+  if (memory_type(type.type).empty()) return fail(errc::unsupported, "kernels do not write {} yet", name_of(type.type));
   const bool by_row = *form == value_form::row_kept || *form == value_form::row_squeezed;
   if (by_row && !node(n).per_row) return fail(errc::unsupported, "the result of {} differs along a row", s.op());
   const std::string& value = s.text->results[result];

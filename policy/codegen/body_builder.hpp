@@ -50,6 +50,8 @@ class body_builder {
   // The node of an argument, as an operand of a step with this result.
   expected<int> operand(const graph_step& s, std::string_view name, const tensor_type& result, dtype wanted);
   expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
+  // Loads what is in memory as a view of its type and first element has it: `as`.
+  expected<int> view_of_memory(const std::string& name, const tensor_type& as);
   // The same, where the result is that of the step whose part is being built: the operand of that number in a list.
   expected<int> joined_operand(const graph_step& s, std::string_view name, dtype wanted);
   // What the windows slide over, an argument of a step that reduces them.
@@ -69,6 +71,9 @@ class body_builder {
   expected<int> table_load(const table& from);
   int constant(double v, dtype type = dtype::float32);
   int pointwise(std::string expression, std::vector<int> operands, dtype type = dtype::float32, int cost = 1);
+  // The node's number as one of this type: kernels compute narrow integers in wider ones, and it may have left the
+  // range.
+  int wrapped_to(dtype type, int n);
   // A factor in memory, or what a factor is made of; strides by dimension of the full shape.
   struct product_factor {
     std::string value;
@@ -102,12 +107,18 @@ class body_builder {
 
  private:
   std::optional<value_form> form_of(const std::vector<int64_t>& shape) const;
+  bool is_ungrouped(const std::vector<int64_t>& shape) const {
+    return !domain_.ungrouped.empty() && shape == domain_.ungrouped;
+  }
+  std::optional<value_form> repeated_along(const std::vector<int64_t>& shape) const;
   std::vector<int64_t> domain_strides(const std::vector<int64_t>& by_dim, value_form form = value_form::full) const;
   std::vector<int64_t> strides_in_result(const tensor_type& type, const tensor_type& result) const;
+  expected<int> loaded_as(const std::string& value, const tensor_type& type, const tensor_type& result, dtype wanted);
   int load(const std::string& value, std::vector<int64_t> strides, int64_t offset = 0, bool slides = true);
   std::vector<int64_t> strides_in_windows(std::vector<int64_t> by_dim) const;
   int64_t part_offset(int64_t part, const std::vector<int64_t>& by_dim) const;
   int converted(int n, dtype wanted);
+  int cast(int n, dtype from, dtype wanted);
   int add_node(body_node n);
   void bind_value(const std::string& value, value_form form, int n);
   expected<void> add_slices(const graph_step& s);

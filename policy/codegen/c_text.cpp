@@ -65,6 +65,11 @@ std::string stored(dtype t, const std::string& value) {
   return fmt::format("{}({})", t == dtype::float16 ? "half_of_float" : "bfloat16_of_float", value);
 }
 
+std::string wrapped(dtype t, const std::string& number) {
+  const bool narrow = is_integral(t) && t != dtype::bool_ && computed_in(t) != t;
+  return narrow ? fmt::format("({})({})", memory_type(t), number) : number;
+}
+
 namespace {
 
 __extension__ typedef _Float16 half;
@@ -83,7 +88,10 @@ double rounded_to_half(double v, dtype type) {
 std::string c_literal(double v, dtype type) {
   if (is_half(type)) return c_literal(rounded_to_half(v, type), dtype::float32);
   if (type == dtype::bool_) return v != 0 ? "true" : "false";
-  if (type == dtype::int32) return fmt::format("{}", static_cast<int64_t>(v));
+  if (type == dtype::int8) return fmt::format("{}", static_cast<int8_t>(static_cast<int64_t>(v)));
+  if (type == dtype::uint8) return fmt::format("{}", static_cast<uint8_t>(static_cast<int64_t>(v)));
+  if (type == dtype::int16) return fmt::format("{}", static_cast<int16_t>(static_cast<int64_t>(v)));
+  if (type == dtype::int32) return fmt::format("{}", static_cast<int32_t>(static_cast<int64_t>(v)));
   if (type == dtype::int64) return fmt::format("{}ll", static_cast<int64_t>(v));
   const bool single = type == dtype::float32;
   const double rounded = single ? static_cast<double>(static_cast<float>(v)) : v;

@@ -17,7 +17,11 @@ std::string memory_type(dtype t);
 // even.
 std::string loaded(dtype t, const std::string& element);
 std::string stored(dtype t, const std::string& value);
-// The C literal of a value of this type; of a half type, the value rounded to it, as a float.
+// What a number becomes as a value of this type, in the type that kernels compute in: what a narrow integer cannot hold
+// wraps around.
+std::string wrapped(dtype t, const std::string& number);
+// The C literal of a value of this type; of a half type, the value rounded to it, as a float; of an integer type, the
+// whole number wrapped to it.
 std::string c_literal(double v, dtype type);
 
 }  // namespace cudal1

@@ -41,6 +41,7 @@ expected<std::optional<row_domain>> joined_domain(const graph& g, const std::vec
     if (own.joined_dim < 0) own.joined_dim += std::ssize(own.shape);
     own.parts = std::ssize(*list);
     own.shape[at(own.joined_dim)] /= std::max<int64_t>(1, own.parts);
+    if (interleaved && list->front().type.shape != own.shape) own.ungrouped = list->front().type.shape;
     if (own.parts < 2 || own.parts > most_parts || !own.covers_whole() || (out && own != *out))
       return fail(errc::unsupported, "{} does not join a few tensors of equal shape, as the rest of the kernel does",
                   s.op());

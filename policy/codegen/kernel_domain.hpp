@@ -21,6 +21,8 @@ struct row_domain {
   std::vector<int64_t> whole;
   int64_t joined_dim = -1, parts = 1;
   bool interleaved = false;
+  // The parts' own shape where `shape` has their last dimension in groups.
+  std::vector<int64_t> ungrouped;
   // Where windows slide over the last dimensions of a tensor, of the shape `pooled`: `shape` is that of what they make,
   // followed by the windows', which are reduced.
   std::vector<int64_t> pooled;

@@ -12,6 +12,8 @@ expected<int> operand_or_number(body_builder& b, const graph_step& s, const char
   if (tensor_argument_name(s, name)) return b.operand(s, name, result, type);
   const auto number = number_argument(s, name);
   if (!number) return fail(errc::unsupported, "{} has no value for {}", s.op(), name);
+  if (is_integral(type) && std::fabs(*number) >= 0x1p53)  // it may have been rounded
+    return fail(errc::unsupported, "{} with a number of more than 53 bits stays a library call", s.op());
   return b.constant(*number, type);
 }
 

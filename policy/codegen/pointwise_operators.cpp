@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "policy/codegen/bit_operators.hpp"
 #include "policy/codegen/loss_operators.hpp"
 #include "policy/codegen/operator_values.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -43,17 +44,15 @@ expected<void> build_expression(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, node);
 }
 
-// Narrow integers would have to wrap around at their own width.
 expected<void> require_float_or_integers(const graph_step& s) {
-  const dtype type = s.result_types[0].type;
-  return type == dtype::int32 || type == dtype::int64 ? expected<void>() : require_float(s);
+  return is_integral(s.result_types[0].type) ? expected<void>() : require_float(s);
 }
 
 expected<void> build_arithmetic(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float_or_integers(s));
-  const dtype type = computed_in(s.result_types[0].type);
+  const dtype result = s.result_types[0].type, type = is_integral(result) ? result : computed_in(result);
   CUDAL1_TRY(const int node, expression_node(b, s, type, type));
-  return b.bind(s, 0, node);
+  return b.bind(s, 0, b.wrapped_to(type, node));
 }
 
 expected<void> build_comparison(body_builder& b, const graph_step& s) {
@@ -64,7 +63,7 @@ expected<void> build_comparison(body_builder& b, const graph_step& s) {
   const auto number = number_argument(s, "other");
   // An integer tensor is compared with a fraction as floats; that stays a library call.
   const bool whole = !number || is_floating(type) || *number == std::floor(*number);
-  if (!same || !whole || type == dtype::bool_ || (is_integral(type) && computed_in(type) != type))
+  if (!same || !whole || type == dtype::bool_)
     return fail(errc::unsupported, "{} of mixed types stays a library call", s.op());
   CUDAL1_TRY(const int node, expression_node(b, s, type, dtype::bool_));
   return b.bind(s, 0, node);
@@ -73,14 +72,16 @@ expected<void> build_comparison(body_builder& b, const graph_step& s) {
 // self + alpha other, self - alpha other, other - alpha self.
 expected<void> build_sum(body_builder& b, const graph_step& s, kernel_form form) {
   CUDAL1_CHECK(require_float_or_integers(s));
-  const dtype type = computed_in(s.result_types[0].type);
+  const dtype result = s.result_types[0].type, type = is_integral(result) ? result : computed_in(result);
   CUDAL1_TRY(int first, operand_or_number(b, s, "self", type));
   CUDAL1_TRY(int second, operand_or_number(b, s, "other", type));
   if (form == kernel_form::reversed_difference) std::swap(first, second);
   const double alpha = number_argument(s, "alpha").value_or(1);
   const std::string sign = form == kernel_form::sum ? "+" : "-";
-  if (alpha == 1) return b.bind(s, 0, b.pointwise("$0 " + sign + " $1", {first, second}, type));
-  return b.bind(s, 0, b.pointwise("$0 " + sign + " $1 * $2", {first, b.constant(alpha, type), second}, type, 2));
+  const int node = alpha == 1
+                       ? b.pointwise("$0 " + sign + " $1", {first, second}, type)
+                       : b.pointwise("$0 " + sign + " $1 * $2", {first, b.constant(alpha, type), second}, type, 2);
+  return b.bind(s, 0, b.wrapped_to(type, node));
 }
 
 expected<void> build_clamp(body_builder& b, const graph_step& s) {
@@ -195,8 +196,8 @@ expected<void> build_conversion(body_builder& b, const graph_step& s) {
   const auto value = tensor_argument_name(s, "self");
   if (!value) return fail(errc::unsupported, "{} without a tensor", s.op());
   const dtype from = b.program().type_of(b.program().resolve(*value)).type, to = s.result_types[0].type;
-  const bool widens = is_floating(to) || from == dtype::bool_ || (is_integral(from) && to == dtype::int64);
-  if (from != to && !widens)
+  const bool is_defined = is_floating(to) || from == dtype::bool_ || (is_integral(from) && is_integral(to));
+  if (from != to && !is_defined)
     return fail(errc::unsupported, "{} of {} to {} stays a library call", s.op(), name_of(from), name_of(to));
   CUDAL1_TRY(const int x, b.operand(s, "self", s.result_types[0], to));
   return b.bind(s, 0, x);
@@ -206,15 +207,15 @@ expected<void> build_identity(body_builder& b, const graph_step& s) {
   const char* name = s.argument("self") != nullptr ? "self" : "input";
   const auto value = tensor_argument_name(s, name);
   if (!value) return fail(errc::unsupported, "{} without a tensor", s.op());
-  // A reshape is an identity only where broadcasting aligns both shapes.
+  // A reshape is an identity only where broadcasting aligns both shapes. Else it may be a view of what lies in memory.
   const tensor_type& from = b.program().type_of(b.program().resolve(*value));
-  if (from.numel() != s.result_types[0].numel() || from.shape.size() > s.result_types[0].shape.size())
-    return fail(errc::unsupported, "{} moves elements", s.op());
-  for (std::size_t i = 0; i < from.shape.size(); ++i) {
-    if (from.shape[from.shape.size() - 1 - i] != s.result_types[0].shape[s.result_types[0].shape.size() - 1 - i])
-      return fail(errc::unsupported, "{} moves elements", s.op());
-  }
-  CUDAL1_TRY(const int x, b.operand(s, name, s.result_types[0], s.result_types[0].type));
+  const tensor_type& to = s.result_types[0];
+  if (from.numel() != to.numel()) return fail(errc::unsupported, "{} moves elements", s.op());
+  const bool is_aligned =
+      from.shape.size() <= to.shape.size() && std::equal(from.shape.rbegin(), from.shape.rend(), to.shape.rbegin());
+  const bool is_view = s.record().kind == operator_kind::view && !s.record().traits.moves_start_address;
+  if (!is_aligned && !is_view) return fail(errc::unsupported, "{} moves elements", s.op());
+  CUDAL1_TRY(const int x, is_aligned ? b.operand(s, name, to, to.type) : b.view_of_memory(*value, to));
   return b.bind(s, 0, x);
 }
 
@@ -265,6 +266,13 @@ operator_builder builder_of(kernel_form form) {
     case kernel_form::difference:
     case kernel_form::reversed_difference:
       return [form](body_builder& b, const graph_step& s) { return build_sum(b, s, form); };
+    case kernel_form::bits:
+      return build_bits;
+    case kernel_form::complement:
+      return build_complement;
+    case kernel_form::left_shift:
+    case kernel_form::right_shift:
+      return [form](body_builder& b, const graph_step& s) { return build_shift(b, s, form); };
     case kernel_form::clamp:
       return build_clamp;
     case kernel_form::gelu:

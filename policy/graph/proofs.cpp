@@ -467,6 +467,19 @@ expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s)
   return out;
 }
 
+namespace {
+
+// Whether the last two dimensions become one, or groups of whole multiples of the last one. What a contiguous view
+// shows of a contiguous tensor is in the same order.
+bool merges_last_two(const tensor_type& from, const tensor_type& to) {
+  if (!from.is_contiguous() || !to.is_contiguous() || from.numel() != to.numel() || from.numel() == 0) return false;
+  const auto kept = from.shape.end() - 2;
+  return to.dim() >= from.dim() - 1 && std::equal(from.shape.begin(), kept, to.shape.begin()) &&
+         to.shape.back() % from.shape.back() == 0;
+}
+
+}  // namespace
+
 expected<interleave_proof> prove_interleave(const graph& g, const graph_step& s) {
   const auto no = [&](std::string_view why) {
     return fail(errc::invalid_argument, "step {} ({}) does not interleave: {}", s.number, s.task_op(), why);
@@ -481,17 +494,16 @@ expected<interleave_proof> prove_interleave(const graph& g, const graph_step& s)
   const int64_t dim = integer_argument(*stack, "dim").value_or(0);
   if (tensors == nullptr || stacked.dim() < 2 || (dim != -1 && dim != stacked.dim() - 1))
     return no("the stack is not along the last dimension");
-  std::vector<int64_t> wanted(stacked.shape.begin(), stacked.shape.end() - 1);
-  wanted.back() *= stacked.shape.back();
-  if (s.result_types[0].shape != wanted) return no("it does not merge the last two dimensions");
+  if (!merges_last_two(stacked, s.result_types[0]))
+    return no("it does not merge the last two dimensions, or into groups that are no multiples of the parts' number");
   const std::string& value = stack->text->results[0];
   if (g.is_output(value) || g.readers(value) != std::vector<int>{s.number}) return no("the stack is read elsewhere");
   interleave_proof proof;
   for (const auto& t : *tensors)
     proof.parts.push_back(g.resolve(t.name));
   proof.stack = stack->number;
-  proof.certificate = fmt::format("step {}: element {}i + p of the last dimension is element i of part p", s.number,
-                                  proof.parts.size());
+  proof.certificate = fmt::format("step {}: element {}i + p, in the order of the elements, is element i of part p",
+                                  s.number, proof.parts.size());
   return proof;
 }
 

@@ -82,9 +82,10 @@ struct linear_sum_proof {
 };
 expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s);
 
-// The step merges the last two dimensions of a stack along the last one, which nothing else reads.
+// The step merges the last two dimensions of a stack along the last one, which nothing else reads; the merged dimension
+// may be in groups of whole turns.
 struct interleave_proof {
-  std::vector<std::string> parts;  // whose elements take turns in the last dimension
+  std::vector<std::string> parts;  // whose elements take turns
   int stack = -1;                  // its step
   std::string certificate;
 };

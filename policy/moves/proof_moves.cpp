@@ -122,6 +122,22 @@ expected<std::string> apply_interleave(graph& g, const move& m, const lowering_t
       group, s->number, s->task_op(), proof.stack);
 }
 
+expected<std::string> made_at_set_up(graph& g, const std::string& value);
+
+// The names that the tensors of a list have there; null for those that are left out.
+expected<json> list_made_at_set_up(graph& g, const std::vector<tensor_argument>& list) {
+  json::array names;
+  for (const auto& item : list) {
+    if (item.name.empty()) {
+      names.emplace_back();
+      continue;
+    }
+    CUDAL1_TRY(std::string name, made_at_set_up(g, g.resolve(item.name)));
+    names.emplace_back(std::move(name));
+  }
+  return json(std::move(names));
+}
+
 // Adds the steps that lead from weights to the value to set-up; returns the name that it has there.
 // errc::invalid_argument with the reason where an input is read.
 expected<std::string> made_at_set_up(graph& g, const std::string& value) {
@@ -134,8 +150,9 @@ expected<std::string> made_at_set_up(graph& g, const std::string& value) {
   for (auto& [key, written] : made.args) {
     const auto* typed = s->argument(key);
     if (typed == nullptr) continue;
-    if (std::holds_alternative<std::vector<tensor_argument>>(*typed))
-      return fail(errc::invalid_argument, "step {} ({}) reads a list of tensors", s->number, s->op());
+    if (const auto* list = std::get_if<std::vector<tensor_argument>>(typed)) {
+      CUDAL1_TRY(written, list_made_at_set_up(g, *list));
+    }
     if (const auto* operand = std::get_if<tensor_argument>(typed)) {
       CUDAL1_TRY(const std::string name, made_at_set_up(g, g.resolve(operand->name)));
       written = json(name);

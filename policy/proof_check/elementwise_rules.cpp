@@ -125,6 +125,48 @@ double masked_fill(const step& s, const place& p) {
   return s.broadcast("mask", p) != 0 ? s.broadcast("value", p) : s.broadcast("self", p);
 }
 
+// ---- bits ----
+
+int64_t width_of(dtype t) {
+  return t == dtype::bool_ ? 1 : 8 * size_of(t);
+}
+// The lowest bits as a number of the type.
+double of_lowest_bits(uint64_t bits, dtype t) {
+  const int64_t unused = 64 - width_of(t);
+  const bool has_sign = t != dtype::uint8 && t != dtype::bool_;
+  bits <<= unused;
+  return has_sign ? static_cast<double>(static_cast<int64_t>(bits) >> unused) : static_cast<double>(bits >> unused);
+}
+uint64_t both(uint64_t a, uint64_t b) {
+  return a & b;
+}
+uint64_t either(uint64_t a, uint64_t b) {
+  return a | b;
+}
+uint64_t one_of(uint64_t a, uint64_t b) {
+  return a ^ b;
+}
+template <uint64_t (*F)(uint64_t, uint64_t)>
+double of_bits(const step& s, const place& p) {
+  const auto bits = [&](const char* name) { return static_cast<uint64_t>(static_cast<int64_t>(s.broadcast(name, p))); };
+  return of_lowest_bits(F(bits("self"), bits("other")), s.result().type);
+}
+double complement(const step& s, const place& p) {
+  return of_lowest_bits(~static_cast<uint64_t>(static_cast<int64_t>(s.element("self", p))), s.result().type);
+}
+// An amount that is negative, or not less than the width, moves all bits out.
+double left_shift(const step& s, const place& p) {
+  const double by = s.broadcast("other", p);
+  if (by < 0 || by >= static_cast<double>(width_of(s.result().type))) return 0;
+  const auto bits = static_cast<uint64_t>(static_cast<int64_t>(s.broadcast("self", p)));
+  return of_lowest_bits(bits << static_cast<uint64_t>(by), s.result().type);
+}
+double right_shift(const step& s, const place& p) {
+  const double x = s.broadcast("self", p), by = s.broadcast("other", p);
+  if (by < 0 || by >= static_cast<double>(width_of(s.result().type))) return x < 0 ? -1 : 0;
+  return std::floor(std::ldexp(x, -static_cast<int>(by)));
+}
+
 // ---- internal operators ----
 
 double row_scale(const step& s, const place& p) {
@@ -191,6 +233,22 @@ element_rules elementwise_rules() {
           {"aten::where.self", where},
           {"aten::masked_fill.Scalar", masked_fill},
           {"aten::masked_fill.Tensor", masked_fill},
+          {"aten::bitwise_not", complement},
+          {"aten::bitwise_and.Tensor", of_bits<both>},
+          {"aten::bitwise_and.Scalar", of_bits<both>},
+          {"aten::bitwise_and.Scalar_Tensor", of_bits<both>},
+          {"aten::bitwise_or.Tensor", of_bits<either>},
+          {"aten::bitwise_or.Scalar", of_bits<either>},
+          {"aten::bitwise_or.Scalar_Tensor", of_bits<either>},
+          {"aten::bitwise_xor.Tensor", of_bits<one_of>},
+          {"aten::bitwise_xor.Scalar", of_bits<one_of>},
+          {"aten::bitwise_xor.Scalar_Tensor", of_bits<one_of>},
+          {"aten::bitwise_left_shift.Tensor", left_shift},
+          {"aten::bitwise_left_shift.Tensor_Scalar", left_shift},
+          {"aten::bitwise_left_shift.Scalar_Tensor", left_shift},
+          {"aten::bitwise_right_shift.Tensor", right_shift},
+          {"aten::bitwise_right_shift.Tensor_Scalar", right_shift},
+          {"aten::bitwise_right_shift.Scalar_Tensor", right_shift},
           {"cudal1::row_scale", row_scale}};
 }
 

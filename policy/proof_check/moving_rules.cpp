@@ -152,10 +152,11 @@ double constant_fill(const step& s, const place&) {
   return s.element("number", place_of(0, s.type("number").shape));
 }
 double interleaved(const step& s, const place& p) {
-  const auto parts = static_cast<int64_t>(list_of(s).size());
-  place from = p;
-  from[p.dims - 1] /= parts;
-  return s.element_of_list("tensors", static_cast<std::size_t>(p[p.dims - 1] % parts), from);
+  const auto& parts = list_of(s);
+  const auto count = static_cast<int64_t>(parts.size());
+  const int64_t n = number_of(p, s.result().shape);
+  return s.element_of_list("tensors", static_cast<std::size_t>(n % count),
+                           place_of(n / count, parts.front().type.shape));
 }
 
 }  // namespace

@@ -358,23 +358,66 @@ std::vector<pattern> odd_rows(const std::string& t) {
       {"cross_entropy_of_long_odd_rows", {input("x", t, "[5, 40009]"), ids(40009)}, {}, {loss}, {"y"}, 4}};
 }
 
+std::string bits(const std::string& op, const std::string& x, int number, const std::string& out) {
+  return step(op, fmt::format(R"("self": "{}", "other": {})", x, number), out);
+}
+
+// Two weights of a byte, in groups of 32 that have a zero and a scale each; converted to `type` when they are joined.
+std::vector<std::string> scaled_groups(const std::string& low, const std::string& high, const std::string& type = "") {
+  std::vector<std::string> out = {step("stack", fmt::format(R"("tensors": ["{}", "{}"], "dim": -1)", low, high), "p"),
+                                  step("view", R"("self": "p", "size": [40, 4, 32])", "v"),
+                                  step("unsqueeze", R"("self": "z", "dim": 2)", "zs"),
+                                  step("unsqueeze", R"("self": "s", "dim": 2)", "ss")};
+  if (!type.empty()) out.push_back(to("v", type, "f"));
+  out.push_back(step("sub.Tensor", fmt::format(R"("self": "{}", "other": "zs")", type.empty() ? "v" : "f"), "d"));
+  out.push_back(product("d", "ss", "y"));
+  return out;
+}
+
 std::vector<pattern> dequantized(const std::string& t) {
   const auto codes = [](const std::string& type, int low, int high) {
     return input("q", type, "[40, 64]",
                  fmt::format(R"({{"distribution": "integer", "low": {}, "high": {}}})", low, high));
   };
-  return {{"dequantized_weight",
-           {input("x", t, "[6, 64]"), codes("int8", -127, 128)},
-           {input("s", t, "[40, 1]")},
-           {to("q", t, "f"), product("f", "s", "w"), step("linear", R"("input": "x", "weight": "w")", "y")},
-           {"y"},
-           1,
-           {"aten::linear"}},
-          {"dequantized_codes",
-           {codes("uint8", 0, 256)},
-           {input("s", t, "[40, 1]")},
-           {to("q", t, "f"), step("sub.Scalar", R"("self": "f", "other": 128)", "d"), product("d", "s", "y")},
-           {"y"}}};
+  return {
+      {"dequantized_weight",
+       {input("x", t, "[6, 64]"), codes("int8", -127, 128)},
+       {input("s", t, "[40, 1]")},
+       {to("q", t, "f"), product("f", "s", "w"), step("linear", R"("input": "x", "weight": "w")", "y")},
+       {"y"},
+       1,
+       {"aten::linear"}},
+      {"dequantized_codes",
+       {codes("uint8", 0, 256)},
+       {input("s", t, "[40, 1]")},
+       {to("q", t, "f"), step("sub.Scalar", R"("self": "f", "other": 128)", "d"), product("d", "s", "y")},
+       {"y"}},
+      {"nibbles_in_groups",
+       {codes("uint8", 0, 256), input("z", t, "[40, 4]"), input("s", t, "[40, 4]")},
+       {},
+       with({bits("__and__.Scalar", "q", 15, "l"), bits("__rshift__.Scalar", "q", 4, "h"), to("l", t, "a"),
+             to("h", t, "b")},
+            scaled_groups("a", "b")),
+       {"y"}},
+      {"nibbles_that_are_joined_as_bytes",
+       {codes("uint8", 0, 256), input("z", t, "[40, 4]"), input("s", t, "[40, 4]")},
+       {},
+       with({bits("bitwise_and.Scalar", "q", 15, "a"), bits("bitwise_right_shift.Tensor_Scalar", "q", 4, "b")},
+            scaled_groups("a", "b", t)),
+       {"y"}},
+      {"signed_nibbles",
+       {codes("int8", -128, 128), input("s", t, "[40, 1]")},
+       {},
+       {bits("__lshift__.Scalar", "q", 4, "u"), bits("__rshift__.Scalar", "u", 4, "l"),
+        bits("__rshift__.Scalar", "q", 4, "h"), step("stack", R"("tensors": ["l", "h"], "dim": -1)", "p"),
+        step("flatten.using_ints", R"("self": "p", "start_dim": -2)", "v"), to("v", t, "f"), product("f", "s", "y")},
+       {"y"}},
+      {"nibbles_about_eight",
+       {codes("uint8", 0, 256), input("s", t, "[40, 1]")},
+       {},
+       {bits("__and__.Scalar", "q", 15, "l"), to("l", "int8", "i"), bits("sub.Scalar", "i", 8, "d"), to("d", t, "f"),
+        product("f", "s", "y")},
+       {"y"}}};
 }
 
 std::string loss(const std::string& op, const std::string& of, const std::string& more) {

@@ -17,6 +17,7 @@ struct binary_options {
   bool swapped = false;  // the second operand comes first in the iterator
   bool scaled = false;   // has alpha
   bool bools = true;     // an operand may be bool where the common type is not
+  bool wraps = false;    // a whole number that the common type cannot hold is taken by its lowest bits
 };
 
 rule binary(binary_options options = {}) {
@@ -35,7 +36,9 @@ rule binary(binary_options options = {}) {
     CUDAL1_CHECK(check_kind(scalar_operand(common), options.accepted, "the common type of the operands"));
     std::vector<tensor_type> operands;
     for (const std::size_t i : {0, 1}) {
-      if (!a.is_tensor(i)) CUDAL1_CHECK(check_scalar_fits(a.scalar(i), common, "the scalar"));
+      const bool wraps =
+          options.wraps && common != dtype::bool_ && !a.is_tensor(i) && std::holds_alternative<int64_t>(a.scalar(i));
+      if (!a.is_tensor(i) && !wraps) CUDAL1_CHECK(check_scalar_fits(a.scalar(i), common, "the scalar"));
       operands.push_back(a.is_tensor(i) ? a.tensor(i) : scalar_operand(common));
     }
     if (options.scaled) {
@@ -158,16 +161,21 @@ std::vector<operator_record> binary_records() {
       {"aten::logical_and(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
       {"aten::logical_or(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
       {"aten::logical_xor(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
-      {"aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = integers}), {.with_number = "aten::bitwise_left_shift.Tensor_Scalar"}},
-      {"aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = integers})},
-      {"aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = integers}), {.with_number = "aten::bitwise_right_shift.Tensor_Scalar"}},
-      {"aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = integers})},
-      {"aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers}), {.with_number = "aten::bitwise_and.Scalar"}},
-      {"aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers})},
-      {"aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers}), {.with_number = "aten::bitwise_or.Scalar"}},
-      {"aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers})},
-      {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers}), {.with_number = "aten::bitwise_xor.Scalar"}},
-      {"aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers})},
+      {"aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = integers}), {.neutral = {"other", 0}, .kernel = element_kernel{.cost = 2, .form = kernel_form::left_shift}, .with_number = "aten::bitwise_left_shift.Tensor_Scalar"}, {"aten::__lshift__.Tensor"}},
+      {"aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = integers}), {.neutral = {"other", 0}, .keeps_zeros = true, .kernel = element_kernel{.cost = 2, .form = kernel_form::left_shift}}, {"aten::__lshift__.Scalar"}},
+      {"aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", binary({.accepted = integers}), {.kernel = element_kernel{.cost = 2, .form = kernel_form::left_shift}}},
+      {"aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = integers}), {.neutral = {"other", 0}, .kernel = element_kernel{.cost = 2, .form = kernel_form::right_shift}, .with_number = "aten::bitwise_right_shift.Tensor_Scalar"}, {"aten::__rshift__.Tensor"}},
+      {"aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = integers}), {.neutral = {"other", 0}, .keeps_zeros = true, .kernel = element_kernel{.cost = 2, .form = kernel_form::right_shift}}, {"aten::__rshift__.Scalar"}},
+      {"aten::bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", binary({.accepted = integers}), {.kernel = element_kernel{.cost = 2, .form = kernel_form::right_shift}}},
+      {"aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.commutes = true, .kernel = element_kernel{"$0 & $1", 1, kernel_form::bits}, .with_number = "aten::bitwise_and.Scalar"}, {"aten::__and__.Tensor"}},
+      {"aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.neutral = {"other", -1}, .keeps_zeros = true, .kernel = element_kernel{"$0 & $1", 1, kernel_form::bits}}, {"aten::__and__.Scalar"}},
+      {"aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.kernel = element_kernel{"$0 & $1", 1, kernel_form::bits}}},
+      {"aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.commutes = true, .kernel = element_kernel{"$0 | $1", 1, kernel_form::bits}, .with_number = "aten::bitwise_or.Scalar"}, {"aten::__or__.Tensor"}},
+      {"aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.neutral = {"other", 0}, .kernel = element_kernel{"$0 | $1", 1, kernel_form::bits}}, {"aten::__or__.Scalar"}},
+      {"aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.kernel = element_kernel{"$0 | $1", 1, kernel_form::bits}}},
+      {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.commutes = true, .kernel = element_kernel{"$0 ^ $1", 1, kernel_form::bits}, .with_number = "aten::bitwise_xor.Scalar"}, {"aten::__xor__.Tensor"}},
+      {"aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.neutral = {"other", 0}, .kernel = element_kernel{"$0 ^ $1", 1, kernel_form::bits}}, {"aten::__xor__.Scalar"}},
+      {"aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.kernel = element_kernel{"$0 ^ $1", 1, kernel_form::bits}}},
       {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},
       {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},
       {"aten::nextafter(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},

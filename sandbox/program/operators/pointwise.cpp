@@ -153,7 +153,7 @@ std::vector<operator_record> pointwise_records() {
       {"aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", unary(numbers), {.kernel = element_kernel{"$0 <= $1 ? $2 : $0"}}},
       {"aten::sign(Tensor self) -> Tensor", unary(any)},
       {"aten::sgn(Tensor self) -> Tensor", unary(any)},
-      {"aten::bitwise_not(Tensor self) -> Tensor", unary(bools | integers)},
+      {"aten::bitwise_not(Tensor self) -> Tensor", unary(bools | integers), {.is_self_inverse = true, .kernel = element_kernel{.form = kernel_form::complement}}},
       {"aten::frac(Tensor self) -> Tensor", unary(floats)},
       {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor", unary(floats), {.changes = {effect::smooth}, .kernel = element_kernel{.form = kernel_form::gelu}}},
       {"aten::silu(Tensor self) -> Tensor", unary(floats), {.changes = {effect::smooth}, .kernel = element_kernel{"$0 / (1.0f + __expf(-$0))", transcendental + 5}}},

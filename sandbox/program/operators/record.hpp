@@ -111,6 +111,10 @@ enum class kernel_form {
   expression,  // on float32
   arithmetic,  // an expression that is valid for integers too
   comparison,  // an expression in the operands' type that returns bool
+  bits,        // an expression that is valid for integers of any width and for bool
+  complement,
+  left_shift,
+  right_shift,
   sum,
   difference,
   reversed_difference,

@@ -40,8 +40,9 @@ at::Tensor filled(const operand& o, element_values& values) {
   auto* data = out.data_ptr<double>();
   for (int64_t i = 0; i < o.type.numel(); ++i)
     data[i] = values.at(o.name, place_of(i, o.type.shape));
-  const std::map<dtype, at::ScalarType> integers = {
-      {dtype::int64, at::kLong}, {dtype::int32, at::kInt}, {dtype::bool_, at::kBool}};
+  const std::map<dtype, at::ScalarType> integers = {{dtype::int64, at::kLong},  {dtype::int32, at::kInt},
+                                                    {dtype::int16, at::kShort}, {dtype::uint8, at::kByte},
+                                                    {dtype::int8, at::kChar},   {dtype::bool_, at::kBool}};
   const auto found = integers.find(o.type.type);
   return found == integers.end() ? out : out.to(found->second);
 }

@@ -239,3 +239,21 @@ class Cached(nn.Module):
     @staticmethod
     def example_inputs():
         return torch.randn(2, 16)
+
+
+class Nibbles(nn.Module):
+    """Signed numbers of four bits, two in a byte, unpacked in place and by masks."""
+
+    def forward(self, codes, amount):
+        high, low = codes.clone(), codes.clone()
+        high >>= 4
+        low <<= 4
+        low >>= amount
+        flags = (codes & 1).bool() | ~(codes ^ 3).bool()
+        masked = torch.bitwise_or(codes & 0xF0, 3)
+        powers = 1 << (masked & 7).int()
+        return high, low, flags, masked, powers
+
+
+def codes_and_amount():
+    return torch.randint(-128, 128, (6, 10), dtype=torch.int8), torch.full((10,), 4, dtype=torch.int8)

@@ -69,6 +69,13 @@ def _named(node: torch.fx.Node, name: str) -> torch.fx.Node:
     return other
 
 
+def _functional_name(name: str) -> str:
+    """Of an operator that changes its first argument: `add` of `add_`, `__and__` of `__iand__`. Others are their own."""
+    if name.startswith("__i") and name.endswith("__"):
+        return "__" + name.removeprefix("__i")
+    return name.removesuffix("_")
+
+
 class Reader:
     """Walks a graph and builds the program."""
 
@@ -237,7 +244,7 @@ class Reader:
         elif base in ("zero_", "fill_"):
             new = self._copied(old, args.get("value", 0), node)
         else:
-            packet = getattr(aten, base.removesuffix("_"), None) if base.endswith("_") else None
+            packet = getattr(aten, _functional_name(base), None)
             overload = getattr(packet, op._overloadname, None) if packet is not None else None
             if overload is None or overload._schema.is_mutable:
                 raise Refused(

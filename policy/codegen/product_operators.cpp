@@ -114,6 +114,8 @@ void note_bands(const graph& g, const graph_step& s, body_builder::product_facto
   };
   const bool of_batches = s.op() != "aten::matmul" && is_plain_batch(x) && is_plain_batch(y);
   if (!of_batches && (x.dim() != 2 || y.dim() != 2)) return;
+  // Zeros are left out, which times infinity are NaN.
+  if (is_never_finite(g, left.value) || is_never_finite(g, right.value)) return;
   left.known = band_of(g, left.value);
   right.known = band_of(g, right.value);
   if (s.op() == "aten::linear") right.known = right.known.transposed();

@@ -190,6 +190,13 @@ bool graph::is_prepared(int number) const {
   return own != nullptr && own->op() != now.op();
 }
 
+const number_facts& graph::facts_of(const std::string& value) const {
+  static const number_facts nothing;
+  std::call_once(tables_->asked, [this] { tables_->facts = number_facts_of(*task_); });
+  const auto found = tables_->facts.find(value);
+  return found == tables_->facts.end() ? nothing : found->second;
+}
+
 const tensor_type& graph::type_of(const std::string& value) const {
   const auto made = setup_types_.find(value);
   return made != setup_types_.end() ? made->second : task_->reference.types.at(value);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "sandbox/program/operators/number_facts.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {
@@ -138,6 +140,9 @@ class graph {
   const std::string& meaning_of(const std::string& value) const;
   void set_group(int number, int group) { changed(number).group = group; }
 
+  // What is known of the numbers of a value of the task, whatever its inputs hold; nothing of those that moves added.
+  const number_facts& facts_of(const std::string& value) const;
+
   const tensor_type& type_of(const std::string& value) const;
   // The step that produces the (resolved) value; null for inputs and weights.
   const graph_step* producer(const std::string& value) const;
@@ -170,6 +175,8 @@ class graph {
     std::vector<graph_step> steps;
     std::vector<std::vector<tensor_type>> result_types;  // by step
     std::unordered_map<std::string, int> producer;       // the step that produces a value
+    mutable std::once_flag asked;                        // for facts, which most graphs do without
+    mutable number_facts_by_value facts;
   };
   struct links {
     std::vector<std::vector<int>> makers;

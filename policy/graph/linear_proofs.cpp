@@ -242,6 +242,7 @@ expected<drop_proof> prove_shift(const graph& g, const graph_step& s) {
   if (!shift.empty() && !is_floating(g.type_of(shift).type)) return no("it does not add floating numbers");
   for (const char* number : {"other", "alpha"})
     if (!std::isfinite(number_argument(s, number).value_or(0))) return no("it does not add a finite number");
+  if (is_never_finite(g, shift)) return no("what it adds has no finite element");
   const std::size_t dims = type.shape.size();
   for (const int reader : g.readers(result)) {
     const graph_step& by = g.step_at(reader);
@@ -282,6 +283,7 @@ expected<composed_linear_proof> prove_composed_linear(const graph& g, const grap
                             operand_of(g, s, "weight"),
                             operand_of(g, s, "bias"),
                             ""};
+  if (is_never_finite(g, out.values)) return no("the first layer's input has no finite element");
   const auto& inner = g.type_of(out.first_weight).shape;
   const int64_t in = inner[1], middle = inner[0], features = g.type_of(out.weight).shape[0];
   if (in * features >= middle * (in + features))
@@ -303,6 +305,7 @@ expected<scaled_layer_proof> prove_scaled_layer(const graph& g, const graph_step
   CUDAL1_TRY(const auto form, chain.of_step(s));
   if (chain.layer() == nullptr || is_number(form.scale, 0)) return no("it depends on none");
   const graph_step& layer = *chain.layer();
+  if (is_never_finite(g, operand_of(g, layer, "input"))) return no("the layer's input has no finite element");
   auto steps = chain.steps();
   for (const int inner : steps) {
     const auto& result = g.step_at(inner).text->results[0];

@@ -41,9 +41,9 @@ std::optional<std::string> prove_triangular(const graph& g, const std::string& v
       (upper ? diagonal >= 0 : diagonal <= 0))
     return fmt::format("{} comes out of {} in step {}", value, op, s->number);
   if (is_plain_product(*s)) {
-    const auto a = prove(g, operand_of(g, *s, traits.product.left), wanted);
-    const auto b = prove(g, operand_of(g, *s, traits.product.right), wanted);
-    if (a && b && is_square_matrix(g.type_of(value)))
+    const std::string left = operand_of(g, *s, traits.product.left), right = operand_of(g, *s, traits.product.right);
+    const auto a = prove(g, left, wanted), b = prove(g, right, wanted);
+    if (a && b && !is_never_finite(g, left) && !is_never_finite(g, right) && is_square_matrix(g.type_of(value)))
       return fmt::format("{}; {}; a product of two {}-triangular matrices of finite elements is one too", *a, *b,
                          upper ? "upper" : "lower");
   }
@@ -250,34 +250,23 @@ std::optional<std::string> prove(const graph& g, const std::string& name, fact p
 
 value_range range_of(const graph& g, const std::string& name) {
   const std::string& value = g.resolve(name);
+  const bounds& within = g.facts_of(value).within;
   const graph_step* s = definition_of(g, value);
-  if (s == nullptr) {
-    if (g.origin().has_fact(value, fact::non_negative) || g.origin().has_fact(value, fact::one_hot))
-      return {0, k_infinity, fmt::format("the task declares {} non-negative", value)};
-    return {-k_infinity, k_infinity, ""};
-  }
-  const operator_record& r = s->record();
-  const auto because = [&](double low, double high) {
-    return value_range{low, high, fmt::format("{} comes out of {} in step {}", value, s->op(), s->number)};
-  };
-  const auto inner = [&] { return range_of(g, operand_of(g, *s, s->argument("self") != nullptr ? "self" : "input")); };
-  constexpr bounds anything;
-  if (r.traits.clips) {
-    const bounds limits = limits_of(*s, *r.traits.clips).value_or(anything);
-    if (limits.low > limits.high) return {anything.low, anything.high, ""};
-    const value_range before = inner();
-    return because(std::clamp(before.low, limits.low, limits.high), std::clamp(before.high, limits.low, limits.high));
-  }
-  if (r.traits.range) return because(r.traits.range->low, r.traits.range->high);
-  // A product is known to be non-negative only where it is a square. (NaN is not covered by the bounds.)
-  const auto* kernel = r.traits.kernel ? &*r.traits.kernel : nullptr;
-  if (kernel != nullptr && kernel->form == kernel_form::power &&
-      std::fmod(number_argument(*s, "exponent").value_or(1), 2.0) == 0)
-    return because(0, k_infinity);
-  if (r.name() == "aten::mul.Tensor" && operand_of(g, *s, "self") == operand_of(g, *s, "other"))
-    return because(0, k_infinity);
-  if (selects_elements(r)) return inner();
-  return {anything.low, anything.high, ""};
+  std::string why;
+  if (s == nullptr && is_floating(g.type_of(value).type))
+    why = fmt::format("the task declares {} non-negative", value);
+  else if (s == nullptr)
+    why = fmt::format("{} holds numbers of {}", value, name_of(g.type_of(value).type));
+  else if (selects_elements(s->record()))
+    why = range_of(g, operand_of(g, *s, s->argument("self") != nullptr ? "self" : "input")).why;
+  else
+    why = fmt::format("{} comes out of {} in step {}", value, s->op(), s->number);
+  return {within.low, within.high, std::isfinite(within.low) || std::isfinite(within.high) ? why : ""};
+}
+
+bool is_never_finite(const graph& g, const std::string& value) {
+  const finiteness known = g.facts_of(value).finite;
+  return known == finiteness::lost || known == finiteness::nan;
 }
 
 expected<drop_proof> prove_drop(const graph& g, const graph_step& s) {
@@ -317,6 +306,7 @@ expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s) {
     const std::string& diagonal = rows ? left : right;
     const auto proof = prove(g, diagonal, fact::diagonal);
     if (!proof) continue;
+    if (is_never_finite(g, rows ? right : left)) return no("its other operand has no finite element");
     diagonal_proof out;
     out.scales_rows = rows;
     out.matrix = rows ? right : left;
@@ -356,7 +346,12 @@ std::optional<double> softmax_of_one(const graph& g, const graph_step& s) {
   return log ? 0.0 : 1.0;
 }
 
-// The number that all elements of a value are, if every value before it is finite.
+// Whether each element of the step's operands is finite, unless a number before it overflows.
+bool reads_finite_numbers(const graph& g, const graph_step& s) {
+  return std::ranges::all_of(s.operands(), [&](const auto& o) { return g.facts_of(o).finite == finiteness::kept; });
+}
+
+// The number that all elements of a value are.
 std::optional<constant_value> constant_of(const graph& g, const std::string& name) {
   const std::string& value = g.resolve(name);
   const graph_step* s = definition_of(g, value);
@@ -366,15 +361,16 @@ std::optional<constant_value> constant_of(const graph& g, const std::string& nam
   const auto finite = [&](double base, std::string_view reason) {
     return constant_value{base, {}, fmt::format("step {} ({}) {}", s->number, s->op(), reason)};
   };
-  if (const auto one = softmax_of_one(g, *s)) return finite(*one, "is over one element");
-  if (traits.clips) {
-    if (const value_range range = range_of(g, value); range.low == range.high)
-      return finite(range.low, fmt::format("clamps what is never on the other side to {}", range.low));
+  if (const number_facts& facts = g.facts_of(value); facts.is_one_number() && !operands.empty())
+    if (traits.clips || s->op() == "aten::minimum" || s->op() == "aten::maximum")
+      return finite(facts.within.low, fmt::format("clamps what is never on the other side to {}", facts.within.low));
+  if (reads_finite_numbers(g, *s)) {
+    if (const auto one = softmax_of_one(g, *s)) return finite(*one, "is over one element");
+    if (s->op() == "aten::sub.Tensor" && operand_of(g, *s, "self") == operand_of(g, *s, "other") &&
+        number_argument(*s, "alpha").value_or(1) == 1)
+      return finite(0, "subtracts a value from itself");
+    if (s->op() == "aten::mul.Scalar" && number_argument(*s, "other") == 0.0) return finite(0, "multiplies by 0");
   }
-  if (s->op() == "aten::sub.Tensor" && operand_of(g, *s, "self") == operand_of(g, *s, "other") &&
-      number_argument(*s, "alpha").value_or(1) == 1)
-    return finite(0, "subtracts a value from itself");
-  if (s->op() == "aten::mul.Scalar" && number_argument(*s, "other") == 0.0) return finite(0, "multiplies by 0");
   const bool one_by_one = s->record().kind == operator_kind::pointwise && traits.kernel && operands.size() == 1;
   if (!one_by_one || traits.partial) return std::nullopt;
   auto before = constant_of(g, operands.front());
@@ -401,8 +397,9 @@ expected<constant_proof> prove_constant(const graph& g, const graph_step& s) {
   if (!needed) return no("only steps read it that are constant too");
   constant_proof proof{found->base, found->chain, ""};
   proof.certificate = fmt::format(
-      "step {} ({}) is the same number everywhere, whatever the inputs hold: {}; assumes that all values "
-      "before it are finite",
+      "step {} ({}) is the same number everywhere, whatever the inputs hold: {}; assumes that the inputs are finite "
+      "and "
+      "that no number before it overflows (no step before it divides by what may be 0, or has no value)",
       s.number, s.op(), found->why);
   return proof;
 }
@@ -451,6 +448,7 @@ expected<linear_sum_proof> prove_linear_sum(const graph& g, const graph_step& s)
   if (!constant(out.weight) || (!out.bias.empty() && !constant(out.bias)))
     return no("the layer's parameters are not the task's weights");
   if (g.type_of(out.weight).dim() != 2) return no("the layer's weight is not a matrix");
+  if (is_never_finite(g, out.values)) return no("the layer's input has no finite element");
   if (mean) out.factor = 1 / static_cast<double>(type.shape.back());
   std::string weights = out.weight;
   if (!out.bias.empty()) weights += ", " + out.bias;

@@ -40,6 +40,11 @@ struct value_range {
 // Bounds of all elements that are not NaN (all of these operators propagate NaN).
 value_range range_of(const graph& g, const std::string& value);
 
+// Whether no element of the value is finite, as of x / 0. What proofs say of sums and products holds for finite
+// numbers: they assume those of a value where nothing is known (their certificates say so), and do not apply where none
+// is.
+bool is_never_finite(const graph& g, const std::string& value);
+
 struct drop_proof {
   std::string replaced_by;  // the value that replaces the step's result; "" if nothing reads it
   std::string certificate;
@@ -57,7 +62,9 @@ struct diagonal_proof {
 };
 expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s);
 
-// All elements of the step's result are one number, whatever the inputs and weights hold.
+// All elements of the step's result are one number, whatever the inputs and weights hold, which are finite. Not where a
+// step before it may divide by zero or have no value (infinity times 0, or minus itself, is NaN), and assuming that no
+// number on the way overflows.
 struct constant_proof {
   double base = 0;         // where the number comes from
   std::vector<int> chain;  // steps of one operand that are applied to it, in order; the last one is the step itself

@@ -159,7 +159,7 @@ std::vector<null_model> null_models_of(const task& t, std::optional<double> mean
 
 std::string explanation_of(const task& t) {
   if (!t.explanation.empty()) return t.explanation;
-  const value_relations known = relations_of(t.reference);
+  const value_relations known = relations_of(t);
   const auto& outputs = t.reference.text.outputs;
   if (std::ranges::all_of(outputs, [&](const auto& o) { return known.is_constant(o); }))
     return "every output is constant, by the rules of its operators";

@@ -6,12 +6,12 @@
 #include <set>
 #include <string>
 
-#include "sandbox/program/check.hpp"
+#include "sandbox/program/task.hpp"
 
 namespace cudal1 {
 
 struct value_relations {
-  std::set<std::string> constant;           // the same on every draw, if all that the program computes is finite
+  std::set<std::string> constant;           // the same on every draw, whose inputs and weights are finite
   std::map<std::string, std::string> same;  // a value of the same elements in the same order, for those that have one
 
   bool is_constant(const std::string& value) const { return constant.contains(value); }
@@ -19,9 +19,11 @@ struct value_relations {
   const std::string& origin_of(const std::string& value) const;
 };
 
-// Rules: a step whose tensor operands are all constant; a softmax or a variance over one element; x - x; a product with
-// the number 0; a clamp without room, or to one side of a limit that an earlier clamp keeps. Equal values: views and
-// copies, and reductions over dimensions of size 1.
-value_relations relations_of(const checked_program& p);
+// Constant are: a step whose tensor operands all are; what is NaN everywhere; and where nothing before it divides by
+// zero or has no value (number_facts.hpp), a softmax over one element, x - x, a product with the number 0, and what is
+// clamped to one side of a limit that its range is beyond. Equal values: views and copies, reductions over dimensions
+// of size 1, dropout in evaluation, numbers that change nothing, and clamps (and operators that leave a range as it is)
+// of what is in the range already.
+value_relations relations_of(const task& t);
 
 }  // namespace cudal1

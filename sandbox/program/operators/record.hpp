@@ -198,6 +198,7 @@ struct operator_traits {
   neutral_number neutral = {};          // the number that makes the operator the identity, if there is one
   bool selects = false;  // elements of the result are elements of the operand; implied for views and lists
   bool partial = false;  // defined on a part of the real numbers only
+  bool poles = false;    // of other operators: infinite, or no number, for some
   bool commutes = false;
   bool is_self_inverse = false;
 

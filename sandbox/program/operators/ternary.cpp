@@ -103,7 +103,7 @@ std::vector<operator_record> ternary_records() {
       {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp(false), {.kernel = element_kernel{"fabsf($2) < 0.5f ? $0 + $2 * ($1 - $0) : $1 - ($1 - $0) * (1.0f - $2)", 4}}},
       {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp(true)},
       {"aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", addc(numbers), {.kernel = element_kernel{"$0 + $1 * $2 * $3", 3, kernel_form::expression, "self value tensor1 tensor2"}}},
-      {"aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", addc(floats), {.kernel = element_kernel{"$0 + $1 * $2 / $3", 6, kernel_form::expression, "self value tensor1 tensor2"}}},
+      {"aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", addc(floats), {.poles = true, .kernel = element_kernel{"$0 + $1 * $2 / $3", 6, kernel_form::expression, "self value tensor1 tensor2"}}},
       {"aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", masked_fill(false), {.kernel = element_kernel{.form = kernel_form::masked_fill}}},
       {"aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", masked_fill(true)},
   });

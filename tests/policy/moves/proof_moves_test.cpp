@@ -107,7 +107,8 @@ TEST(Moves, AConstantIsComputedAtSetUpAndWhatItNeededIsLeftOut) {
   const auto l = lower(softmax_of_one, parsed("constant(step=3); drop(step=2); drop(step=1); drop(step=0)"), for_cpu());
   ASSERT_TRUE(l) << l.error().message;
   EXPECT_EQ(l->checked.text.setup.size(), 3u) << "the number 1, its tanh, and twice that";
-  EXPECT_THAT(l->certificates[0], AllOf(HasSubstr("over one element"), HasSubstr("assumes that all values")));
+  EXPECT_THAT(l->certificates[0],
+              AllOf(HasSubstr("over one element"), HasSubstr("assumes that the inputs are finite")));
   for (const auto& s : l->checked.text.steps)
     EXPECT_FALSE(std::holds_alternative<aten_step>(s)) << "a step of the task is left";
   // A kernel made before, whose result only the constant needed.
@@ -130,6 +131,48 @@ TEST(Moves, NothingIsConstantThatAnInputCanChange) {
         R"({"aten": "aten::mul.Scalar", "args": {"self": "x", "other": 1e-30}, "out": ["y"]})",
         R"({"aten": "aten::sub.Tensor", "args": {"self": "x", "other": "x", "alpha": 2}, "out": ["y"]})"})
     EXPECT_FALSE(offers(constant_task(steps), "constant")) << steps;
+}
+
+// Infinity times 0, or minus itself, is NaN, and so are clamps and softmaxes of NaN.
+TEST(Moves, NothingIsConstantAfterAnOperatorThatMayHaveNoValue) {
+  for (const char* steps : {R"({"aten": "aten::div.Scalar", "args": {"self": "x", "other": 0}, "out": ["d"]},
+              {"aten": "aten::mul.Scalar", "args": {"self": "d", "other": 0}, "out": ["y"]})",
+                            R"({"aten": "aten::abs", "args": {"self": "x"}, "out": ["a"]},
+              {"aten": "aten::div.Scalar", "args": {"self": "a", "other": 0}, "out": ["y"]})",
+                            R"({"aten": "aten::relu", "args": {"self": "x"}, "out": ["r"]},
+              {"aten": "aten::reciprocal", "args": {"self": "r"}, "out": ["d"]},
+              {"aten": "aten::sub.Tensor", "args": {"self": "d", "other": "d"}, "out": ["y"]})",
+                            R"({"aten": "aten::log", "args": {"self": "x"}, "out": ["l"]},
+              {"aten": "aten::clamp_max", "args": {"self": "l", "max": 0.0}, "out": ["m"]},
+              {"aten": "aten::clamp", "args": {"self": "m", "min": 0.0, "max": 1.0}, "out": ["y"]})",
+                            R"({"aten": "aten::div.Tensor", "args": {"self": "x", "other": "x"}, "out": ["d"]},
+              {"aten": "aten::softmax.int", "args": {"self": "d", "dim": 1}, "out": ["y"]})"})
+    EXPECT_FALSE(offers(constant_task(steps), "constant")) << steps;
+  // The same of what cannot be zero.
+  EXPECT_TRUE(offers(constant_task(R"({"aten": "aten::exp", "args": {"self": "x"}, "out": ["e"]},
+              {"aten": "aten::clamp_min", "args": {"self": "e", "min": 0.1}, "out": ["c"]},
+              {"aten": "aten::div.Tensor", "args": {"self": "x", "other": "c"}, "out": ["d"]},
+              {"aten": "aten::mul.Scalar", "args": {"self": "d", "other": 0}, "out": ["y"]})"),
+                     "constant"));
+}
+
+// What proofs say of sums and products holds for finite numbers.
+TEST(Moves, ProofsDoNotReorderWhatIsNeverFinite) {
+  const auto layered = [](const std::string& before, const std::string& input) {
+    const auto t = read_task(
+        R"({"format": 1, "name": "layered", "summary": "s", "family": "f",
+            "inputs": [{"name": "x", "dtype": "float32", "shape": [12, 64]}],
+            "weights": [{"name": "w", "dtype": "float32", "shape": [32, 64]}],
+            "steps": [)" +
+            before + R"({"aten": "aten::linear", "args": {"input": ")" + input + R"(", "weight": "w"}, "out": ["l"]},
+              {"aten": "aten::sum.dim_IntList", "args": {"self": "l", "dim": [1]}, "out": ["y"]}], "outputs": ["y"]})",
+        "cpu");
+    EXPECT_TRUE(t) << t.error().message;
+    return *t;
+  };
+  const std::string divided = R"({"aten": "aten::div.Scalar", "args": {"self": "x", "other": 0}, "out": ["d"]},)";
+  EXPECT_TRUE(offers(layered("", "x"), "pull_sum_through_linear"));
+  EXPECT_FALSE(offers(layered(divided, "d"), "pull_sum_through_linear"));
 }
 
 // `norm` reads "s", which `shift` makes of x: [2, 6, 4, 10].

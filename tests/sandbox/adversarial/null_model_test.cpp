@@ -88,6 +88,31 @@ TEST_F(null_models, that_pass_are_explained_by_a_proof) {
   }
 }
 
+TEST_F(null_models, that_pass_an_input_are_explained_where_the_result_is_one) {
+  const task dropped = make_task(R"({"name":"a","dtype":"float32","shape":[64,8]})",
+                                 R"({"aten":"aten::dropout","args":{"input":"a","p":0.5,"train":false},"out":["d"]},)"
+                                 R"({"aten":"aten::clone","args":{"self":"d"},"out":["y"]})",
+                                 R"("y")");
+  const null_report r = report_of(dropped);
+  EXPECT_THAT(r.passed, testing::Contains("the input a"));
+  EXPECT_FALSE(r.is_unexplained());
+  EXPECT_NE(r.explanation.find("equals an input"), std::string::npos) << r.explanation;
+}
+
+// |x| / 0 is infinite, but NaN where x is 0: what passes there is a matter of the draws. x / 0 * 0 is NaN for all x.
+TEST_F(null_models, are_explained_by_no_rule_that_forgets_zero_and_infinity) {
+  const task infinite = make_task(R"({"name":"a","dtype":"float32","shape":[64,8]})",
+                                  R"({"aten":"aten::abs","args":{"self":"a"},"out":["b"]},)"
+                                  R"({"aten":"aten::div.Scalar","args":{"self":"b","other":0},"out":["y"]})",
+                                  R"("y")");
+  EXPECT_EQ(explanation_of(infinite), "");
+  const task nothing = make_task(R"({"name":"a","dtype":"float32","shape":[64,8]})",
+                                 R"({"aten":"aten::div.Scalar","args":{"self":"a","other":0},"out":["b"]},)"
+                                 R"({"aten":"aten::mul.Scalar","args":{"self":"b","other":0},"out":["y"]})",
+                                 R"("y")");
+  EXPECT_NE(explanation_of(nothing).find("constant"), std::string::npos) << "NaN everywhere";
+}
+
 TEST_F(null_models, a_check_on_fresh_draws_refuses_what_knows_the_first_ones) {
   const task relu = relu_of_positive();
   const auto right = check_program_text(one_kernel(relu, {16, 256},

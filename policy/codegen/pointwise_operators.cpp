@@ -87,11 +87,13 @@ expected<void> build_sum(body_builder& b, const graph_step& s, kernel_form form)
 expected<void> build_clamp(body_builder& b, const graph_step& s) {
   CUDAL1_CHECK(require_float(s));
   CUDAL1_TRY(int x, b.operand(s, "self", s.result_types[0], dtype::float32));
-  // min first and max last: where min > max the result is max.
-  for (const auto& [name, keeps] : {std::pair("min", "$0 < $1 ? $1 : $0"), std::pair("max", "$0 > $1 ? $1 : $0")}) {
-    if (!tensor_argument_name(s, name) && !number_argument(s, name)) continue;
+  // min first and max last: where min > max the result is max. A limit that is NaN makes the result NaN.
+  for (const auto& [name, is_outside] : {std::pair("min", "$0 < $1"), std::pair("max", "$0 > $1")}) {
+    const auto number = number_argument(s, name);
+    if (!tensor_argument_name(s, name) && !number) continue;
     CUDAL1_TRY(const int limit, operand_or_number(b, s, name, dtype::float32));
-    x = b.pointwise(keeps, {x, limit});
+    const bool is_number = number && !std::isnan(*number);
+    x = b.pointwise(fmt::format("{}{} ? $1 : $0", is_outside, is_number ? "" : " || $1 != $1"), {x, limit});
   }
   return b.bind(s, 0, x);
 }

@@ -22,9 +22,9 @@ double binary(const step& s, const place& p) {
 double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
-// Of NaN it is NaN, as of all operators that clamp.
+// Of NaN it is NaN, as of all operators that clamp, and with such a limit.
 double clamp(double x, double low, double high) {
-  return std::isnan(x) ? x : std::min(std::max(x, low), high);
+  return std::isnan(x) || std::isnan(low) || std::isnan(high) ? NAN : std::min(std::max(x, low), high);
 }
 double relu(double x) {
   return clamp(x, 0, INFINITY);

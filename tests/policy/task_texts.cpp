@@ -60,6 +60,10 @@ std::vector<task> make_small() {
                      step("add.Tensor", R"("self": "x", "other": "b", "alpha": 0.5)", "\"s\"") + ", " +
                          step("relu", R"("self": "s")", "\"y\""),
                      "\"y\""));
+  // Limits of which some are NaN, where inputs are special.
+  out.push_back(made("clamp_by_tensors",
+                     tensor("x", "[9, 37]") + ", " + tensor("l", "[37]") + ", " + tensor("h", "[9, 1]"),
+                     step("clamp.Tensor", R"("self": "x", "min": "l", "max": "h")", "\"y\""), "\"y\""));
   out.push_back(made("two_outputs", tensor("x", "[9, 33]"),
                      step("tanh", R"("self": "x")", "\"t\"") + ", " +
                          step("sum.dim_IntList", R"("self": "t", "dim": [1], "keepdim": true)", "\"s\"") + ", " +

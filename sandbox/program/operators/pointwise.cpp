@@ -176,8 +176,8 @@ std::vector<operator_record> pointwise_records() {
       {"aten::isfinite(Tensor self) -> Tensor", is_infinite(true)},
       {"aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", preserving(any)},
       {"aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp_scalars("min", "max"), {.changes = {effect::constant_on_intervals}, .clips = clipping{{}, "min", "max"}, .kernel = element_kernel{.form = kernel_form::clamp}}, {"aten::clip"}},
-      {"aten::clamp_min(Tensor self, Scalar min) -> Tensor", clamp_scalars("min", ""), {.changes = {effect::constant_on_intervals}, .clips = clipping{{}, "min", {}}, .kernel = element_kernel{"$0 < $1 ? $1 : $0"}}},
-      {"aten::clamp_max(Tensor self, Scalar max) -> Tensor", clamp_scalars("", "max"), {.changes = {effect::constant_on_intervals}, .clips = clipping{{}, {}, "max"}, .kernel = element_kernel{"$0 > $1 ? $1 : $0"}}},
+      {"aten::clamp_min(Tensor self, Scalar min) -> Tensor", clamp_scalars("min", ""), {.changes = {effect::constant_on_intervals}, .clips = clipping{{}, "min", {}}, .kernel = element_kernel{.form = kernel_form::clamp}}},
+      {"aten::clamp_max(Tensor self, Scalar max) -> Tensor", clamp_scalars("", "max"), {.changes = {effect::constant_on_intervals}, .clips = clipping{{}, {}, "max"}, .kernel = element_kernel{.form = kernel_form::clamp}}},
   });
   // clang-format on
 }

@@ -331,6 +331,42 @@ TEST(experiments, say_why_attempts_were_lost_and_why_a_task_ended_before_the_lim
   EXPECT_THAT(p.out, HasSubstr("\nsoftmax: ended after 1 evaluation: all of them were known.\n"));
 }
 
+// A product of float64 matrices, of which no move makes a kernel.
+std::string product_in_float64() {
+  return R"({"format": 1, "name": "product64", "summary": "s", "family": "matmul",
+             "inputs": [{"name": "a", "dtype": "float64", "shape": [8, 8]},
+                        {"name": "b", "dtype": "float64", "shape": [8, 8]}],
+             "steps": [{"aten": "aten::mm", "args": {"self": "a", "mat2": "b"}, "out": ["y"]}], "outputs": ["y"]})";
+}
+
+TEST(experiments, say_in_the_table_that_no_move_applies_to_a_task) {
+  temporary_folder data;
+  const prepared ids = prepare_store(data.path());
+  {
+    auto writer = store::open(data / "store");
+    ASSERT_TRUE(holds(writer));
+    const auto t = read_task(product_in_float64(), "cpu");
+    ASSERT_TRUE(holds(t));
+    ASSERT_TRUE(holds((*writer)->put_task({t->id, t->name, t->summary, t->family, t->profile, canonical_text(*t)})));
+    auto e = (*writer)->get_experiment(ids.experiment);
+    ASSERT_TRUE(holds(e));
+    e->tasks.push_back(t->id);
+    e->ended[t->id] = "all of them were known";
+    ASSERT_TRUE(holds((*writer)->update_experiment(*e)));
+  }
+  const auto p = run_cudal1({"experiments", ids.experiment, "--data", data.path()}, {{"COLUMNS", "160"}});
+  EXPECT_THAT(line_with(p.out, "product64"), HasSubstr("no move applies: a search cannot improve it")) << p.out;
+}
+
+TEST(tasks_bound, says_that_a_search_has_nothing_or_little_to_try) {
+  temporary_folder folder;
+  const std::string file = folder / "product64.json";
+  std::ofstream(file) << product_in_float64();
+  const auto none = run_cudal1({"tasks", file, "--gpu", "H200", "--bound"}, {{"COLUMNS", "400"}});
+  EXPECT_THAT(none.out, HasSubstr("aten::mm on float64 stays a library call (1 step): a search can")) << none.err;
+  EXPECT_THAT(run_cudal1({"tasks", "attention", "--gpu", "H200", "--bound"}).out, Not(HasSubstr("Search:")));
+}
+
 TEST(experiments, by_hand_are_counted_and_listed_with_all) {
   temporary_folder data;
   {

@@ -7,6 +7,7 @@
 
 #include "config/base/describe.hpp"
 #include "policy/search/task_parts.hpp"
+#include "policy/search/why_no_moves.hpp"
 #include "sandbox/verify/roofline.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/table.hpp"
@@ -57,12 +58,14 @@ expected<int> show_bound(const task& t, const std::optional<device_data>& gpu, b
     for (const auto& part : all.ways[i].parts)
       add_kernel(rows[i + 1], part.what, print_steps(part.covers), *gpu);
   }
+  const std::string little = what_little_to_search(t, *target);
   if (as_json) {
     print_json(c, json::make_object({{"task", t.name},
                                      {"gpu", gpu->name},
                                      {"call_overhead_us", whole.overhead_us},
                                      {"proofs", print_schedule(all.proofs)},
                                      {"not_counted", print_steps(all.replaced)},
+                                     {"little_to_search", little},
                                      {"ways", to_json(rows)}}));
     return exit_code::success;
   }
@@ -82,6 +85,7 @@ expected<int> show_bound(const task& t, const std::optional<device_data>& gpu, b
               format_time(r.slowest_us), r.slowest_limit});
   c.out.print(list.text(c.out));
   c.out.print("\n");
+  if (!little.empty()) c.out.print(wrap("Search: " + little + ".", c.out.width, 0) + "\n");
   if (!all.replaced.empty())
     c.out.print(
         fmt::format("Counted for one kernel only: steps {}, which the proofs replace.\n", print_steps(all.replaced)));

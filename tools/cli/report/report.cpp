@@ -157,11 +157,11 @@ std::string losses_of(const best_row& row, const std::vector<attempt_record>& at
 }
 
 // What a user should know of a task that has no result, lost attempts, or ended before the experiment did.
-expected<std::string> remark_on(store& s, const best_row& row, const experiment_record& e,
-                                const std::vector<attempt_record>& attempts) {
-  std::string text = losses_of(row, attempts);
+expected<void> remark_on(store& s, best_row& row, const experiment_record& e,
+                         const std::vector<attempt_record>& attempts) {
+  row.remark = losses_of(row, attempts);
   const auto ended = e.ended.find(row.task);
-  if (ended == e.ended.end()) return text;
+  if (ended == e.ended.end()) return {};
   std::string why = ended->second;
   if (row.is_reference) {
     CUDAL1_TRY(const task_record record, s.get_task(row.task));
@@ -169,11 +169,14 @@ expected<std::string> remark_on(store& s, const best_row& row, const experiment_
     const auto kind = kind_of_devices(e.device);
     const auto target = kind ? find_lowering_target(traits_of(*kind).target) : tl::unexpected<error>(kind.error());
     if (t && target)
-      if (const auto no_moves = why_no_moves(*t, **target); !no_moves.empty())
+      if (const auto no_moves = why_no_moves(*t, **target); !no_moves.empty()) {
         why = no_moves + "; `cudal1 evaluate` takes a program written by hand";
+        row.no_moves = no_moves.substr(0, no_moves.find(':'));
+      }
   }
   if (row.evaluations > 0) why = fmt::format("ended after {}: {}", format_count(row.evaluations, "evaluation"), why);
-  return text.empty() ? why : text + "; " + why;
+  row.remark += (row.remark.empty() ? "" : "; ") + why;
+  return {};
 }
 
 }  // namespace
@@ -226,9 +229,8 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
       std::count_if(attempts.begin(), attempts.end(), [](const auto& a) { return a.state == attempt_state::lost; });
   r.unrecorded = std::count_if(attempts.begin(), attempts.end(),
                                [](const auto& a) { return a.state == attempt_state::unrecorded; });
-  for (auto& row : r.tasks) {
-    CUDAL1_TRY(row.remark, remark_on(s, row, e, attempts));
-  }
+  for (auto& row : r.tasks)
+    CUDAL1_CHECK(remark_on(s, row, e, attempts));
   CUDAL1_CHECK(finish_report(s, r, floors));
   return r;
 }

@@ -43,12 +43,13 @@ struct best_row {
   std::string uncompared;                // why its model was not compared with it (task_origin); "" if it was
   std::optional<against_times> against;  // set by compare_with_base
   std::string remark;                    // why it has no result, or ended before its limits
+  std::string no_moves;  // "no move applies", where its search ended for that, or "no move but graph applies"
 };
 BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
                        beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
                        best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, uncompared, against,
-                       remark))
+                       remark, no_moves))
 
 // One experiment of a search over several models.
 struct search_member {

@@ -18,6 +18,8 @@ namespace {
 constexpr std::string_view reference_sentence = "the reference itself: nothing faster was confirmed";
 
 std::string moves_of(const best_row& row) {
+  if (row.is_reference && row.no_moves == "no move applies") return row.no_moves + ": a search cannot improve it";
+  if (row.is_reference && !row.no_moves.empty()) return row.no_moves + ": nothing faster was confirmed";
   if (row.is_reference) return std::string(row.evaluations > 0 ? reference_sentence : "not evaluated yet");
   return row.schedule.empty() ? row.origin : short_schedule(row.schedule);
 }

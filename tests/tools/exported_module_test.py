@@ -13,6 +13,7 @@ import inspect
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,20 @@ class Model(nn.Module):
 
 def get_inputs():
     return [Batch(torch.rand(4, 8), torch.rand(4, 8)), {"left": torch.rand(4, 8), "right": (torch.rand(4, 8),)}]
+""" + INIT,
+    # Operators that take lists of tensors, or give one.
+    "lists": HEAD + """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.tensor([0, 3, 5]))
+
+    def forward(self, x, y):
+        left, right = torch.cat([x, y, x + y])[self.rows].split(4, 1)
+        return torch.stack([left, right * 2])
+
+def get_inputs():
+    return [torch.rand(4, 8), torch.rand(4, 8)]
 """ + INIT,
     # What is kept from call to call: a buffer, an attribute, an input.
     "state": HEAD + """
@@ -345,6 +360,22 @@ class Operators(Exported):
             new(*self.inputs("rich"))
             with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
                 self.assertEqual(new(*self.inputs("rich")).y.shape, (4, 8))
+
+
+class Loading(Exported):
+    HEAVY = ("ATen/core/ivalue.h", "ATen/Functions.h", "ATen/autocast_mode.h", "pybind11/pybind11.h",
+             "torch/csrc/autograd/function.h", "torch/csrc/autograd/variable.h", "torch/extension.h")
+
+    def test_none_of_the_headers_that_take_seconds_is_compiled(self):
+        for name in FILES:
+            folder = pathlib.Path(FILES[name]._kb_extension.__file__).parent
+            ninja = (folder / "build.ninja").read_text()
+            flags = re.search("^cflags = (.*)$", ninja, re.MULTILINE)[1]
+            headers = subprocess.run(["c++", *flags.split(), "-M", folder / "main.cpp"], capture_output=True, text=True,
+                                     check=True).stdout
+            self.assertIn("ATen/core/Tensor.h", headers)
+            found = {header for header in self.HEAVY if header in headers}
+            self.assertEqual(found, {"ATen/core/ivalue.h"} if name.startswith("lists") else set(), name)
 
 
 class Lives(Exported):

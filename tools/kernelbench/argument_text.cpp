@@ -1,5 +1,6 @@
 #include "tools/kernelbench/argument_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -130,9 +131,14 @@ std::string operator_text(std::string_view op) {
   return "at::_ops::" + name;
 }
 
-std::string operator_header(std::string_view op) {
+std::vector<std::string> operator_headers(const operator_schema& schema) {
+  const std::string_view op = schema.name;
   const auto name = op.substr(op.find("::") + 2);
-  return fmt::format("ATen/ops/{}_ops.h", name.substr(0, name.find('.')));
+  std::vector<std::string> headers{fmt::format("ATen/ops/{}_ops.h", name.substr(0, name.find('.')))};
+  if (std::ranges::any_of(schema.arguments, [](const auto& a) { return a.optional_items; }))
+    headers.emplace_back("ATen/core/List.h");
+  if (op == "aten::cat") headers.emplace_back("ATen/core/IListRef.h");  // alone in taking its tensors as one
+  return headers;
 }
 
 argument_text argument_of(const operator_call& call, std::size_t index) {

@@ -52,7 +52,7 @@ class program_writer {
           .append(texts::rebound_graph())
           .append(texts::graph_bindings())
           .append(texts::graph_runner());
-    return text.append(texts::program());
+    return text.append(texts::program()).append(texts::module());
   }
 
  private:
@@ -69,11 +69,15 @@ class program_writer {
     if (needs_cuda(p_)) text += "#define PROGRAM_CUDA\n";
     std::set<std::string> headers;
     for (const auto* calls : {&p_.setup_calls, &p_.calls})
-      for (const auto& call : *calls)
-        if (call.op != nullptr) headers.insert(operator_header(call.op->schema.name));
-    text += texts::common();
+      for (const auto& call : *calls) {
+        if (call.op == nullptr) continue;
+        const auto needed = operator_headers(call.op->schema);
+        headers.insert(needed.begin(), needed.end());
+      }
+    text.append(texts::common()).append(texts::torch_python());
     for (const auto& header : headers)
       text += fmt::format("#include <{}>\n", header);
+    if (has_precision()) text += texts::product_precision();
     if (needs_cuda(p_)) text += texts::cuda_calls();
     if (!kernels_.empty()) text += texts::kernels();
     if (has_maps()) text.append(texts::tensor_maps()).append(texts::mapped_tensors());
@@ -228,6 +232,14 @@ class program_writer {
       return launch != nullptr && std::ranges::any_of(launch->args, [](const auto& a) { return a.map.has_value(); });
     };
     return std::ranges::any_of(p_.text.setup, maps) || std::ranges::any_of(p_.text.steps, maps);
+  }
+
+  bool has_precision() const {
+    const auto asks = [](const step& s) {
+      const auto* const call = std::get_if<aten_step>(&s);
+      return call != nullptr && !call->precision.empty();
+    };
+    return std::ranges::any_of(p_.text.setup, asks) || std::ranges::any_of(p_.text.steps, asks);
   }
 
   static std::string tensor_text(const launch_argument& a) {

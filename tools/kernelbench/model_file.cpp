@@ -119,6 +119,30 @@ std::string modes_text(const task& t) {
   return items.empty() ? "_KB_MODES = {}\n" : "_KB_MODES = {\n" + items + "}\n";
 }
 
+std::string type_text(const tensor_type& t) {
+  return fmt::format("\n    (_kb_torch.{}, [{}], [{}]),", name_of(t.type), fmt::join(t.shape, ", "),
+                     fmt::join(t.strides, ", "));
+}
+
+// Element types, shapes and strides of the program's tensors.
+std::string types_text(const checked_program& p) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& items) {
+    text += fmt::format("{} = [{}{}]\n", name, items, items.empty() ? "" : "\n");
+  };
+  std::string inputs, weights, outputs;
+  for (const auto& t : p.text.inputs)
+    inputs += type_text(t.type);
+  for (const auto& t : p.text.weights)
+    weights += type_text(t.type);
+  for (const auto& name : p.text.outputs)
+    outputs += type_text(p.types.at(name));
+  add("_KB_INPUT_TYPES", inputs);
+  add("_KB_WEIGHT_TYPES", weights);
+  add("_KB_OUTPUT_TYPES", outputs);
+  return text;
+}
+
 // "9.0" as (9, 0).
 std::string capability_text(const std::string& capability) {
   const auto dot = capability.find('.');
@@ -222,6 +246,7 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   for (const auto& name : weights)
     text += fmt::format("\n    {},", python_text(name));
   text += weights.empty() ? "]\n" : "\n]\n";
+  text += "# Element types, shapes and strides that the program was made for.\n" + types_text(p);
   text +=
       "# Constants of the definition that a module may not hold: element type, shape, compressed bytes.\n_KB_CONSTANTS "
       "= {";

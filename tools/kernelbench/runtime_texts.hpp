@@ -8,6 +8,8 @@ namespace cudal1::kernelbench::texts {
 
 // C++, in the order of a file, which contains those that it needs. The program's own part follows lanes.
 std::string_view common();
+std::string_view torch_python();
+std::string_view product_precision();
 std::string_view cuda_calls();  // sandbox/cuda/runtime
 std::string_view kernels();
 std::string_view tensor_maps();  // sandbox/cuda/runtime
@@ -22,6 +24,7 @@ std::string_view rebound_graph();
 std::string_view graph_bindings();
 std::string_view graph_runner();
 std::string_view program();
+std::string_view module();
 // Python.
 std::string_view model_new();
 std::string_view check();

@@ -1,8 +1,15 @@
 #include <functional>
 #include <memory>
 
-#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11  // as in torch_python
+namespace at::cuda {
+c10::MempoolId_t graph_pool_handle();
+}
+#else
+#include <ATen/cuda/CUDAGraph.h>
+#endif
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -12,19 +12,20 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
+// Few of PyTorch's headers: each file of an export compiles them when it is loaded. Those with all operators, with
+// IValue, with pybind11 or with autograd take seconds each.
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/irange.h>
-#include <torch/csrc/utils/pybind.h>
 #ifdef PROGRAM_CUDA
 #include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAFunctions.h>
+#else
+#include <ATen/ops/empty_strided_ops.h>
 #endif
 
 namespace {
@@ -48,7 +49,8 @@ at::Tensor allocated(at::IntArrayRef shape, at::IntArrayRef strides, at::ScalarT
 #ifdef PROGRAM_CUDA
   return at::Tensor(at::detail::empty_strided_cuda(shape, strides, type, device));
 #else
-  return at::empty_strided(shape, strides, at::TensorOptions(type).device(device));
+  return at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(shape), c10::fromIntArrayRefSlow(strides), type,
+                                       at::kStrided, device, std::nullopt);
 #endif
 }
 
@@ -85,11 +87,15 @@ void expect(const at::Tensor& t, const tensor_type& type) {
          ", and this program was made for " + text_of(type.strides));
 }
 
+at::Tensor copied_as(const at::Tensor& t, const tensor_type& type) {
+  return allocated(type.shape, type.strides, t.scalar_type(), t.device()).copy_(t);
+}
+
 // Some operators lay their result out as the device likes: attention, on a GPU. Another type or shape stays, for
 // expect().
 at::Tensor laid_out_as(at::Tensor t, const tensor_type& type) {
   if (!t.sizes().equals(type.shape) || laid_out(t, type)) return t;
-  return at::empty_strided(type.shape, type.strides, t.options()).copy_(t);
+  return copied_as(t, type);
 }
 
 // The tensor itself if it has the declared strides, begins at a multiple of `alignment` bytes and is no negative of
@@ -103,9 +109,7 @@ at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char*
     fail(std::string(kind) + " " + type.name + " has a tangent, and this program computes no derivatives");
   if (laid_out(t, type) && !t.is_neg() && reinterpret_cast<uintptr_t>(t.const_data_ptr()) % alignment == 0)
     return t.requires_grad() ? t.detach() : t;
-  at::Tensor copy = at::empty_strided(type.shape, type.strides, t.options());
-  copy.copy_(t);
-  return copy;
+  return copied_as(t, type);
 }
 
 // KernelBench casts all inputs to float32, masks and indices included: they are cast back, where no value is lost.
@@ -136,37 +140,11 @@ auto ints(at::IntArrayRef list) {
     return wanted(c10::fromIntArrayRefSlow(list));
 }
 
-// The precision that a step requests of the libraries' matrix products and convolutions, while it runs.
-class product_precision {
- public:
-  explicit product_precision(bool tf32)
-      : before_{at::globalContext().allowTF32CuBLAS(), at::globalContext().allowTF32CuDNN()} {
-    set({tf32, tf32});
-  }
-  ~product_precision() { set(before_); }
-  product_precision(const product_precision&) = delete;
-  product_precision& operator=(const product_precision&) = delete;
-
- private:
-  struct tf32_use {
-    bool matmul = false, convolution = false;
-  };
-  static void set(tf32_use use) {
-    at::globalContext().setAllowTF32CuBLAS(use.matmul);
-    at::globalContext().setAllowTF32CuDNN(use.convolution);
-  }
-  tf32_use before_;
-};
-
 // No gradients are recorded, and nothing is cast, as when the program was evaluated.
 struct plain_mode {
   c10::AutoGradMode no_gradients{false};
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
 };
-
-void warn(const std::string& text) {
-  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 2) != 0) throw pybind11::error_already_set();
-}
 
 }  // namespace

@@ -104,7 +104,7 @@ class graph_runner {
   static std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
     std::vector<at::Tensor> copies;
     for (const auto& t : tensors)
-      copies.push_back(at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t));
+      copies.push_back(allocated(t.sizes(), t.strides(), t.scalar_type(), t.device()).copy_(t));
     return copies;
   }
 

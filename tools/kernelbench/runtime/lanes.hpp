@@ -1,3 +1,5 @@
+#include <map>
+
 namespace {
 
 // The program's own streams, for the lanes beside the caller's stream. They are never destroyed: the allocator may

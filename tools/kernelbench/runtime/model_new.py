@@ -264,7 +264,7 @@ def _kb_operate(inputs, weights):
             del _KB_LOADED[next(iter(_KB_LOADED))]
         held = {}
         found = _KB_LOADED[places] = held, _kb_extension.Program([(held, str(i)) for i in range(len(weights))], [],
-                                                                    (None, None), True)
+                                                                    (None, None), True, _kb_without_gradients)
     held, program = found
     held.update({str(i): w for i, w in enumerate(weights)})
     with _kb_torch.no_grad():
@@ -288,8 +288,18 @@ def _kb_fake(inputs, weights):
     return [t if _kb_is_dense(t) else t.contiguous() for t in made]
 
 
+_KB_NO_GRADIENTS = (f"{_KB_NAME}: this program computes no gradients. Call the module under torch.no_grad() or "
+                    "torch.inference_mode(); for gradients train with Model, or export with --gradients eager")
+
+
+def _kb_without_gradients(outputs, sources):
+    """Tensors like the outputs that depend on the sources, and whose backward() raises the error."""
+    refuse = _kb_torch._C._functions.DelayedError(_KB_NO_GRADIENTS, len(outputs) + len(sources))
+    return refuse(*outputs, *sources)[:len(outputs)]
+
+
 def _kb_refuse_gradients(gradients):
-    raise RuntimeError(_kb_extension.no_gradients)
+    raise RuntimeError(_KB_NO_GRADIENTS)
 
 
 def _kb_backward(ctx, *gradients):
@@ -320,8 +330,6 @@ def _kb_register():
     return getattr(space, _KB_NAME).default, getattr(space, backward).default
 
 
-_KB_INPUT_TYPES, _KB_WEIGHT_TYPES = _kb_extension.input_types(), _kb_extension.weight_types()
-_KB_OUTPUT_TYPES = _kb_extension.output_types()
 _KB_OPERATORS = _kb_register()
 
 
@@ -412,8 +420,8 @@ class _KbState:
                 found = self.constants, name
             weights.append(found)
         self.program = _kb_extension.Program(weights, anchors, (_kb_weakref.ref(model), model._kb_modes.get("")),
-                                             _KB_GRADIENTS != "eager")
-        self.quick = self.program.quick_function()
+                                             _KB_GRADIENTS != "eager", _kb_without_gradients)
+        self.quick = self.program.quick
         self.kept = [(kind, output, self.holder(owner, leaf), leaf, index)
                      for kind, output, owner, leaf, index in _kb_kept(model)]
 

@@ -1,43 +1,41 @@
-#include <ATen/core/grad_mode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/functions/basic_ops.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/python_variable.h>
-
 namespace {
-
-std::string no_gradients() {
-  return std::string(program_name) +
-         ": this program computes no gradients. Call the module under torch.no_grad() or torch.inference_mode(); for "
-         "gradients train with Model, or export with --gradients eager";
-}
 
 // The program with the weights of one module. Not thread-safe; Python's global interpreter lock protects it.
 class program {
  public:
+  // A tensor of the module: the dictionary that holds it, and its key there.
+  struct place {
+    object held, key;
+  };
   // Something that a program relies on: a dictionary that has this very object under a key.
-  using anchor = std::tuple<pybind11::dict, pybind11::str, pybind11::object>;
+  struct anchor {
+    object held, key, found;
+  };
+  struct made_for {
+    std::vector<place> weights;
+    std::vector<anchor>
+        anchors;                 // submodules that these are in, and modes of those that compute otherwise in the other
+    object module, mode;         // a weak reference to the module, which holds this program, and its mode, or None
+    bool with_gradients = true;  // false leaves calls that need gradients to the caller
+    // Called with the outputs and what they depend on: tensors like these whose backward() raises an error.
+    object without_gradients;
+  };
 
-  // `weights`: for each, the dictionary that holds it and its key there. `anchors`: the submodules that these were
-  // found in, and the modes of those that compute something else in the other mode. `own_mode`: a weak reference to the
-  // module, which holds this program, and the mode that it must be in, or None. `with_gradients`: false leaves calls
-  // that need gradients to the caller.
-  program(const std::vector<std::pair<pybind11::dict, pybind11::str>>& weights, std::vector<anchor> anchors,
-          std::pair<pybind11::object, pybind11::object> own_mode, bool with_gradients)
-      : anchors_(std::move(anchors)), own_mode_(std::move(own_mode)), with_gradients_(with_gradients) {
+  explicit program(made_for given) : given_to_(std::move(given)) {
+    const auto& weights = given_to_.weights;
     if (weights.size() != weight_types().size())
       fail("the program has " + std::to_string(weight_types().size()) + " weights, and " +
            std::to_string(weights.size()) + " were given");
-    for (const auto& [held, key] : weights)
-      weights_.push_back({held, key});
+    for (const auto& w : weights) {
+      if (PyDict_Check(w.held.get()) == 0) fail("a weight is in no dictionary");
+      weights_.push_back({w});
+    }
   }
 
   // Handles any call. `arguments`: the tuple that contains the tensors, none of them nested, so that the next call of
   // the same form is quick; None for a call of any other form. `capturing`: the caller captures a CUDA graph, in which
   // nothing can be made that later calls use.
-  pybind11::object call(const std::vector<at::Tensor>& inputs, const pybind11::object& arguments, bool capturing) {
+  PyObject* call(const std::vector<at::Tensor>& inputs, PyObject* arguments, bool capturing) {
     form_.reset();
     const auto& wanted = input_types();
     if (inputs.size() != wanted.size())
@@ -47,7 +45,7 @@ class program {
     const at::Device device = !inputs.empty() ? inputs[0].device() : weights.at(0).device();
     if (needs_gpu && !device.is_cuda()) fail("this program has CUDA kernels; move the model and its inputs to a GPU");
     const c10::OptionalDeviceGuard on(device);
-    const bool gradients = at::GradMode::is_enabled(), autocast = at::autocast::is_autocast_enabled(device.type());
+    const bool gradients = at::GradMode::is_enabled(), autocast = is_autocast(device);
     const plain_mode mode;
     const emptied at_end{*this};
     bind(weights, device, capturing);
@@ -60,8 +58,8 @@ class program {
     }
     make_outputs();
     if (gradients && required) refuse_backward(inputs);
-    if (!arguments.is_none()) remember(arguments);
-    return pybind11::reinterpret_steal<pybind11::object>(wrapped_outputs());
+    if (arguments != Py_None) remember(arguments);
+    return wrapped_outputs();
   }
 
   // Handles a call whose arguments have the form of the last one and whose weights are where they were, without lists,
@@ -96,16 +94,13 @@ class program {
 
   // Whether the modules are those that it was made for.
   bool is_anchored() const {
-    const auto& [module, mode] = own_mode_;
-    if (!mode.is_none()) {
+    if (const auto* const mode = given_to_.mode.get(); mode != Py_None) {
       static PyObject* const name = PyUnicode_InternFromString("training");
-      PyObject* const now = PyWeakref_GetObject(module.ptr());
-      if (now == Py_None || !pybind11::reinterpret_steal<pybind11::object>(PyObject_GetAttr(now, name)).is(mode))
-        return false;
+      PyObject* const now = PyWeakref_GetObject(given_to_.module.get());
+      if (now == Py_None || object::made(PyObject_GetAttr(now, name)).get() != mode) return false;
     }
-    return std::all_of(anchors_.begin(), anchors_.end(), [](const anchor& a) {
-      const auto& [held, key, object] = a;
-      return PyDict_GetItemWithError(held.ptr(), key.ptr()) == object.ptr();
+    return std::all_of(given_to_.anchors.begin(), given_to_.anchors.end(), [](const anchor& a) {
+      return PyDict_GetItemWithError(a.held.get(), a.key.get()) == a.found.get();
     });
   }
 
@@ -120,13 +115,14 @@ class program {
 
  private:
   struct weight {
-    pybind11::dict held;
-    pybind11::str key;
-    pybind11::object found;  // what was there when the weights were bound
-    at::Tensor tensor;       // keeps the memory, so that no other tensor can get the same address
+    place where;
+    object found;       // what was there when the weights were bound
+    at::Tensor tensor;  // keeps the memory, so that no other tensor can get the same address
     const void* data = nullptr;
     uint32_t version = 0;
     bool requires_grad = false;
+
+    PyObject* now() const { return PyDict_GetItemWithError(where.held.get(), where.key.get()); }
   };
   // Empties the lists after a call; their memory is kept.
   struct emptied {
@@ -143,6 +139,12 @@ class program {
     return !(included - c10::default_included_set).empty();
   }
 
+  // As at::autocast::is_autocast_enabled.
+  static bool is_autocast(at::Device device) {
+    return device.is_cuda() ? !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCUDA)
+                            : !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+  }
+
   static uint32_t version_of(const at::Tensor& t) {
     return t.is_inference() ? 0 : static_cast<uint32_t>(t._version());
   }
@@ -150,8 +152,8 @@ class program {
   std::vector<at::Tensor> current_weights() const {
     std::vector<at::Tensor> all;
     for (const auto i : c10::irange(weights_.size())) {
-      PyObject* now = PyDict_GetItemWithError(weights_[i].held.ptr(), weights_[i].key.ptr());
-      if (now == nullptr || !THPVariable_Check(now))
+      PyObject* now = weights_[i].now();
+      if (now == nullptr || !is_tensor(now))
         fail(std::string("the module has no tensor for the weight ") + weight_types()[i].name + " any more");
       all.push_back(THPVariable_Unpack(now));
     }
@@ -169,7 +171,7 @@ class program {
   void bind(const std::vector<at::Tensor>& weights, at::Device device, bool capturing) {
     bool same = bound_ && device == values_.device;
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      weights_[i].found = weights_[i].held[weights_[i].key];
+      weights_[i].found = object::shared(weights_[i].now());
       same = same && is_as_bound(weights_[i], weights[i]);
     }
     if (same) return;
@@ -180,7 +182,7 @@ class program {
     const auto& wanted = weight_types();
     if (bound_ && depends_on_values_) wait_for_device();  // other streams may read what the setup made
     bound_ = false;
-    no_backward_.reset();
+    no_backward_.clear();
     weights_require_ = false;
 #ifdef PROGRAM_GRAPH
     graph_.drop();
@@ -215,39 +217,35 @@ class program {
     if (values_.device.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(values_.device.index());
   }
 
-  void remember(const pybind11::object& arguments) {
-    std::vector<pybind11::object> form;
-    for (const pybind11::handle a : pybind11::tuple(arguments))
-      form.push_back(THPVariable_Check(a.ptr()) ? pybind11::object()
-                                                : pybind11::reinterpret_borrow<pybind11::object>(a));
-    form_ = std::move(form);
+  void remember(PyObject* arguments) {
+    form_ = items_of<object>(arguments, [](PyObject* a) { return is_tensor(a) ? object() : object::shared(a); });
   }
 
   // True if quick() can handle the call.
   bool is_known(PyObject* arguments, bool gradients) const {
     if (!form_ || !PyTuple_CheckExact(arguments) ||
         static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)) != form_->size() || is_recorded() || !is_anchored() ||
-        (gradients && weights_require_ && !with_gradients_))
+        (gradients && weights_require_ && !given_to_.with_gradients))
       return false;
     std::size_t tensors = 0;
     for (const auto i : c10::irange(form_->size())) {
       PyObject* given = PyTuple_GET_ITEM(arguments, i);
       const auto& plain = (*form_)[i];
       if (!plain) {
-        if (!THPVariable_CheckExact(given)) return false;
+        if (!is_exactly_tensor(given)) return false;
         const auto& t = THPVariable_Unpack(given);
         if (t.device() != values_.device || t.scalar_type() != input_types()[tensors++].dtype) return false;
         if (gradients && t.requires_grad()) return false;
-      } else if (given != plain.ptr()) {
-        if (Py_TYPE(given) != Py_TYPE(plain.ptr())) return false;
-        const int same = PyObject_RichCompareBool(given, plain.ptr(), Py_EQ);
-        if (same < 0) throw pybind11::error_already_set();
+      } else if (given != plain.get()) {
+        if (Py_TYPE(given) != Py_TYPE(plain.get())) return false;
+        const int same = PyObject_RichCompareBool(given, plain.get(), Py_EQ);
+        if (same < 0) throw python_problem();
         if (same == 0) return false;
       }
     }
     return std::all_of(weights_.begin(), weights_.end(), [this](const weight& w) {
-      PyObject* now = PyDict_GetItemWithError(w.held.ptr(), w.key.ptr());
-      return now == w.found.ptr() && is_as_bound(w, THPVariable_Unpack(now));
+      PyObject* now = w.now();
+      return now == w.found.get() && is_as_bound(w, THPVariable_Unpack(now));
     });
   }
 
@@ -258,36 +256,34 @@ class program {
       outputs_ = run(values_, given_);
   }
 
-  // Of tensors that gradients go to.
-  static void add_edges(torch::autograd::edge_list& edges, const at::Tensor& t) {
-    if (t.requires_grad()) edges.push_back(torch::autograd::impl::gradient_edge(t));
-  }
-
   // Lets the outputs require gradients as eager's do, and backward() raise an error: KernelBench, and who only
   // computes, calls modules without torch.no_grad(). `inputs` that require gradients make a node of their own.
   void refuse_backward(const std::vector<at::Tensor>& inputs) {
-    auto node = no_backward_;
     const bool own = std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); });
-    if (own || !node) {
-      torch::autograd::edge_list edges;
-      for (const auto& t : inputs)
-        add_edges(edges, t);
-      for (const auto& w : current_weights())
-        add_edges(edges, w);
-      node = std::shared_ptr<torch::autograd::Node>(new torch::autograd::Error(no_gradients(), std::move(edges)),
-                                                    torch::autograd::deleteNode);
-      for (const auto& t : outputs_)
-        node->add_input_metadata(t);
-      if (!own) no_backward_ = node;
-    }
+    std::vector<torch::autograd::Edge> made;
+    if (own || no_backward_.empty()) made = edges_without_backward(inputs);
+    if (!own && no_backward_.empty()) no_backward_ = std::move(made);
+    const auto& edges = own ? made : no_backward_;
     for (const auto i : c10::irange(outputs_.size()))
-      if (may_require(outputs_[i]))
-        torch::autograd::impl::set_gradient_edge(outputs_[i], {node, static_cast<uint32_t>(i)});
+      if (may_require(outputs_[i])) torch::autograd::impl::set_gradient_edge(outputs_[i], edges[i]);
+  }
+
+  // To a node whose backward raises the error, one for each output.
+  std::vector<torch::autograd::Edge> edges_without_backward(const std::vector<at::Tensor>& inputs) const {
+    std::vector<at::Tensor> sources;
+    for (const auto& tensors : {inputs, current_weights()})
+      std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(sources),
+                   [](const at::Tensor& t) { return t.requires_grad(); });
+    const c10::AutoGradMode gradients{true};
+    const auto like = object::made(PyObject_CallFunctionObjArgs(
+        given_to_.without_gradients.get(), list_of(outputs_).get(), list_of(sources).get(), nullptr));
+    return items_of<torch::autograd::Edge>(
+        like.get(), [](PyObject* o) { return torch::autograd::impl::gradient_edge(THPVariable_Unpack(o)); });
   }
 
   // Not an input that the program returns as it is, nor a view of it, unless the input itself requires gradients.
   bool may_require(const at::Tensor& output) const {
-    if (!torch::autograd::isDifferentiableType(output.scalar_type()) || output.is_inference()) return false;
+    if (!(output.is_floating_point() || output.is_complex()) || output.is_inference()) return false;
     for (const auto i : c10::irange(given_.size()))
       if (output.storage().is_alias_of(given_[i].storage())) return i < requiring_.size() && requiring_[i];
     return true;
@@ -296,21 +292,19 @@ class program {
   // A new reference: a tensor, or a tuple of several.
   PyObject* wrapped_outputs() const {
     if (outputs_.size() == 1) return THPVariable_Wrap(outputs_[0]);
-    pybind11::tuple all(outputs_.size());
+    auto all = object::made(PyTuple_New(static_cast<Py_ssize_t>(outputs_.size())));
     for (const auto i : c10::irange(outputs_.size()))
-      PyTuple_SET_ITEM(all.ptr(), i, THPVariable_Wrap(outputs_[i]));
-    return all.release().ptr();
+      PyTuple_SET_ITEM(all.get(), i, object::made(THPVariable_Wrap(outputs_[i])).release());
+    return all.release();
   }
 
   values values_;
   std::vector<weight> weights_;
-  std::vector<anchor> anchors_;
-  std::pair<pybind11::object, pybind11::object> own_mode_;
-  bool with_gradients_ = true;
+  made_for given_to_;
   bool bound_ = false, depends_on_values_ = false, weights_require_ = false;
-  std::shared_ptr<torch::autograd::Node> no_backward_;  // of calls in which weights alone require gradients
+  std::vector<torch::autograd::Edge> no_backward_;  // of calls in which weights alone require gradients
   // The last call's arguments, with null for each tensor. Unknown before the first call.
-  std::optional<std::vector<pybind11::object>> form_;
+  std::optional<std::vector<object>> form_;
   std::vector<at::Tensor> given_, outputs_;
   std::vector<bool> requiring_;  // of each input, whether it requires gradients; empty: none does
 #ifdef PROGRAM_GRAPH
@@ -318,96 +312,4 @@ class program {
 #endif
 };
 
-using program_pointer = std::shared_ptr<program>;
-
-PyObject* quick(PyObject* self, PyObject* arguments) {
-  HANDLE_TH_ERRORS
-  return (*static_cast<program_pointer*>(PyCapsule_GetPointer(self, nullptr)))->quick(arguments);
-  END_HANDLE_TH_ERRORS
-}
-
-// A plain C function for Python: a call through pybind11 takes several times as long. `self`: its first argument.
-pybind11::object c_function(PyMethodDef& definition, const pybind11::object& self) {
-  auto function = pybind11::reinterpret_steal<pybind11::object>(PyCFunction_New(&definition, self.ptr()));
-  if (!function) throw pybind11::error_already_set();
-  return function;
-}
-
-pybind11::object quick_function(const program_pointer& p) {
-  static PyMethodDef definition{"quick", quick, METH_O, nullptr};
-  const auto capsule =
-      pybind11::reinterpret_steal<pybind11::object>(PyCapsule_New(new program_pointer(p), nullptr, [](PyObject* self) {
-        delete static_cast<program_pointer*>(PyCapsule_GetPointer(self, nullptr));
-      }));
-  return c_function(definition, capsule);
-}
-
-// Whether nn.Module.__call__ would call forward and nothing else: no compiled code, no hooks of the module, of which
-// `held` is the dictionary, and none of all modules, of which `hooks_of_all` is a tuple of dictionaries.
-bool calls_forward_alone(PyObject* held, PyObject* hooks_of_all) {
-  static const std::array<PyObject*, 5> names = {
-      PyUnicode_InternFromString("_compiled_call_impl"), PyUnicode_InternFromString("_forward_hooks"),
-      PyUnicode_InternFromString("_forward_pre_hooks"), PyUnicode_InternFromString("_backward_hooks"),
-      PyUnicode_InternFromString("_backward_pre_hooks")};
-  const auto is_nothing = [](PyObject* found) { return found == nullptr || PyObject_IsTrue(found) == 0; };
-  PyObject* const* const first = PySequence_Fast_ITEMS(hooks_of_all);
-  return std::all_of(first, first + PyTuple_GET_SIZE(hooks_of_all), is_nothing) &&
-         std::all_of(names.begin(), names.end(),
-                     [&](PyObject* name) { return is_nothing(PyDict_GetItemWithError(held, name)); });
-}
-
-// A call of a module without what nn.Module.__call__ takes for itself; None where it must be made, since the call is
-// not like the last one or something else than ModelNew's forward is to be called. `given`: the module, its dictionary
-// and the tuple of the call's arguments. `self`: ModelNew's forward, and the hooks of all modules.
-PyObject* call_module(PyObject* self, PyObject* const* given, Py_ssize_t) {
-  HANDLE_TH_ERRORS
-  static PyObject* const state_name = PyUnicode_InternFromString("_kb_state");
-  static PyObject* const quick_name = PyUnicode_InternFromString("quick");
-  static PyObject* const forward_name = PyUnicode_InternFromString("forward");
-  PyObject* const held = given[1];
-  PyObject* const state = PyDict_GetItemWithError(held, state_name);
-  if (state == nullptr || PyDict_GetItemWithError(held, forward_name) != nullptr ||
-      !calls_forward_alone(held, PyTuple_GET_ITEM(self, 1)))
-    Py_RETURN_NONE;
-  const auto forward = pybind11::reinterpret_steal<pybind11::object>(
-      PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(given[0])), forward_name));
-  if (!forward) throw pybind11::error_already_set();
-  if (!forward.is(pybind11::handle(PyTuple_GET_ITEM(self, 0)))) Py_RETURN_NONE;
-  const auto function = pybind11::reinterpret_steal<pybind11::object>(PyObject_GetAttr(state, quick_name));
-  if (!function) throw pybind11::error_already_set();
-  return quick(PyCFunction_GET_SELF(function.ptr()), given[2]);
-  END_HANDLE_TH_ERRORS
-}
-
-pybind11::object module_caller(const pybind11::object& forward, const pybind11::tuple& hooks_of_all) {
-  static PyMethodDef definition{"call_module", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_module)),
-                                METH_FASTCALL, nullptr};
-  return c_function(definition, pybind11::make_tuple(forward, hooks_of_all));
-}
-
-// Element type, shape and strides of each, for Python.
-std::vector<std::tuple<at::ScalarType, std::vector<int64_t>, std::vector<int64_t>>> types_of(
-    const std::vector<tensor_type>& types) {
-  std::vector<std::tuple<at::ScalarType, std::vector<int64_t>, std::vector<int64_t>>> all;
-  for (const auto& t : types)
-    all.emplace_back(t.dtype, t.shape, t.strides);
-  return all;
-}
-
 }  // namespace
-
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
-  pybind11::class_<program, program_pointer>(m, "Program")
-      .def(pybind11::init<const std::vector<std::pair<pybind11::dict, pybind11::str>>&, std::vector<program::anchor>,
-                          std::pair<pybind11::object, pybind11::object>, bool>())
-      .def("call", &program::call)
-      .def("is_anchored", &program::is_anchored)
-      .def("quick_function", &quick_function)
-      .def("notes", &program::notes);
-  m.def("module_caller", &module_caller);
-  m.attr("no_gradients") = no_gradients();
-  m.def("is_watched", &program::is_watched);
-  m.def("input_types", [] { return types_of(input_types()); });
-  m.def("weight_types", [] { return types_of(weight_types()); });
-  m.def("output_types", [] { return types_of(output_types()); });
-}

@@ -22,6 +22,7 @@ import unittest
 import warnings
 
 import torch
+import torch.utils.cpp_extension
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEAD = "import collections\nimport dataclasses\nimport torch\nimport torch.nn as nn\n\n"
@@ -116,15 +117,18 @@ def setUpModule():
     subprocess.run([WRITE, tasks, folder / "eager", "eager"], check=True)
     (folder / "eager" / "plain.py").rename(files / "with_eager.py")
     names = list(MODELS)
-    if torch.cuda.is_available():
+    if HAS_CUDA_TOOLKIT:
         subprocess.run([WRITE, tasks, folder / "eager", "error", "graph"], check=True)
-        for name in MODELS:
+        for name in MODELS if torch.cuda.is_available() else ["plain"]:
             (folder / "eager" / f"{name}.py").rename(files / f"{name}_graph.py")
             names.append(f"{name}_graph")
     sys.path.insert(0, str(files))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         list(pool.map(lambda name: subprocess.run([sys.executable, files / f"{name}.py"], check=True), names))
     FILES.update({name: importlib.import_module(name) for name in [*names, "with_eager"]})
+
+
+HAS_CUDA_TOOLKIT = torch.version.cuda is not None and torch.utils.cpp_extension.CUDA_HOME is not None
 
 
 class Exported(unittest.TestCase):
@@ -360,6 +364,21 @@ class Operators(Exported):
             new(*self.inputs("rich"))
             with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
                 self.assertEqual(new(*self.inputs("rich")).y.shape, (4, 8))
+
+
+class Devices(Exported):
+    def test_tensors_on_several_devices_are_refused_by_the_names_of_these(self):
+        _, new = self.both("plain")
+        with torch.no_grad():
+            self.refuses("is on cpu, and input 0 on meta", new, torch.rand(4, 8, device="meta"))
+            new.to("meta")
+            self.refuses("is on meta, and the rest is on cpu", new, torch.rand(4, 8))
+
+    @unittest.skipUnless(HAS_CUDA_TOOLKIT, "it links against CUDA")
+    def test_a_program_for_a_gpu_says_where_the_tensors_are(self):
+        _, new = self.both("plain_graph")
+        with torch.no_grad():
+            self.refuses("runs on a GPU, and was given tensors on cpu", new, torch.rand(4, 8))
 
 
 class Loading(Exported):

@@ -12,8 +12,9 @@ def _kb_architecture():
 
 
 def _kb_build():
+    # Where it names no architecture, PyTorch looks for one, kernels or not, and fails where there is no GPU.
     options = dict(name=_KB_NAME, cpp_sources=[_KB_CPP], extra_cflags=["-O2", "-Wno-unused-function"],
-                   with_cuda=_KB_NEEDS_CUDA)
+                   extra_cuda_cflags=["-arch=native"], with_cuda=_KB_NEEDS_CUDA)
     if _KB_CUDA:
         # As NVRTC compiled the kernels when they were measured: products and sums contract, no fast math.
         options.update(cuda_sources=[_KB_CUDA], extra_cuda_cflags=[
@@ -272,6 +273,14 @@ def _kb_operate(inputs, weights):
     return _kb_owned(outputs if isinstance(outputs, tuple) else (outputs,), [*inputs, *weights])
 
 
+def _kb_check_devices(inputs, weights):
+    """All on one: real tensors are checked by the program, others here."""
+    named = [(f"input {i}", t) for i, t in enumerate(inputs)] + [(f"weight {i}", t) for i, t in enumerate(weights)]
+    for name, t in named[1:]:
+        if t.device != named[0][1].device:
+            raise RuntimeError(f"{_KB_NAME}: {name} is on {t.device}, and {named[0][0]} on {named[0][1].device}")
+
+
 def _kb_check_types(tensors, types, kind):
     for i, (t, (dtype, shape, _)) in enumerate(zip(tensors, types)):
         if t.dtype != dtype or list(t.shape) != shape:
@@ -283,6 +292,7 @@ def _kb_fake(inputs, weights):
     """The types of the outputs."""
     _kb_check_types(inputs, _KB_INPUT_TYPES, "input")
     _kb_check_types(weights, _KB_WEIGHT_TYPES, "weight")
+    _kb_check_devices(inputs, weights)
     like = inputs[0] if inputs else weights[0]
     made = [like.new_empty_strided(shape, strides, dtype=dtype) for dtype, shape, strides in _KB_OUTPUT_TYPES]
     return [t if _kb_is_dense(t) else t.contiguous() for t in made]

@@ -43,7 +43,9 @@ class program {
            std::to_string(wanted.size()));
     const auto weights = current_weights();
     const at::Device device = !inputs.empty() ? inputs[0].device() : weights.at(0).device();
-    if (needs_gpu && !device.is_cuda()) fail("this program has CUDA kernels; move the model and its inputs to a GPU");
+    if (needs_gpu && !device.is_cuda())
+      fail(std::string(program_name) + ": this program runs on a GPU, and was given tensors on " + device.str() +
+           "; move the model and its inputs to a GPU");
     const c10::OptionalDeviceGuard on(device);
     const bool gradients = at::GradMode::is_enabled(), autocast = is_autocast(device);
     const plain_mode mode;

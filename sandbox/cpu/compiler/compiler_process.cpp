@@ -73,18 +73,22 @@ expected<unique_fd> memory_file(const std::string& content) {
   return file;
 }
 
-// Reads until the output ends or the deadline passes, and drops what exceeds the limit. False after the deadline.
-bool read_output(int fd, deadline until, int64_t limit, std::string& output) {
+// Reads until the output ends, the deadline passes or `stop_fd` is readable, and drops what exceeds the limit.
+void read_output(int fd, deadline until, int stop_fd, int64_t limit, child_result& result) {
+  auto& output = result.output;
   char buffer[4096];
   while (true) {
     const int left = milliseconds_until(until);
-    if (left == 0) return false;
-    pollfd p{fd, POLLIN, 0};
-    const int ready = ::poll(&p, 1, left);
+    result.timed_out = left == 0;
+    if (result.timed_out) return;
+    pollfd p[] = {{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};  // one below 0 is left out
+    const int ready = ::poll(p, 2, left);
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    result.stopped = p[1].revents != 0;
+    if (result.stopped) return;
     const auto n = ::read(fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return true;
+    if (n <= 0) return;
     const auto room = std::max<int64_t>(limit - static_cast<int64_t>(output.size()), 0);
     output.append(buffer, static_cast<std::size_t>(std::min<int64_t>(n, room)));
   }
@@ -145,8 +149,8 @@ expected<child_result> run_child(const child_options& options) {
   report.writer.reset();
 
   child_result result;
-  result.timed_out = !read_output(output.reader.get(), until, options.output_limit_bytes, result.output);
-  if (result.timed_out) ::kill(-pid, SIGKILL);
+  read_output(output.reader.get(), until, options.stop_fd, options.output_limit_bytes, result);
+  if (result.timed_out || result.stopped) ::kill(-pid, SIGKILL);
   const int status = reap(pid);
   child_report said{};
   if (::read(report.reader.get(), &said, sizeof said) == static_cast<ssize_t>(sizeof said))

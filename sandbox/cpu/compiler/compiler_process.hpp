@@ -24,12 +24,13 @@ struct child_options {
   std::vector<std::string> environment = {"PATH=/usr/bin:/bin"};
   int64_t open_files = 64;
   double cpu_time_limit_s = 0;  // of each process; 0: as much as `time_limit_s`
+  int stop_fd = -1;             // ends it as soon as this is readable
 };
 
 struct child_result {
   int exit_code = -1;  // -1 if a signal ended it
   int signal = 0;      // the signal that ended it, or 0
-  bool timed_out = false;
+  bool timed_out = false, stopped = false;
   std::string output;  // standard output and error, cut at the limit
 };
 

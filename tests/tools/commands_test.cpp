@@ -519,6 +519,22 @@ TEST(kernelbench_export, of_kernels_searched_on_cpu_says_why_there_is_none) {
   EXPECT_FALSE(std::filesystem::exists(out / "submission")) << "the same command can be repeated";
 }
 
+// As one does that was interrupted: its index says so.
+TEST(kernelbench_export, goes_on_in_the_folder_of_one_that_was_interrupted) {
+  temporary_folder data, out;
+  prepare_imported_store(data.path());
+  const std::vector<std::string> command{"export",     out.path(), "--format", "kernelbench",
+                                         "--no-check", "--data",   data.path()};
+  write_file(out / "index.json", R"({"complete": false})");
+  EXPECT_EQ(run_cudal1(command).code, 0);
+  const auto index = json::parse(read_file(out / "index.json"));
+  ASSERT_TRUE(holds(index));
+  EXPECT_EQ(at(*index, "complete"), json(true));
+  const auto again = run_cudal1(command);
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("--force"));
+}
+
 TEST_F(commands, export_for_kernelbench_says_why_a_built_in_task_cannot_be_exported) {
   temporary_folder out;
   const auto p = run({"export", out / "submission", "--format", "kernelbench"});

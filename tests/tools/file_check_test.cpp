@@ -7,10 +7,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "config/base/unique_fd.hpp"
 #include "tests/tools/tools_fixture.hpp"
 #include "tools/cli/python_process.hpp"
+#include "tools/kernelbench/export_candidates.hpp"
 #include "tools/kernelbench/export_index.hpp"
+#include "tools/kernelbench/export_kernelbench.hpp"
 #include "tools/kernelbench/model_file.hpp"
 
 namespace cudal1::cli {
@@ -34,7 +39,7 @@ std::string exported(const std::string& forward, const std::string& at_import = 
 class file_checks : public testing::Test {
  protected:
   static expected<file_check_result> check(const std::string& text, file_checker::options o = {.timed_s = 0.01}) {
-    return check({"x_kernel.py", text, problem_source, "cpu", true, 0}, std::move(o));
+    return check({"task", "variant", "x_kernel.py", text, problem_source, "cpu", true, 0}, std::move(o));
   }
   static expected<file_check_result> check(const checked_file& file, file_checker::options o = {.timed_s = 0.01}) {
     const temporary_folder data;
@@ -77,12 +82,12 @@ TEST_F(file_checks, let_a_file_round_less_often_than_eager) {
     return half + "\nclass ModelNew(Model):\n    def forward(self, x):\n        return (super().forward(x.float())" +
            more + ").bfloat16()\n    def kernel_notes(self):\n        return []\n";
   };
-  const auto right = check({"x_kernel.py", with(""), half, "cpu", false, 0});
+  const auto right = check({"task", "variant", "x_kernel.py", with(""), half, "cpu", false, 0});
   ASSERT_TRUE(holds(right));
   EXPECT_THAT(right->problem, IsEmpty());
   EXPECT_FALSE(right->strict);
   EXPECT_THAT(right->ill_conditioned, testing::Contains("float32"));
-  const auto wrong = check({"x_kernel.py", with(" + 0.5"), half, "cpu", false, 0});
+  const auto wrong = check({"task", "variant", "x_kernel.py", with(" + 0.5"), half, "cpu", false, 0});
   ASSERT_TRUE(holds(wrong));
   EXPECT_THAT(wrong->problem, HasSubstr("differs from eager's"));
 }
@@ -106,6 +111,44 @@ TEST_F(file_checks, let_a_file_write_and_send_nowhere) {
               HasSubstr("Operation not permitted"));
   EXPECT_THAT(problem_of(exported("return x * 2", "import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\n")),
               HasSubstr("Operation not permitted"));
+}
+
+TEST_F(file_checks, are_kept_by_content) {
+  const temporary_folder data;
+  const auto found = [&](const std::string& text, const std::string& variant) {
+    const auto checker = file_checker::create({.data = data.path(), .build_limit_s = 20, .timed_s = 0.01});
+    EXPECT_TRUE(holds(checker));
+    EXPECT_TRUE(holds((*checker)->prepare("cpu")));
+    const auto result = (*checker)->check({"a task", variant, "x_kernel.py", text, problem_source, "cpu", true, 0});
+    EXPECT_TRUE(holds(result));
+    return result ? *result : file_check_result();
+  };
+  const auto right = exported("return x + x"), wrong = exported("return x * 2.001");
+  const auto first = found(right, "a");
+  EXPECT_FALSE(first.kept);
+  EXPECT_FALSE(found(wrong, "b").kept);
+  const auto again = found(right, "a");
+  EXPECT_TRUE(again.kept);
+  EXPECT_EQ(again.exported_us, first.exported_us);
+  EXPECT_THAT(found(wrong, "b").problem, HasSubstr("in 5 of 5 draws"));
+  EXPECT_THAT(found(exported("import ctypes; return ctypes.string_at(0)"), "c").problem, HasSubstr("signal 11"));
+  const auto kept = kept_checks(data.path()).of_task("a task");
+  ASSERT_EQ(kept.size(), 2U) << "a crash may be the machine's";
+  EXPECT_EQ(kept[0].variant == "a" ? kept[0].result.strict : kept[1].result.strict, true);
+}
+
+TEST_F(file_checks, end_when_they_are_stopped) {
+  const unique_fd stop(::eventfd(0, EFD_CLOEXEC));
+  const temporary_folder data;
+  const auto checker = file_checker::create({.data = data.path(), .stop_fd = stop.get()});
+  ASSERT_TRUE(holds(checker));
+  ASSERT_TRUE(holds((*checker)->prepare("cpu")));
+  const uint64_t one = 1;
+  ASSERT_EQ(::write(stop.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  const auto result =
+      (*checker)->check({"t", "v", "x.py", exported("return x", "while True: 0\n"), problem_source, "cpu", true, 0});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, errc::cancelled);
 }
 
 TEST_F(file_checks, say_what_a_machine_lacks) {
@@ -150,6 +193,41 @@ TEST(checked_export, takes_the_next_best_variant_where_the_best_is_wrong) {
   EXPECT_EQ(at(*index, "tasks.0.check.strict"), json(true));
   EXPECT_EQ(at(*index, "tasks.0.failed").as_array().size(), 1U);
   EXPECT_THAT(read_file(target + "/" + at(*index, "tasks.0.file").as_string()), HasSubstr("at::Scalar(2.0)"));
+
+  // A second export knows what the first has found.
+  const auto again = run_cudal1({"export", out / "again", "--format", "kernelbench", "--data", data.path()});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("level1_023: checked; 1 of 1 (1 known before), 0:0"));
+  EXPECT_EQ(read_file(out / "again/index.json"), read_file(target + "/index.json"));
+}
+
+TEST(checked_export, leaves_nothing_where_it_is_stopped_before_the_first_file) {
+  const temporary_folder data;
+  prepare_library_store(data.path());
+  const auto s = store::open(data.path() + "/store");
+  ASSERT_TRUE(holds(s));
+  const auto report = report_everything(**s);
+  ASSERT_TRUE(holds(report));
+  const unique_fd stop(::eventfd(1, EFD_CLOEXEC));
+  std::vector<std::string> written;
+  kernelbench_request request;
+  request.data = data.path();
+  request.stop_fd = stop.get();
+  request.write = [&](const output_file& file) -> expected<void> {
+    written.push_back(file.name);
+    return {};
+  };
+  const auto made = make_kernelbench_files(**s, *report, request);
+  ASSERT_TRUE(holds(made));
+  EXPECT_FALSE(made->index.complete);
+  EXPECT_THAT(written, IsEmpty());
+}
+
+TEST(export_candidates, are_told_apart_by_their_arithmetic) {
+  EXPECT_EQ(arithmetic_of("__global__ void k(const float* x)", {"block: 256 threads"}), "");
+  EXPECT_EQ(arithmetic_of("mma_m16n8k8_tf32(d, a, b)", {}), "tf32");
+  EXPECT_EQ(arithmetic_of("mma_m16n8k16_half(d, a, b)", {"factors: halves"}), "half");
+  EXPECT_EQ(arithmetic_of("\"precision\": \"tf32\"", {"precision: as tf32x3"}), "tf32x3+tf32");
 }
 
 // ---- what is said of it ---------------------------------------------------------------------------------------------
@@ -171,6 +249,19 @@ exported_model checked_model() {
   m.check->runtime_stats = json::make_object({{"mean", 0.0255}, {"num_trials", 100}});
   m.check->ref_runtime_stats = json::make_object({{"mean", 0.3}, {"num_trials", 100}});
   return m;
+}
+
+TEST(export_texts, say_how_far_an_export_is) {
+  EXPECT_EQ(progress_text({"t", "checked", 76, 0, 125, 280}), "76 of 125, 4:40, about 3:00 left");
+  EXPECT_EQ(progress_text({"t", "checked", 76, 76, 125, 2}), "76 of 125 (76 known before), 0:02");
+  EXPECT_EQ(progress_text({"t", "checked", 86, 76, 125, 50}), "86 of 125 (76 known before), 0:50, about 3:15 left");
+  EXPECT_EQ(progress_text({"t", "checked", 125, 0, 125, 460}), "125 of 125, 7:40");
+}
+
+TEST(export_texts, warn_of_an_index_that_is_not_complete) {
+  kernelbench_index index;
+  index.complete = false;
+  EXPECT_THAT(export_readme(index), HasSubstr("**Warning:** interrupted: tasks are missing"));
 }
 
 TEST(export_texts, say_that_a_call_from_python_takes_longer) {

@@ -9,7 +9,7 @@
 #include <boost/describe.hpp>
 
 #include "sandbox/evaluation.hpp"
-#include "tools/kernelbench/file_check.hpp"
+#include "tools/kernelbench/file_check_result.hpp"
 
 namespace cudal1::cli {
 
@@ -62,11 +62,12 @@ BOOST_DESCRIBE_STRUCT(exported_model, (),
 struct kernelbench_index {
   int64_t format = 2;
   bool checked = false, for_cpu = false;
+  bool complete = true;  // false: tasks are missing, since the export is under way or was interrupted
   std::string device;
   std::vector<environment> environments;
   std::vector<exported_model> tasks;
 };
-BOOST_DESCRIBE_STRUCT(kernelbench_index, (), (format, checked, for_cpu, device, environments, tasks))
+BOOST_DESCRIBE_STRUCT(kernelbench_index, (), (format, checked, for_cpu, complete, device, environments, tasks))
 
 // "38.1 us from Python (1.27 times the stored 30.0 us)" where they differ by more than 10%, else "".
 std::string call_time_note(const exported_model& m);

@@ -110,6 +110,8 @@ std::string conditioning_note(const exported_model& m) {
 
 std::vector<std::string> warnings_of(const kernelbench_index& index) {
   std::vector<std::string> all;
+  if (!index.complete)
+    all.emplace_back("interrupted: tasks are missing; the same `cudal1 export` into this folder goes on");
   if (!index.checked) all.emplace_back("unchecked (--no-check): no file was built, run or compared with its problem");
   int64_t on_host = 0;
   for (const auto& m : index.tasks)

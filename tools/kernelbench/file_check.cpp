@@ -7,11 +7,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
+#include "config/base/hash.hpp"
 #include "sandbox/cpu/compiler/compiler_process.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/python_process.hpp"
@@ -72,10 +76,15 @@ std::string problem_of(const child_result& ended, const std::string& what, doubl
   return "";
 }
 
-expected<file_check_result> read_result(const fs::path& path) {
+expected<std::string> read_small_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  std::string text((std::istreambuf_iterator<char>(in)), {});
   if (!in || text.size() > k_longest_result) return fail(errc::corrupt, "it left no result");
+  return text;
+}
+
+expected<file_check_result> read_result(const fs::path& path) {
+  CUDAL1_TRY(const auto text, read_small_file(path));
   CUDAL1_TRY(const auto document, json::parse(text));
   file_check_result result;
   CUDAL1_CHECK(from_json(document, result, "the check's result"));
@@ -96,12 +105,30 @@ constexpr double k_turns = 10;
 
 // While this lives no experiment uses the device. A data folder without a node has none.
 struct file_checker::held_device {
+  std::string surroundings;             // PyTorch, compilers and hardware, in words
   std::mutex busy;                      // of a CPU, which one check takes whole
   std::optional<private_folder> turns;  // with the lock by which checks on a GPU take turns
   std::optional<node_client> node;
 };
 
-file_checker::file_checker(options o, std::string python) : options_(std::move(o)), python_(std::move(python)) {}
+namespace {
+
+std::ptrdiff_t cores() {
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+std::ptrdiff_t compared_at_once() {
+  return std::max<std::ptrdiff_t>(1, cores() / 2);
+}
+
+}  // namespace
+
+file_checker::file_checker(options o, std::string python)
+    : options_(std::move(o)),
+      python_(std::move(python)),
+      kept_(options_.data),
+      builds_(cores()),
+      checks_(compared_at_once()) {}
 file_checker::~file_checker() = default;
 
 expected<std::unique_ptr<file_checker>> file_checker::create(const options& o) {
@@ -113,11 +140,23 @@ expected<std::unique_ptr<file_checker>> file_checker::create(const options& o) {
 
 namespace {
 
+// Waits for its turn.
+class turn {
+ public:
+  explicit turn(std::counting_semaphore<>& turns) : turns_(turns) { turns_.acquire(); }
+  ~turn() { turns_.release(); }
+  turn(const turn&) = delete;
+  turn& operator=(const turn&) = delete;
+
+ private:
+  std::counting_semaphore<>& turns_;
+};
+
 // The process that runs evaluate_file.py in a folder that holds it. On a GPU it is not confined: CUDA does not start
 // under the confinement (seen on an H200), and the files are ours and the problem's, which the import has executed,
 // too.
 child_options process_in(const std::string& folder, const std::string& device, const std::string& python,
-                         double limit_s, std::vector<std::string> arguments) {
+                         double limit_s, int stop_fd, std::vector<std::string> arguments) {
   child_options o;
   o.command = {python, "-X", "faulthandler", folder + "/" + k_script};
   o.command.insert(o.command.end(), std::make_move_iterator(arguments.begin()),
@@ -127,6 +166,7 @@ child_options process_in(const std::string& folder, const std::string& device, c
   o.folder = folder;
   o.environment = environment(folder);
   o.time_limit_s = limit_s;
+  o.stop_fd = stop_fd;
   o.cpu_time_limit_s = limit_s * 1000;  // PyTorch computes on all cores
   o.open_files = 4096;
   o.output_limit_bytes = k_longest_result;
@@ -146,11 +186,14 @@ expected<void> file_checker::prepare(const std::string& device) {
   if (devices_.contains(device)) return {};
   CUDAL1_TRY(const auto folder, folder_with_scripts());
   CUDAL1_TRY(const auto ended,
-             run_child(process_in(folder.path(), device, python_, k_probe_limit_s, {"--probe", "--device", device})));
+             run_child(process_in(folder.path(), device, python_, k_probe_limit_s, options_.stop_fd,
+                                  {"--probe", "--device", device, "--result", folder.path() + "/result"})));
+  if (ended.stopped) return fail(errc::cancelled, "the probe of {} was stopped", device);
   if (const auto problem = problem_of(ended, "the probe", k_probe_limit_s); !problem.empty())
     return fail(errc::infrastructure, "exported files cannot be checked on {} with {}: {}; {}", device, python_,
                 problem, k_or_unchecked);
   auto held = std::make_unique<held_device>();
+  CUDAL1_TRY(held->surroundings, read_small_file(fs::path(folder.path()) / "result"));
   if (traits_of(device).is_accelerator) {
     CUDAL1_TRY(auto turns, private_folder::create());
     held->turns.emplace(std::move(turns));
@@ -167,7 +210,30 @@ expected<void> file_checker::prepare(const std::string& device) {
   return {};
 }
 
+std::size_t file_checker::useful_threads() {
+  return static_cast<std::size_t>(cores() + compared_at_once());
+}
+
+std::string file_checker::key_of(const checked_file& file) const {
+  std::string all;
+  const auto add = [&](std::string_view part) { all.append(std::to_string(part.size())).append(" ").append(part); };
+  for (const auto& [name, text] : kernelbench::support_files())
+    add(text);
+  for (const std::string& part : {file.text, file.problem, file.device, devices_.at(file.device)->surroundings})
+    add(part);
+  add(file.is_kernelbench ? "cast" : "");
+  return sha256_hex(all);
+}
+
 expected<file_check_result> file_checker::check(const checked_file& file) {
+  const auto key = key_of(file);
+  if (auto found = kept_.find(file.task, key)) return std::move(*found);
+  CUDAL1_TRY(auto found, build_and_check(file));
+  if (found.draws > 0) CUDAL1_CHECK(kept_.keep({file.task, file.variant, found}, key));
+  return found;
+}
+
+expected<file_check_result> file_checker::build_and_check(const checked_file& file) {
   CUDAL1_TRY(const auto folder, folder_with_scripts());
   const auto& in = folder.path();
   CUDAL1_CHECK(write_file(fs::path(in) / file.name, file.text));
@@ -176,7 +242,13 @@ expected<file_check_result> file_checker::check(const checked_file& file) {
                                         file.device};
   auto arguments = common;
   arguments.emplace_back("--build");
-  CUDAL1_TRY(const auto built, run_child(process_in(in, file.device, python_, options_.build_limit_s, arguments)));
+  child_result built;
+  {
+    const turn one(builds_);
+    CUDAL1_TRY(built,
+               run_child(process_in(in, file.device, python_, options_.build_limit_s, options_.stop_fd, arguments)));
+  }
+  if (built.stopped) return fail(errc::cancelled, "the build of {} was stopped", file.name);
   if (auto problem = problem_of(built, "its build", options_.build_limit_s); !problem.empty())
     return failed(file.device, std::move(problem));
   arguments = common;
@@ -185,6 +257,7 @@ expected<file_check_result> file_checker::check(const checked_file& file) {
                                      fmt::format("{}", file.pace_us)});
   if (file.is_kernelbench) arguments.emplace_back("--cast");
   auto& device = *devices_.at(file.device);
+  const turn one(checks_);
   std::unique_lock<std::mutex> alone(device.busy, std::defer_lock);
   double limit_s = options_.check_limit_s;
   if (device.turns) {
@@ -194,7 +267,8 @@ expected<file_check_result> file_checker::check(const checked_file& file) {
   } else {
     alone.lock();
   }
-  CUDAL1_TRY(auto ended, run_child(process_in(in, file.device, python_, limit_s, arguments)));
+  CUDAL1_TRY(auto ended, run_child(process_in(in, file.device, python_, limit_s, options_.stop_fd, arguments)));
+  if (ended.stopped) return fail(errc::cancelled, "the check of {} was stopped", file.name);
   ended.timed_out = ended.timed_out || ended.signal == SIGALRM;
   if (auto problem = problem_of(ended, "the check", options_.check_limit_s); !problem.empty())
     return failed(file.device, std::move(problem));

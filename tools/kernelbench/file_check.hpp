@@ -2,49 +2,19 @@
 // on cpu) with time limits, on one device. Whatever the file does there, a crash or a hang included, is a failed check.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
+#include <semaphore>
 #include <string>
-#include <vector>
-
-#include <boost/describe.hpp>
 
 #include "config/base/error.hpp"
-#include "config/base/json.hpp"
+#include "tools/kernelbench/file_check_result.hpp"
+#include "tools/kernelbench/kept_checks.hpp"
 
 namespace cudal1::cli {
 
-// Eager against itself under another algorithm. `excess`: the largest difference over what allclose at 1e-4 permits.
-struct eager_noise {
-  std::string algorithm;
-  double difference = 0, excess = 0;
-};
-BOOST_DESCRIBE_STRUCT(eager_noise, (), (algorithm, difference, excess))
-
-// What evaluate_file.py found. Without `problem` the file is right.
-struct file_check_result {
-  std::string problem;  // one sentence
-  std::string device, hardware, torch;
-  int64_t draws = 0, passed_draws = 0;  // at KernelBench's 1e-4, or 1e-2 for half types
-  bool strict = false;                  // all draws and calls are within it: KernelBench accepts it
-  double difference = 0, excess = 0, row_excess = 0, other_weights_excess = 0;
-  double tolerance_factor = 1;  // above 1: eager differs from itself by more than that, and so may the file
-  std::vector<eager_noise> noise;
-  std::vector<std::string> ill_conditioned;  // the algorithms under which eager fails 1e-4
-  std::vector<std::string> notes;
-  double eager_us = 0, exported_us = 0, speedup = 0;  // medians of calls from Python; 0: not timed
-  double eager_device_us = 0, exported_device_us = 0;
-  std::optional<json> runtime_stats, ref_runtime_stats;  // by KernelBench's method, in ms; on a GPU only
-};
-BOOST_DESCRIBE_STRUCT(file_check_result, (),
-                      (problem, device, hardware, torch, draws, passed_draws, strict, difference, excess, row_excess,
-                       other_weights_excess, tolerance_factor, noise, ill_conditioned, notes, eager_us, exported_us,
-                       speedup, eager_device_us, exported_device_us, runtime_stats, ref_runtime_stats))
-
 struct checked_file {
+  std::string task, variant;    // ids
   std::string name, text;       // of the file
   std::string problem;          // the problem's own source
   std::string device;           // "cpu", "cuda:0"
@@ -59,6 +29,7 @@ class file_checker {
     double build_limit_s = 600;
     double check_limit_s = 180;  // as KernelBench's scripts
     double timed_s = 0.5;        // a side
+    int stop_fd = -1;            // ends builds and checks as soon as it is readable
   };
   // errc::infrastructure with what to do where Python has no torch.
   static expected<std::unique_ptr<file_checker>> create(const options& o);
@@ -68,16 +39,25 @@ class file_checker {
   // is missing; errc::refused where an experiment uses the device.
   expected<void> prepare(const std::string& device);
 
-  // May be called from several threads: builds overlap, and on a GPU comparisons do; one file at a time is timed on a
-  // device. Errors are of the machine only (no process can be started or confined).
+  // So many threads keep the machine busy: some build ahead of those that check.
+  static std::size_t useful_threads();
+
+  // May be called from several threads: as many files are built at once as there are cores, and on a GPU half as many
+  // compared; one file at a time is timed on a device. What was found is kept in the data folder, and taken from there
+  // where file, problem, evaluate_file.py, PyTorch, compilers and device are the same. Errors are of the machine (no
+  // process can be started or confined), or errc::cancelled.
   expected<file_check_result> check(const checked_file& file);
 
  private:
   struct held_device;
   explicit file_checker(options o, std::string python);
+  std::string key_of(const checked_file& file) const;
+  expected<file_check_result> build_and_check(const checked_file& file);
 
   options options_;
   std::string python_;
+  kept_checks kept_;
+  std::counting_semaphore<> builds_, checks_;
   std::map<std::string, std::unique_ptr<held_device>> devices_;
 };
 

@@ -1,25 +1,19 @@
 // cudal1 export: writes the best variant of each task to files.
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <cctype>
 
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/commands/export_folder.hpp"
+#include "tools/cli/commands/export_models.hpp"
 #include "tools/cli/format.hpp"
-#include "tools/cli/python_process.hpp"
 #include "tools/cli/report/report.hpp"
-#include "tools/cli/task_source.hpp"
-#include "tools/kernelbench/export_kernelbench.hpp"
 
 namespace cudal1::cli {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 struct export_options {
   std::string folder, experiment, format = "programs";
@@ -108,150 +102,27 @@ expected<std::vector<output_file>> make_files(store& s, const search_report& r) 
   return files;
 }
 
-// Atomic: writes a temporary file in the same folder, then renames it.
-expected<void> write_file(const fs::path& path, const std::string& text) {
-  const fs::path beside = path.string() + ".new";
-  std::error_code problem;
-  fs::create_directories(path.parent_path(), problem);
-  if (problem) return fail(errc::io_error, "cannot make {}: {}", path.parent_path().string(), problem.message());
-  {
-    std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-    out << text;
-    out.flush();
-    if (!out) return fail(errc::io_error, "cannot write {}: {}", beside.string(), std::strerror(errno));
-  }
-  fs::rename(beside, path, problem);
-  if (problem) return fail(errc::io_error, "cannot write {}: {}", path.string(), problem.message());
-  return {};
-}
-
-// What does not depend on the exported files, so that it can be checked before they are made.
-expected<void> check_folder(const export_options& o) {
-  std::error_code problem;
-  if (fs::exists(o.folder, problem) && !fs::is_directory(o.folder, problem))
-    return fail(errc::already_exists, "{} is a file; name a folder to export to", o.folder);
-  if (fs::is_directory(o.folder, problem) && !fs::is_empty(o.folder, problem) && !o.force)
-    return fail(errc::already_exists, "{} is not empty; name a new folder, or overwrite with --force", o.folder);
-  return {};
-}
-
-expected<void> prepare_folder(const export_options& o) {
-  CUDAL1_CHECK(check_folder(o));
-  std::error_code problem;
-  fs::create_directories(o.folder, problem);
-  if (problem) return fail(errc::io_error, "cannot create the folder {}: {}", o.folder, problem.message());
-  return {};
-}
-
-// Nothing of none, so that the same folder can be named again.
-expected<json> write_files(const export_options& o, const std::vector<output_file>& files) {
-  if (files.empty()) return json(json::array());
-  CUDAL1_CHECK(prepare_folder(o));
+expected<int> export_programs(store& s, const search_report& report, const export_folder& folder, bool as_json,
+                              const context& c) {
+  CUDAL1_CHECK(folder.check());
+  CUDAL1_TRY(const auto files, make_files(s, report));
   json::array names;
-  names.reserve(files.size());
   for (const auto& file : files) {
-    CUDAL1_CHECK(write_file(fs::path(o.folder) / file.name, file.text));
+    CUDAL1_CHECK(folder.write(file));
     names.emplace_back(file.name);
   }
-  return json(std::move(names));
-}
-
-void print_tasks_without_variant(int64_t left, const context& c) {
-  if (left > 0)
-    c.out.print(fmt::format("{} without a variant: the reference itself is the best\n", format_count(left, "task")));
-}
-
-expected<int> export_programs(store& s, const search_report& report, const export_options& o, const context& c) {
-  CUDAL1_TRY(const auto files, make_files(s, report));
-  CUDAL1_TRY(auto names, write_files(o, files));
   const auto programs = static_cast<int64_t>(
       std::count_if(files.begin(), files.end(), [](const output_file& f) { return f.name.ends_with(".cu1"); }));
-  if (o.json) {
-    print_json(c, json::make_object({{"folder", o.folder}, {"programs", programs}, {"files", std::move(names)}}));
+  if (as_json) {
+    print_json(
+        c, json::make_object({{"folder", folder.path()}, {"programs", programs}, {"files", json(std::move(names))}}));
     return exit_code::success;
   }
   const auto tasks = static_cast<int64_t>(report.tasks.size());
   c.out.print(fmt::format("{} of {} exported to {} (index.json, README.md)\n", format_count(programs, "program"),
-                          format_count(tasks, "task"), o.folder));
+                          format_count(tasks, "task"), folder.path()));
   print_tasks_without_variant(tasks - programs, c);
   return exit_code::success;
-}
-
-// What people must know of the files beside their number.
-void say_about_models(const kernelbench_files& made, const context& c) {
-  for (const auto& warning : warnings_of(made.index))
-    note(c, "warning: " + warning);
-  int64_t library_only = 0;
-  for (const auto& m : made.index.tasks) {
-    if (m.file.empty()) continue;
-    if (m.library_only) ++library_only;
-    for (const auto& f : m.failed)
-      c.out.print(fmt::format("{}: variant {} failed the check: {}\n", m.task, f.variant.substr(0, 12), f.problem));
-    for (const auto& text : {conditioning_note(m), call_time_note(m)})
-      if (!text.empty()) c.out.print(fmt::format("{}: {}\n", m.task, text));
-    for (const auto& words : m.refused_words)
-      c.out.print(fmt::format("{}: KernelBench's static checker refuses it: {}\n", m.task, words));
-  }
-  if (library_only > 0)
-    c.out.print(fmt::format("{} library-only: no `__global__`, which KernelBench's static checker asks for\n",
-                            format_count(library_only, "model")));
-}
-
-// The sources and weights that the files are made of.
-expected<void> fetch_reported_blobs(store& s, const search_report& report, const context& c) {
-  if (!c.coordinator) return {};
-  std::vector<task> tasks;
-  for (const auto& row : report.tasks) {
-    CUDAL1_TRY(const task_record record, s.get_task(row.task));
-    CUDAL1_TRY(tasks.emplace_back(), read_task(record.text, record.profile));
-  }
-  return fetch_task_blobs(c, tasks);
-}
-
-void print_exported(const kernelbench_files& made, const search_report& report, const export_options& o,
-                    const context& c) {
-  const auto tasks = format_count(static_cast<int64_t>(report.tasks.size()), "task");
-  if (made.models == 0) {
-    c.out.print(fmt::format("0 models of {}: nothing was written to {}\n", tasks, o.folder));
-    return;
-  }
-  c.out.print(fmt::format("{} of {} exported to {}, {} (check.py, index.json, README.md)\n",
-                          format_count(made.models, "model"), tasks, o.folder,
-                          o.no_check ? "UNCHECKED" : "checked as KernelBench does"));
-  if (const auto python = find_python())
-    c.out.print(c.out.dim(fmt::format("Next: `{} {}/check.py`, or another Python with torch.", *python, o.folder)) +
-                "\n");
-}
-
-expected<int> export_models(store& s, const search_report& report, const export_options& o, const context& c) {
-  CUDAL1_CHECK(check_folder(o));  // before minutes of checks
-  CUDAL1_CHECK(fetch_reported_blobs(s, report, c));
-  kernelbench_request request{.data = c.data,
-                              .which = o.all ? exported_tasks::all : exported_tasks::improved,
-                              .check = !o.no_check,
-                              .for_cpu = o.for_cpu,
-                              .needed_gradients = *enum_value<kernelbench::gradients>(o.gradients),
-                              .check_limit_s = o.check_seconds,
-                              .progress = [&](const std::string& line) { note(c, line); }};
-  CUDAL1_TRY(auto made, make_kernelbench_files(s, report, request));
-  if (made.models == 0) made.files.clear();
-  CUDAL1_TRY(auto names, write_files(o, made.files));
-  const int code = made.models > 0 || made.refusals.empty() ? exit_code::success : exit_code::negative;
-  if (o.json) {
-    json::array refusals(made.refusals.begin(), made.refusals.end());
-    print_json(c, json::make_object({{"folder", o.folder},
-                                     {"models", made.models},
-                                     {"checked", request.check},
-                                     {"files", std::move(names)},
-                                     {"refusals", json(std::move(refusals))}}));
-    return code;
-  }
-  print_exported(made, report, o, c);
-  print_tasks_without_variant(made.without, c);
-  say_about_models(made, c);
-  for (const auto& refusal : made.refusals)
-    c.out.print(fmt::format("not exported: {}\n", refusal));
-  return code;
 }
 
 // Leaves the tasks that were asked for.
@@ -276,7 +147,15 @@ expected<int> export_best(const export_options& o, context& c) {
   if (report.tasks.empty())
     return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` starts a search", place_of(c));
   CUDAL1_CHECK(select_tasks(report, o.tasks));
-  return o.format == "kernelbench" ? export_models(*reader, report, o, c) : export_programs(*reader, report, o, c);
+  const export_folder folder(o.folder, o.force);
+  if (o.format != "kernelbench") return export_programs(*reader, report, folder, o.json, c);
+  kernelbench_request request;
+  request.which = o.all ? exported_tasks::all : exported_tasks::improved;
+  request.check = !o.no_check;
+  request.for_cpu = o.for_cpu;
+  request.needed_gradients = *enum_value<kernelbench::gradients>(o.gradients);
+  request.check_limit_s = o.check_seconds;
+  return export_models(*reader, report, std::move(request), folder, o.json, c);
 }
 
 void add_export(CLI::App& app, context& c) {
@@ -313,14 +192,19 @@ void add_export(CLI::App& app, context& c) {
       "index.json\n"
       "and README.md. Each such file is first built, run and compared as KernelBench does, on the device that it was\n"
       "searched on, in a process of its own: confined on cpu, not on a GPU, where CUDA does not start confined. Where\n"
-      "the best variant fails, the next best confirmed one is taken; and one that is within KernelBench's tolerance\n"
-      "before a faster one that is right only because eager itself is as far off under another algorithm.",
+      "the best variant fails, the next best confirmed one is taken, of each arithmetic (TF32, halves, ...) at most\n"
+      "four; and one that is within KernelBench's tolerance before a faster one that is right only because eager "
+      "itself\n"
+      "is as far off under another algorithm.\n"
+      "A file is written when it is checked, and what a check has found is kept in DATA/checks: after Ctrl-C the same\n"
+      "command goes on. Delete DATA/checks to have files checked and timed again.",
       "  0    exported\n"
       "  1    no task could be exported, or no file passed its check; the output says why for each\n"
       "  2    the folder is not empty, or there is nothing to export yet\n"
       "  3    the store cannot be read, the folder cannot be written, or files cannot be checked here (no GPU, nvcc "
       "or\n"
-      "       PyTorch)"));
+      "       PyTorch)\n"
+      "  130  interrupted (Ctrl-C): the files that were checked until then are there"));
   sub->callback([o, &c] { finish(c, export_best(*o, c)); });
 }
 

@@ -29,6 +29,7 @@ import pathlib
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import types
 from typing import Any, Callable, Iterator
@@ -470,6 +471,19 @@ def missing_for(device: torch.device) -> str:
     return "" if (ones @ ones).sum().item() == 64**3 else f"{device} does not compute a product of ones"
 
 
+def surroundings(device: torch.device) -> str:
+    """What a check's result depends on beside the files: a line each."""
+    from torch.utils import cpp_extension
+
+    compilers = [cpp_extension.get_cxx_compiler()]
+    hardware = "cpu"
+    if device.type == "cuda":
+        hardware = torch.cuda.get_device_name(device)
+        compilers.append(os.path.join(cpp_extension.CUDA_HOME, "bin", "nvcc"))
+    versions = [subprocess.run([c, "--version"], capture_output=True, text=True, check=True).stdout for c in compilers]
+    return "\n".join([torch.__version__, hardware, *versions])
+
+
 class Turns:
     """When this process computes on the device: beside other checks, or alone. Without a file, at once. SIGALRM ends it
     once it has computed for `limit_s`, without its waiting."""
@@ -530,6 +544,8 @@ def main() -> int:
     if o.probe:
         missing = missing_for(torch.device(o.device))
         print(missing)
+        if o.result and not missing:
+            o.result.write_text(surroundings(torch.device(o.device)), encoding="utf-8")
         return 1 if missing else 0
     exported = o.file.read_text(encoding="utf-8")
     if o.build:

@@ -519,6 +519,21 @@ TEST(kernelbench_export, of_kernels_searched_on_cpu_says_why_there_is_none) {
   EXPECT_FALSE(std::filesystem::exists(out / "submission")) << "the same command can be repeated";
 }
 
+TEST(kernelbench_export, for_a_cpu_has_no_kernels_and_no_graph) {
+  temporary_folder data, kernels, out;
+  prepare_imported_store(kernels.path());
+  const auto refused = run_cudal1(
+      {"export", out / "kernels", "--format", "kernelbench", "--no-check", "--for-cpu", "--data", kernels.path()});
+  EXPECT_EQ(refused.code, 1) << refused.err;
+  EXPECT_THAT(refused.out, HasSubstr("not exported: level1_023: no module for a CPU can be made of it"));
+  prepare_graph_store(data.path());
+  const auto p = run_cudal1(
+      {"export", out / "graph", "--format", "kernelbench", "--no-check", "--for-cpu", "--data", data.path()});
+  EXPECT_EQ(p.code, 0) << p.err;
+  const auto text = read_file(out / "graph/runs/cudal1_level1/level_1_problem_23_sample_0_kernel.py");
+  EXPECT_THAT(text, AllOf(HasSubstr("_KB_NEEDS_CUDA = False\n"), Not(HasSubstr("define PROGRAM_GRAPH"))));
+}
+
 // As one does that was interrupted: its index says so.
 TEST(kernelbench_export, goes_on_in_the_folder_of_one_that_was_interrupted) {
   temporary_folder data, out;

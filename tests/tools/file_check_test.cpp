@@ -258,7 +258,13 @@ TEST(export_texts, say_how_far_an_export_is) {
   EXPECT_EQ(progress_text({"t", "checked", 125, 0, 125, 460}), "125 of 125, 7:40");
 }
 
-TEST(export_texts, warn_of_an_index_that_is_not_complete) {
+TEST(export_texts, name_the_command_for_what_was_searched) {
+  task built_in, model;
+  model.origin.emplace();
+  EXPECT_EQ(export_command({built_in}, "cuda:0"), "cudal1 export DIR");
+  EXPECT_EQ(export_command({built_in, model}, "cuda:0"), "cudal1 export DIR --format kernelbench");
+  EXPECT_EQ(export_command({model}, "cpu"), "cudal1 export DIR --format kernelbench --for-cpu");
+  EXPECT_EQ(export_command({model}, ""), "cudal1 export DIR --format kernelbench");
   kernelbench_index index;
   index.complete = false;
   EXPECT_THAT(export_readme(index), HasSubstr("**Warning:** interrupted: tasks are missing"));

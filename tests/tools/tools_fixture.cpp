@@ -369,6 +369,20 @@ void prepare_library_store(const std::string& data) {
   b.add_path(task, program("right.cu1", "2.0"), "second", timed(2, 1.9, 2.1, 30, true));
 }
 
+void prepare_graph_store(const std::string& data) {
+  write_file(data + "/graph.cu1", R"({"format": 1, "name": "twice",
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [64]}],
+    "steps": [{"aten": "aten::mul.Scalar", "args": {"self": "x", "other": 2}, "out": ["y"]}], "outputs": ["y"],
+    "execution": {"graph": true, "lanes": 1}}
+---
+)");
+  const auto file = write_imported_task(data);
+  store_builder b(data, small_processor(), "cpu");
+  auto task = b.add_file(file);
+  b.add_experiment({task});
+  b.add_path(task, data + "/graph.cu1", "first", timed(2, 1.9, 2.1, 30, true));
+}
+
 std::string prepare_imported_store(const std::string& data) {
   const auto file = write_imported_task(data);
   write_file(data + "/twice.cu1", R"({"format": 1, "name": "twice",

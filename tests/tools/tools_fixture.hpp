@@ -81,6 +81,8 @@ prepared prepare_gpu_store(const std::string& data, const std::string& model);
 std::string prepare_imported_store(const std::string& data);
 // The same task with two confirmed variants of library calls alone: at 3x one that is off by 5e-4, at 2x a right one.
 void prepare_library_store(const std::string& data);
+// One imported task, whose best variant has no kernel and was to run as a graph; searched on cpu.
+void prepare_graph_store(const std::string& data);
 
 // A small diagonal matmul: an evaluation takes a fraction of a second, and row scaling is much faster.
 inline constexpr const char* tiny_task =

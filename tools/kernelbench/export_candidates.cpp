@@ -13,6 +13,7 @@
 #include "sandbox/device/compute_capability.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/python_process.hpp"
+#include "tools/kernelbench/cpp_text.hpp"
 
 namespace cudal1::cli {
 
@@ -187,15 +188,16 @@ expected<void> take(exported_task& e, const candidate& c, std::string text) {
 
 // "" where the file is right or nothing is checked; errors are of the machine.
 expected<std::string> problem_of_file(exported_task& e, const candidate& c, const std::string& text,
-                                      file_checker* checker) {
+                                      const kernelbench_request& request, file_checker* checker) {
   if (checker == nullptr) return std::string();
-  if (!traits_of(e.line.device).is_accelerator) {
-    CUDAL1_TRY(const bool runs_here, kernelbench::is_library_only(c.variant.program));
-    if (!runs_here)
+  if (!request.for_cpu && !traits_of(e.line.device).is_accelerator) {
+    CUDAL1_TRY(const auto p, check_program_text(c.variant.program));
+    const bool kernels = !kernelbench::kernels_of(p).empty();
+    if (kernelbench::needs_cuda(p))
       return fmt::format(
-          "its kernels, which were searched on {}, are exported as CUDA's and cannot be checked there: use --no-check, "
-          "or search on a GPU",
-          e.line.device);
+          "its {}, which were searched on {}, are exported as CUDA's and cannot be checked there: use --no-check, or "
+          "search on a GPU{}",
+          kernels ? "kernels" : "graph or lanes", e.line.device, kernels ? "" : ", or export with --for-cpu");
   }
   CUDAL1_TRY(auto found, checker->check({.task = e.line.id,
                                          .variant = c.variant.id,
@@ -227,6 +229,26 @@ std::string why_nothing(const std::vector<failed_candidate>& failed) {
   return fmt::format("none of {} variants is right; the best: {}", failed.size(), failed[0].problem);
 }
 
+// For a CPU its steps run one after the other: an exported file has graphs and lanes for CUDA only.
+expected<std::string> text_for_cpu(const exported_task& e, candidate c, const std::string& blobs) {
+  if (traits_of(e.line.device).is_accelerator)
+    return fail(errc::unsupported, "it was searched on {}: --for-cpu exports what was searched on cpu", e.line.device);
+  CUDAL1_TRY(auto p, check_program_text(c.variant.program));
+  if (!kernelbench::kernels_of(p).empty())
+    return fail(errc::unsupported,
+                "no module for a CPU can be made of it, since an exported file has its kernels for CUDA only; without "
+                "--for-cpu it is exported for a GPU");
+  p.text.how = {};
+  c.variant.program = print_program(p.text);
+  return kernelbench::model_file(e.t, c.variant, blobs);
+}
+
+// The candidate's file. Errors are one sentence.
+expected<std::string> text_of(const exported_task& e, const candidate& c, const kernelbench_request& request) {
+  const auto blobs = request.data + "/blobs";
+  return request.for_cpu ? text_for_cpu(e, c, blobs) : kernelbench::model_file(e.t, c.variant, blobs);
+}
+
 }  // namespace
 
 expected<void> choose(exported_task& e, const kernelbench_request& request, file_checker* checker) {
@@ -247,11 +269,11 @@ expected<void> choose(exported_task& e, const kernelbench_request& request, file
   e.kept = checker != nullptr;
   for (auto& c : e.candidates) {
     c.variant.source = e.quoted;
-    auto text = kernelbench::model_file(e.t, c.variant, request.data + "/blobs");
+    auto text = text_of(e, c, request);
     std::string why = text ? "" : text.error().message;
     e.line.check.reset();
     if (text) {
-      CUDAL1_TRY(why, problem_of_file(e, c, *text, checker));
+      CUDAL1_TRY(why, problem_of_file(e, c, *text, request, checker));
     }
     if (why.empty() && (!e.line.check || e.line.check->strict)) return take(e, c, std::move(*text));
     if (why.empty()) {

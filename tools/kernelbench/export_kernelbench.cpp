@@ -207,6 +207,12 @@ std::string progress_text(const export_progress& p) {
   return text;
 }
 
+std::string export_command(const std::vector<task>& tasks, const std::string& device) {
+  const std::string programs = "cudal1 export DIR";
+  if (std::ranges::none_of(tasks, [](const task& t) { return t.origin && t.is_whole_model(); })) return programs;
+  return programs + " --format kernelbench" + (is_for_cpu(device) ? " --for-cpu" : "");
+}
+
 expected<kernelbench_files> make_kernelbench_files(store& s, const search_report& r,
                                                    const kernelbench_request& request) {
   search_report compared = r;

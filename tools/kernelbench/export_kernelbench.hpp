@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sandbox/program/task.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/kernelbench/export_index.hpp"
 #include "tools/kernelbench/model_file.hpp"
@@ -53,5 +54,8 @@ struct kernelbench_request {
 // tasks were done. Errors as of file_checker, without errc::cancelled.
 expected<kernelbench_files> make_kernelbench_files(store& s, const search_report& r,
                                                    const kernelbench_request& request);
+
+// What exports these tasks: whole models of Python as Python files, for a CPU where they were searched on one.
+std::string export_command(const std::vector<task>& tasks, const std::string& device);
 
 }  // namespace cudal1::cli

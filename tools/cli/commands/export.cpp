@@ -176,8 +176,10 @@ void add_export(CLI::App& app, context& c) {
                   "raises, or eager, which runs Model's own forward")
       ->check(CLI::IsMember({"error", "eager"}))
       ->type_name("HOW");
-  sub->add_flag("--for-cpu", o->for_cpu,
-                "with --format kernelbench: what was searched on cpu is for a CPU, so do not warn of that");
+  sub->add_flag(
+      "--for-cpu", o->for_cpu,
+      "with --format kernelbench: modules for a CPU, of what was searched on cpu: of variants without kernels "
+      "of their own, since a file has these for CUDA");
   sub->add_option("--check-seconds", o->check_seconds, "for the check of one file, without its build (180)")
       ->check(CLI::Range(1.0, 86400.0))
       ->type_name("SECONDS");

@@ -1,6 +1,7 @@
 #include "tools/cli/commands/finished_search.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "config/base/describe.hpp"
 #include "sandbox/device/device_names.hpp"
@@ -8,6 +9,7 @@
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/report/search_models.hpp"
+#include "tools/kernelbench/export_kernelbench.hpp"
 
 namespace cudal1::cli {
 
@@ -51,6 +53,15 @@ json document_of(const std::vector<search_report>& reports) {
   if (reports.size() > 1)
     document.set("others", to_json(std::vector<search_report>(reports.begin() + 1, reports.end())));
   return document;
+}
+
+expected<std::string> command_of_export(store& s, const std::vector<experiment_record>& search) {
+  std::vector<task> all;
+  for (const auto& e : search) {
+    CUDAL1_TRY(auto tasks, tasks_of(s, e));
+    std::ranges::move(tasks, std::back_inserter(all));
+  }
+  return export_command(all, search.front().device);
 }
 
 }  // namespace
@@ -99,8 +110,8 @@ expected<void> print_result(const finished_search& f, const node_status& node, c
   bool is_first = true;
   for (const auto& r : reports)
     c.out.print((std::exchange(is_first, false) && c.out.live ? "" : "\n") + print_report(r, examine(c.out.stream)));
-  c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `cudal1 export DIR`.", place_of(c))) +
-              "\n");
+  CUDAL1_TRY(const auto exported, command_of_export(*reader, search));
+  c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `{}`.", place_of(c), exported)) + "\n");
   const auto ports = port_commands(search, node.devices);
   if (ports.empty()) return {};
   c.out.print("Each model's variants were measured on that model only. The best of one on another:\n");

@@ -6,7 +6,8 @@ def _kb_architecture():
     without a device it is the measured one."""
     here = _kb_torch.cuda.get_device_capability() if _kb_torch.cuda.is_available() else _KB_MEASURED_ON
     if here is None:
-        return []
+        raise RuntimeError(f"{_KB_NAME}: its kernels are CUDA's, there is no GPU here, and they were measured on none: "
+                           "import it where there is a GPU")
     number = f"{here[0]}{here[1]}{'a' if here[0] >= 9 else ''}"
     return [f"-gencode=arch=compute_{number},code=sm_{number}"]
 

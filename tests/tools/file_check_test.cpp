@@ -16,6 +16,7 @@
 #include "tools/kernelbench/export_candidates.hpp"
 #include "tools/kernelbench/export_index.hpp"
 #include "tools/kernelbench/export_kernelbench.hpp"
+#include "tools/kernelbench/exportable.hpp"
 #include "tools/kernelbench/model_file.hpp"
 
 namespace cudal1::cli {
@@ -199,6 +200,42 @@ TEST(checked_export, takes_the_next_best_variant_where_the_best_is_wrong) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.err, HasSubstr("level1_023: checked; 1 of 1 (1 known before), 0:0"));
   EXPECT_EQ(read_file(out / "again/index.json"), read_file(target + "/index.json"));
+}
+
+// Only what an export has found right counts: here the second best.
+TEST(exportable, is_the_best_variant_with_a_right_file) {
+  const temporary_folder data;
+  prepare_library_store(data.path());
+  const auto s = store::open(data.path() + "/store");
+  ASSERT_TRUE(holds(s));
+  auto report = report_everything(**s);
+  ASSERT_TRUE(holds(report));
+  const auto task = report->tasks[0].task, fastest = report->tasks[0].variant;
+  auto unchecked = *report;
+  const auto none = leave_exportable(**s, unchecked, data.path());
+  ASSERT_TRUE(holds(none));
+  EXPECT_EQ(unchecked.tasks[0].speedup, 1);
+  EXPECT_EQ(unchecked.tasks[0].remark, "no file of it was checked");
+  EXPECT_THAT(print_exportable(*none), HasSubstr("0 of 1 task have a faster variant"));
+
+  const auto ranked = (*s)->best(task, 8, store::ranking::confirmed, "");
+  ASSERT_TRUE(holds(ranked));
+  ASSERT_EQ(ranked->size(), 2U);
+  const kept_checks kept(data.path());
+  file_check_result right, wrong;
+  right.strict = true;
+  wrong.problem = "its output differs";
+  ASSERT_TRUE(holds(kept.keep({task, fastest, wrong}, "a")));
+  auto refused = *report;
+  ASSERT_TRUE(holds(leave_exportable(**s, refused, data.path())));
+  EXPECT_THAT(refused.tasks[0].remark, HasSubstr("accepts no checked file"));
+  ASSERT_TRUE(holds(kept.keep({task, (*ranked)[1].variant.id, right}, "b")));
+  const auto found = leave_exportable(**s, *report, data.path());
+  ASSERT_TRUE(holds(found));
+  EXPECT_EQ(found->exportable, 1);
+  EXPECT_EQ(found->unchecked, 0);
+  EXPECT_EQ(report->tasks[0].speedup, 2);
+  EXPECT_EQ(report->tasks[0].variant, (*ranked)[1].variant.id);
 }
 
 TEST(checked_export, leaves_nothing_where_it_is_stopped_before_the_first_file) {

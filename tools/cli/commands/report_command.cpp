@@ -1,6 +1,7 @@
 // cudal1 report: the speedups that a search reached, over all tasks, by level and by family.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/table.hpp"
+#include "tools/kernelbench/exportable.hpp"
 
 namespace cudal1::cli {
 
@@ -19,7 +21,7 @@ namespace {
 struct report_options {
   std::string experiment;
   std::string against;  // "": usual_base
-  bool json = false;
+  bool exportable = false, json = false;
 };
 
 struct group_summary {
@@ -118,6 +120,10 @@ std::string legend(const search_report& r, const speedup_summary& all) {
 expected<int> report(const report_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
+  std::optional<exportable_summary> exportable;
+  if (o.exportable) {
+    CUDAL1_TRY(exportable, leave_exportable(*reader, r, c.data));
+  }
   CUDAL1_CHECK(compare_with_base_or_usual(*reader, r, o.against));
   const auto groups = groups_of(r);
   CUDAL1_TRY(const auto estimates, estimates_of(*reader, r));
@@ -131,6 +137,7 @@ expected<int> report(const report_options& o, context& c) {
                                      {"groups", to_json(groups)},
                                      {"models", to_json(r.models)},
                                      {"estimates", to_json(estimates)},
+                                     {"exportable", to_json(exportable)},
                                      {"tasks", to_json(r.tasks)}}));
     return exit_code::success;
   }
@@ -143,6 +150,7 @@ expected<int> report(const report_options& o, context& c) {
     text += (text.empty() ? c.out.bold(line) : c.out.dim(wrap(line, c.out.width, 0))) + "\n";
   text += "\n" + table_of_speedups(groups).text(c.out) + "\n" + table_of_shares(groups).text(c.out) + "\n";
   if (const auto models = print_models(r, c.out); !models.empty()) text += models + "\n";
+  if (exportable) text += wrap(print_exportable(*exportable), c.out.width, 0) + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, c.out.width, 0) + "\n";
   if (estimates) text += wrap(print_estimates(*estimates), c.out.width, 0) + "\n";
@@ -157,11 +165,14 @@ void add_report(CLI::App& app, context& c) {
       app.add_subcommand("report", "the speedups that a search reached: over all tasks, by level and by family");
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
   add_against_option(*sub, o->against, "eager where it was measured, else program");
+  sub->add_flag("--exportable", o->exportable,
+                "count only variants whose exported file was checked and is as KernelBench wants it");
   sub->add_flag("--json", o->json, "one JSON document, with the results of each task");
   sub->footer(footer(
       "  cudal1 report --experiment e1\n"
       "  cudal1 report --experiment e1 --against eager   what KernelBench reports; `cudal1 baseline` measures it\n"
-      "  cudal1 report --against compile --json",
+      "  cudal1 report --against compile --json\n"
+      "  cudal1 report --exportable                      of what `cudal1 export --format kernelbench` has checked",
       "  0    printed\n"
       "  2    there is no such experiment, or no store yet\n"
       "  3    the store cannot be read"));

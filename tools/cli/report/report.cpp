@@ -20,15 +20,6 @@
 
 namespace cudal1::cli {
 
-namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 void put_best(best_row& row, const store::ranked& r) {
   row.is_reference = false;
   row.reference_us = r.result.reference_us;
@@ -43,6 +34,15 @@ void put_best(best_row& row, const store::ranked& r) {
   row.environment_id = r.result.environment_id;
   row.reference_device_us = r.result.reference_device_us;
   row.best_device_us = r.result.variant_device_us;
+}
+
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 expected<void> put_floor(best_row& row, const task& t, const std::string& model, floor_finder& floors) {

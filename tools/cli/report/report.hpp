@@ -114,6 +114,9 @@ inline constexpr std::size_t looked_at_for_best = 8;
 expected<std::optional<store::ranked>> best_faster_variant(store& s, const std::string& task, const std::string& own,
                                                            const std::string& experiment);
 
+// Makes the row that of a variant.
+void put_best(best_row& row, const store::ranked& r);
+
 // The title (with the device), the table and the summary, for a terminal, a pipe or a file.
 std::string print_report(const search_report& r, const terminal& t);
 std::string print_title(const search_report& r);

@@ -60,6 +60,16 @@ void arena_begin_call(uint64_t poison_seed) {
   if (auto* memory = installed_arena()) memory->begin_call(poison_seed);
 }
 
+void arena_begin_lasting() {
+  if (auto* memory = installed_arena()) memory->begin_lasting();
+}
+
+expected<void> arena_end_lasting() {
+  auto* memory = installed_arena();
+  if (memory == nullptr || memory->end_lasting()) return {};
+  return fail(errc::infrastructure, "the tensors of setup steps cannot be made read-only (mprotect was refused)");
+}
+
 guard_report arena_check_guards() {
   auto* memory = installed_arena();
   return memory ? memory->check_guards() : guard_report{};

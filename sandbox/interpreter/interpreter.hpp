@@ -85,6 +85,10 @@ struct arena_options {
 expected<void> install_arena(const arena_options& options);
 // Call it before each call: changes poison and addresses, and poisons all free memory that the next call will use.
 void arena_begin_call(uint64_t poison_seed);
+// Around what makes tensors that calls only read (setup steps): those that are left at the end are read-only memory
+// until they are released, so that no call can keep anything in them.
+void arena_begin_lasting();
+expected<void> arena_end_lasting();
 struct guard_report {
   bool intact = true;
   std::string problem;  // "12 bytes after the end of y (alloc) were overwritten"

@@ -20,8 +20,8 @@ namespace {
 constexpr std::size_t page = 4096;
 using pattern_page = std::array<uint64_t, page / sizeof(uint64_t)>;
 
-std::size_t rounded(std::size_t bytes) {
-  return (bytes + arena::alignment - 1) / arena::alignment * arena::alignment;
+std::size_t rounded(std::size_t bytes, std::size_t to = arena::alignment) {
+  return (bytes + to - 1) / to * to;
 }
 
 uint64_t mixed(uint64_t x) {
@@ -133,14 +133,16 @@ void* arena::allocate(std::size_t bytes, const char* label, bool& had_room) {
   const std::lock_guard lock(mutex_);
   had_room = bytes < size_;
   if (!had_room) return nullptr;
-  const std::size_t extent = guard_bytes + rounded(bytes) + guard_bytes;
+  std::size_t extent = guard_bytes + rounded(bytes) + guard_bytes;
+  if (lasting_) extent = rounded(extent, page);
   std::size_t offset = 0;
-  const auto gap = find_gap(extent, offset);
+  const auto gap = find_gap(extent + (lasting_ ? page : 0), offset);
+  if (lasting_) offset = rounded(offset, page);
   had_room = gap != free_.end() && make_accessible(offset + extent);
   if (!had_room) return nullptr;
   take(gap, offset, extent);
   prepare(offset, extent);
-  const block b{bytes, extent, mixed(seed_ ^ offset), label};
+  const block b{bytes, extent, mixed(seed_ ^ offset), label, lasting_ ? block::kind::lasting : block::kind::of_call};
   write_guards(offset, b);
   blocks_.emplace(offset, b);
   in_use_ += bytes;
@@ -157,6 +159,8 @@ void arena::release(void* data) {
   if (found == blocks_.end()) return;
   const block b = found->second;
   if (problem_.empty()) problem_ = damage(offset, b);
+  // A block that stays read-only must not be given to anybody else.
+  if (b.is == block::kind::read_only && !set_access(offset, b, PROT_READ | PROT_WRITE)) return;
   blocks_.erase(found);
   in_use_ -= b.bytes;
   recycled_ = std::max(recycled_, offset + b.extent);
@@ -174,10 +178,30 @@ void arena::poison(std::size_t from, std::size_t to) {
 }
 
 bool arena::make_accessible(std::size_t end) {
-  end = (end + page - 1) / page * page;
+  end = rounded(end, page);
   if (end <= accessible_) return true;
   if (::mprotect(base_ + accessible_, end - accessible_, PROT_READ | PROT_WRITE) != 0) return false;
   accessible_ = end;
+  return true;
+}
+
+bool arena::set_access(std::size_t offset, const block& b, int access) {
+  return ::mprotect(base_ + offset, b.extent, access) == 0;
+}
+
+void arena::begin_lasting() {
+  const std::lock_guard lock(mutex_);
+  lasting_ = true;
+}
+
+bool arena::end_lasting() {
+  const std::lock_guard lock(mutex_);
+  lasting_ = false;
+  for (auto& [offset, b] : blocks_) {
+    if (b.is != block::kind::lasting) continue;
+    if (!set_access(offset, b, PROT_READ)) return false;
+    b.is = block::kind::read_only;
+  }
   return true;
 }
 
@@ -186,7 +210,7 @@ bool arena::make_accessible(std::size_t end) {
 void arena::prepare(std::size_t offset, std::size_t extent) {
   const std::size_t end = offset + extent;
   if (end > prepared_) {
-    const std::size_t whole_pages = (end + page - 1) / page * page;
+    const std::size_t whole_pages = rounded(end, page);
     poison(prepared_, whole_pages);
     prepared_ = whole_pages;
   }

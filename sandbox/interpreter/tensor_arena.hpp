@@ -27,6 +27,10 @@ class arena {
   void release(void* data);
 
   void begin_call(uint64_t seed);
+  // Blocks that are allocated between these two get whole pages; those that still live at the end can only be read from
+  // then on, until they are released. False if the system refuses that.
+  void begin_lasting();
+  bool end_lasting();
   // The first damage since begin_call, to live blocks or to those released since then.
   guard_report check_guards();
   int64_t bytes_in_use() const;
@@ -39,11 +43,13 @@ class arena {
     std::size_t extent = 0;  // with guards and padding
     uint64_t guard = 0;      // the pattern of its guards
     const char* label = nullptr;
+    enum class kind { of_call, lasting, read_only } is = kind::of_call;
   };
   // Offsets into the mapping, free and disjoint, never adjacent: offset -> size.
   using gaps = std::map<std::size_t, std::size_t>;
 
   gaps::iterator find_gap(std::size_t extent, std::size_t& offset);
+  bool set_access(std::size_t offset, const block& b, int access);
   void take(gaps::iterator gap, std::size_t offset, std::size_t extent);
   void give_back(std::size_t offset, std::size_t extent);
   bool make_accessible(std::size_t end);
@@ -57,6 +63,7 @@ class arena {
   char* base_;
   std::size_t size_;
   bool poisons_;
+  bool lasting_ = false;  // between begin_lasting() and end_lasting()
   gaps free_;
   std::unordered_map<std::size_t, block> blocks_;  // by the offset of the block's first guard
   uint64_t seed_;

@@ -21,7 +21,8 @@ enum class call_state : uint32_t {
 };
 
 // Where the memory of an output is.
-enum class output_home : uint32_t { arena, input, weight, elsewhere };
+// `constant`: what setup steps made, in the arena; of a fault only.
+enum class output_home : uint32_t { arena, input, weight, elsewhere, constant };
 struct output_place {
   output_home home = output_home::elsewhere;
   uint32_t index = 0;  // of the input or weight

@@ -33,6 +33,9 @@ fault memory_fault(const fault_record& record, const program& p, const std::stri
   if (read_only && record.access != 1)
     return {outcome::wrote_input, head + "a write into " + tensor_text(record, p) + in_step};
   if (read_only) return {outcome::out_of_bounds, head + "a read past the end of " + tensor_text(record, p) + in_step};
+  if (record.region == output_home::constant)
+    return {outcome::out_of_bounds,
+            head + access_text(record.access) + " where a tensor that setup made is, which calls only read" + in_step};
   if (record.signal == SIGBUS && record.region == output_home::arena)
     return {outcome::out_of_memory, head + "the machine is out of memory for this tensor" + in_step};
   if (record.stack != 0) return {outcome::crash, head + "the stack overflowed" + in_step};

@@ -59,6 +59,7 @@ class runner {
   std::unique_ptr<interpreter> program_;
   std::vector<tensor_type> input_types_, weight_types_;
   mapped_tensors inputs_, weights_;
+  std::vector<tensor_view> constants_;
   bool prepared_ = false;
 };
 
@@ -133,6 +134,7 @@ expected<void> runner::load(frame& f, int arena, int zygote) {
   faults_.running = program_.get();
   faults_.inputs = &inputs_;
   faults_.weights = &weights_;
+  faults_.constants = &constants_;
   CUDAL1_CHECK(install_fault_handler(&faults_));
   prepared.filter_calls(confined);
   if (const auto* step = confined.failed(); step != nullptr && !settings_.allow_weak_confinement)
@@ -180,7 +182,11 @@ expected<runner_reply> runner::set_weights(frame& f) {
   // The old weights stay mapped until the program has released them.
   std::swap(weights_, fresh);
   const stopwatch took;
-  CUDAL1_CHECK(guarded([&] { return program_->set_weights(views_of(weights_, weight_types_)); }));
+  arena_begin_lasting();
+  const auto set = guarded([&] { return program_->set_weights(views_of(weights_, weight_types_)); });
+  constants_ = program_->constants();
+  CUDAL1_CHECK(arena_end_lasting());
+  CUDAL1_CHECK(set);
   return runner_reply{.setup_ms = took.ms()};
 }
 

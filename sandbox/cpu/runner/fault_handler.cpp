@@ -62,6 +62,18 @@ bool deny_file_probe(const siginfo_t& info, ucontext_t& context, const char* ste
 #endif
 }
 
+// Constants have pages of their own.
+bool is_constant(const std::vector<tensor_view>& constants, const void* address) noexcept {
+  constexpr uintptr_t page = 4096;
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  for (const auto& c : constants) {
+    const auto from = reinterpret_cast<uintptr_t>(c.data);
+    const auto to = from + static_cast<uintptr_t>(c.type.storage_bytes());
+    if (at >= from / page * page && at < (to + page - 1) / page * page) return true;
+  }
+  return false;
+}
+
 void locate(const fault_context& context, fault_record& record, const void* address) noexcept {
   if (const int i = context.inputs != nullptr ? context.inputs->find(address) : -1; i >= 0) {
     record.region = output_home::input;
@@ -70,7 +82,8 @@ void locate(const fault_context& context, fault_record& record, const void* addr
     record.region = output_home::weight;
     record.index = static_cast<uint32_t>(w);
   } else if (address >= context.arena && address < context.arena + context.arena_bytes) {
-    record.region = output_home::arena;
+    const bool constant = context.constants != nullptr && is_constant(*context.constants, address);
+    record.region = constant ? output_home::constant : output_home::arena;
   }
 }
 

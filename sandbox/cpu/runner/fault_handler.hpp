@@ -1,6 +1,8 @@
 // Handles a fault of a runner's native code: records what happened and where in the control block, and exits.
 #pragma once
 
+#include <vector>
+
 #include "config/base/error.hpp"
 #include "sandbox/isolation/control_block.hpp"
 #include "sandbox/isolation/shared_memory.hpp"
@@ -8,6 +10,7 @@
 namespace cudal1 {
 
 class interpreter;
+struct tensor_view;
 
 // What the handler reads. It must live until the process ends.
 struct fault_context {
@@ -15,6 +18,7 @@ struct fault_context {
   const interpreter* running = nullptr;
   const mapped_tensors* inputs = nullptr;
   const mapped_tensors* weights = nullptr;
+  const std::vector<tensor_view>* constants = nullptr;  // what setup made
   const std::byte* arena = nullptr;
   int64_t arena_bytes = 0;
 };

@@ -185,6 +185,31 @@ TEST_F(adversarial_test, data_of_one_call_cannot_be_found_in_the_next) {
   });
 }
 
+// relu of 4096 elements with tensors `t` and `s` that setup fills with zeros; `s` is made by a library step.
+std::string relu_with_setup(const std::string& body) {
+  return R"({"format":1,"name":"v","inputs":[{"name":"a","dtype":"float32","shape":[4096]}],"setup":[)"
+         R"({"alloc":"t","dtype":"float32","shape":[4096]},{"launch":"fill","grid":[16],"block":[256],)"
+         R"("args":[{"out":"t"}]},{"aten":"aten::relu","args":{"self":"t"},"out":["s"]}],)"
+         R"("steps":[{"alloc":"y","dtype":"float32","shape":[4096]},{"launch":"k","grid":[1],"block":[1],)"
+         R"("args":[{"in":"a"},{"in":"t"},{"in":"s"},{"out":"y"}]}],"outputs":["y"]})"
+         "\n---\n__global__ void fill(float* t) { t[blockIdx.x * blockDim.x + threadIdx.x] = 0; }\n"
+         "__global__ void k(const float* a, const float* t, const float* s, float* y) {\n" +
+         body + "  for (int i = 0; i < 4096; ++i) y[i] = a[i] > t[i] ? a[i] : s[i];\n}\n";
+}
+
+TEST_F(adversarial_test, a_call_cannot_write_into_what_setup_made) {
+  const task relu = relu_of_positive();
+  EXPECT_EQ(evaluate(relu, relu_with_setup("")).result, outcome::correct);
+  for (const char* count :
+       {"  float* calls = const_cast<float*>(t); calls[7] += 1e-30f;\n", "  ((float*)s)[4095] = a[0];\n",
+        // Behind the tensor's end, where no guard of the output is.
+        "  ((volatile float*)t)[4096] = a[0];\n"}) {
+    const finding cheat = evaluate(relu, relu_with_setup(count));
+    EXPECT_EQ(cheat.result, outcome::out_of_bounds) << count << cheat;
+    EXPECT_NE(cheat.reason.find("a write where a tensor that setup made is"), std::string::npos) << count << cheat;
+  }
+}
+
 TEST_F(adversarial_test, variables_that_outlive_a_call_are_refused) {
   const task relu = relu_of_positive();
   const std::vector<outcome> no{outcome::refused, outcome::compile_error, outcome::invalid};

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <set>
 #include <thread>
@@ -152,6 +153,28 @@ TEST_F(arena_test, blocks_in_use_keep_their_content_across_calls) {
   for (int i = 0; i < 10000; ++i)
     ASSERT_EQ(x[i], 42);
   EXPECT_TRUE(a.check_guards().intact);
+}
+
+TEST_F(arena_test, lasting_blocks_can_only_be_read_until_they_are_released) {
+  arena a(options());
+  take(a, 100);  // so that the next block does not begin with a page by chance
+  a.begin_lasting();
+  auto *kept = take(a, 5000), *temporary = take(a, 100);
+  std::memset(kept, 42, 5000);
+  a.release(temporary);
+  ASSERT_TRUE(a.end_lasting());
+  auto* other = take(a, 5000);
+  std::memset(other, 1, 5000);
+  for (uint64_t seed = 0; seed < 5; ++seed)
+    a.begin_call(seed);
+  EXPECT_EQ(kept[4999], 42);
+  EXPECT_TRUE(a.check_guards().intact);
+  EXPECT_EXIT(kept[4999] = 0, testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(kept[5000] = 0, testing::KilledBySignal(SIGSEGV), "");
+  a.release(kept);
+  a.begin_call(9);
+  char* again = take(a, size / 2);
+  std::memset(again, 0, size / 2);
 }
 
 TEST_F(arena_test, threads_may_allocate_and_release_concurrently) {

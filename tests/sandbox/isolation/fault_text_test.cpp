@@ -39,6 +39,12 @@ TEST(fault_text, a_read_past_the_end_is_out_of_bounds) {
   EXPECT_NE(f.reason.find("a read past the end of input \"a\""), std::string::npos);
 }
 
+TEST(fault_text, a_write_into_what_setup_made_is_out_of_bounds) {
+  const fault f = describe_fault(segfault(output_home::constant, 0, 2), "", two_inputs());
+  EXPECT_EQ(f.kind, outcome::out_of_bounds);
+  EXPECT_NE(f.reason.find("a write where a tensor that setup made is"), std::string::npos) << f.reason;
+}
+
 TEST(fault_text, forged_numbers_and_texts_are_harmless) {
   fault_record record = segfault(output_home::input, 4'000'000'000U, 2);
   std::memset(record.step, 0x1b, sizeof record.step);  // unterminated, and control characters

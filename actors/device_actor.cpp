@@ -236,11 +236,12 @@ void device_state::check(check_plan plan) {
   // Also sent first: the profiler asks the store, which may be busy writing.
   const auto& a = now_->item.attempt;
   const score_clock by = compared_by(*now_->item.what);
-  consult<message::timing_step>(setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment, by},
-                                [this](const message::timing_step& step) {
-                                  now_->first_step = step;
-                                  time_if_correct();
-                                });
+  consult<message::timing_step>(
+      setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment, by, now_->item.second_look},
+      [this](const message::timing_step& step) {
+        now_->first_step = step;
+        time_if_correct();
+      });
   const auto from = clock::now();
   auto report = session_->check(*now_->item.program, *now_->item.code, now_->plan);
   add_stage("check", from);

@@ -30,6 +30,7 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
   const auto now = clock::now();
   books_.emplace(setup_.record, std::move(names), now, setup_.in_a_row);
   books_->count_devices(setup_.devices);
+  if (setup_.policy && !is_replayed(setup_.where)) books_->allow_second_looks();
   for (const auto& t : setup_.tallies)
     if (const auto task = books_->index_of(t.task)) books_->resume(*task, t);
   books_->count_answer(setup_.spent);
@@ -55,6 +56,7 @@ void experiment_flow::fill() {
     take_repairs();
     const policy_traits traits = setup_.policy->get().traits;
     while (has_credit()) {
+      if (take_second_look()) continue;
       const auto task = books_->next_task(clock::now());
       if (!task) break;
       auto question = question_for(*task);
@@ -83,6 +85,27 @@ void experiment_flow::take_repairs() {
     question.round = next.round;
     ask_policy(next.task, std::move(question));
   }
+}
+
+bool experiment_flow::take_second_look() {
+  const auto look = books_->next_second_look(clock::now());
+  if (!look) return false;
+  const given_variant& kept = hopefuls_.at({look->task, look->variant});
+  auto& s = slots_[++last_slot_];
+  s.task = look->task;
+  s.variant = kept.variant;
+  s.program = kept.program;
+  s.second_look = true;
+  reserve(last_slot_);
+  return true;
+}
+
+void experiment_flow::keep_if_hopeful(const slot& s) {
+  const std::pair key(s.task, s.variant.id);
+  if (s.program && books_->is_hopeful(s.task, s.variant.id))
+    hopefuls_.insert_or_assign(key, given_variant{s.variant, s.program, ""});
+  else
+    hopefuls_.erase(key);
 }
 
 // The answers that the policy had completed when the last node ended are not paid for again.

@@ -48,6 +48,7 @@ class experiment_flow {
     std::map<std::string, double> stage_ms;  // before the device
     int losses = 0;                          // in a row
     bool proposing = false, offered = false;
+    bool second_look = false;
     clock::time_point since{};  // start of its current stage
   };
   // What the policy was asked for with one prompt. It is over when the policy has delivered everything and no slot is
@@ -74,6 +75,10 @@ class experiment_flow {
   bool has_credit() const;
   void take_given();
   void take_repairs();
+  // Measures a possible best again, if it is time for that.
+  bool take_second_look();
+  // Keeps the program of a variant that may be measured again.
+  void keep_if_hopeful(const slot& s);
   void ask_open_groups();
   // It should end: by a request, a deadline or a problem.
   bool is_ending() const { return stopping_ || books_->out_of_time(clock::now()); }
@@ -213,6 +218,7 @@ class experiment_flow {
   std::optional<clock::time_point> waiting_since_;  // for the policy, with nothing else to do
   double last_commit_ms_ = 0;
   std::deque<given_variant> given_;
+  std::map<std::pair<std::size_t, std::string>, given_variant> hopefuls_;  // by task and variant
   struct delayed_call {
     clock::time_point when;
     slot_id slot;

@@ -42,7 +42,10 @@ void experiment_flow::end_stage(slot& s, const char* stage) {
 
 void experiment_flow::drop(slot_id id) {
   const slot dropped = take(id);
-  books_->abandon(dropped.task);
+  if (dropped.second_look)
+    books_->abandon(ledger::second_look{dropped.task, dropped.variant.id});
+  else
+    books_->abandon(dropped.task);
   check_prompt(dropped.prompt);
   check_end();
 }
@@ -51,9 +54,9 @@ void experiment_flow::drop(slot_id id) {
 
 void experiment_flow::reserve(slot_id id) {
   const auto& s = slots_.at(id);
-  if (is_ending() || !books_->exhausted(s.task).empty()) return drop(id);
+  if (is_ending() || (!s.second_look && !books_->exhausted(s.task).empty())) return drop(id);
   ask_store<message::reserved>(
-      message::reserve_attempt{s.variant, books_->record().id, s.prompt == 0 ? "" : setup_.reuse_class},
+      message::reserve_attempt{s.variant, books_->record().id, s.prompt == 0 ? "" : setup_.reuse_class, s.second_look},
       [this, id](message::reserved& r) {
         if (exists(id)) reserved(id, std::move(r));
       },
@@ -64,6 +67,7 @@ void experiment_flow::reserve(slot_id id) {
 
 void experiment_flow::not_reserved(slot_id id, const error& e) {
   auto& s = slots_.at(id);
+  if (e.code == errc::variant_fault && s.second_look) return drop(id);  // its verdict stays
   if (e.code == errc::variant_fault) {
     s.attempt = {books_->record().id, s.variant.task, s.variant.id, 3, attempt_state::leased, "", unix_ms()};
     return judge_without_device(id, outcome::quarantined, e.message);
@@ -150,8 +154,8 @@ void experiment_flow::offer(slot_id id) {
   auto& s = slots_.at(id);
   s.offered = true;
   offered_slots_[{s.attempt.task, s.attempt.variant}] = id;
-  self_->send(setup_.node,
-              message::work_item{0, books_->record().device, s.attempt, setup_.tasks[s.task], s.program, s.code});
+  self_->send(setup_.node, message::work_item{0, books_->record().device, s.attempt, setup_.tasks[s.task], s.program,
+                                              s.code, s.second_look});
 }
 
 // ---- verdict ------------------------------------------------------------------------------------------------------
@@ -241,6 +245,7 @@ void experiment_flow::settled(slot_id id, const verdict& v) {
   if (const auto p = prompts_.find(s.prompt); p != prompts_.end() && !p->second.group.id.empty())
     p->second.members.push_back({s.variant, v});
   const bool is_best = books_->settle(s.task, v, clock::now());
+  keep_if_hopeful(s);
   log(s, v);
   if (is_best)
     note("best", s,

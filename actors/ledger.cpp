@@ -10,7 +10,11 @@ namespace cudal1 {
 
 namespace {
 constexpr std::chrono::seconds rate_window{10};
-}
+// Of second looks.
+constexpr int most_looks = 2;
+constexpr double cost_of_look = 2;            // of evaluations
+constexpr double most_of_the_time = 1.0 / 3;  // that is kept for them
+}  // namespace
 
 ledger::ledger(experiment_record record, std::vector<std::string> names, time_point now, int64_t in_a_row)
     : record_(std::move(record)), in_a_row_(in_a_row), active_before_(record_.active_s), started_(now) {
@@ -23,12 +27,24 @@ ledger::ledger(experiment_record record, std::vector<std::string> names, time_po
 }
 
 bool ledger::may_take(const book& b) const {
-  if (b.parked || !b.exhausted.empty()) return false;
+  return !b.parked && b.exhausted.empty() && has_budget(b);
+}
+
+// For one evaluation after `more` others.
+bool ledger::has_budget(const book& b, int64_t more) const {
   // What is in flight is taken to be like what has ended.
   const auto ended = static_cast<double>(std::max<int64_t>(b.shown.evaluations, 1));
-  const double device_ms = b.device_ms * (1 + static_cast<double>(b.in_flight) / ended);
+  const int64_t under_way = b.in_flight + more;
+  const double device_ms = b.device_ms * (1 + static_cast<double>(under_way) / ended);
   if (record_.device_s_per_task > 0 && device_ms >= record_.device_s_per_task * 1e3) return false;
-  return record_.evaluations_per_task <= 0 || b.shown.evaluations + b.in_flight < record_.evaluations_per_task;
+  return record_.evaluations_per_task <= 0 || b.shown.evaluations + under_way < record_.evaluations_per_task;
+}
+
+// A short budget is for proposals alone.
+bool ledger::is_last_of_budget(const book& b) const {
+  constexpr int64_t short_budget = 4;
+  const bool is_short = record_.evaluations_per_task > 0 && record_.evaluations_per_task < short_budget;
+  return !is_short && b.shown.evaluations > 0 && !has_budget(b, 1);
 }
 
 // One turn for each device, so that all have work while each stays with one task.
@@ -129,6 +145,7 @@ bool ledger::settle(std::size_t task, const verdict& v, time_point now) {
   for (const auto& [stage, ms] : v.stage_ms)
     stage_ms_[stage] += ms;
   b.device_ms += device_ms_of(v.stage_ms);
+  note_hopeful(b, v);
   if (v.result != outcome::correct) return false;
   ++b.shown.correct;
   if (!v.confirmed || !is_faster(v, b.best)) return false;
@@ -137,14 +154,87 @@ bool ledger::settle(std::size_t task, const verdict& v, time_point now) {
   return true;
 }
 
+// ---- second looks -------------------------------------------------------------------------------------------------
+
+bool ledger::is_hopeful(const book& b, const hopeful& h) const {
+  return h.looks < most_looks && !h.under_way && h.score.score_interval.low > std::max(1.0, b.best.score);
+}
+
+bool ledger::has_hopeful(const book& b) const {
+  return std::ranges::any_of(b.hopefuls, [&](const auto& each) { return is_hopeful(b, each.second); });
+}
+
+bool ledger::is_hopeful(std::size_t task, const std::string& variant) const {
+  const book& b = books_[task];
+  const auto found = b.hopefuls.find(variant);
+  return found != b.hopefuls.end() && is_hopeful(b, found->second);
+}
+
+// One that could not be measured may be the next time.
+void ledger::note_hopeful(book& b, const verdict& v) const {
+  const auto found = b.hopefuls.find(v.variant);
+  if (found != b.hopefuls.end()) found->second.under_way = false;
+  if (!second_looks_ || v.result == outcome::unmeasurable) return;
+  if (v.result == outcome::correct && !v.confirmed && v.score_interval.low > std::max(1.0, b.best.score))
+    b.hopefuls[v.variant].score = v;
+  else if (found != b.hopefuls.end())
+    b.hopefuls.erase(found);
+}
+
+// False as soon as the time that is left is what they, after all that is under way, are expected to need.
+bool ledger::leaves_time_for_second_looks(time_point now) const {
+  if (record_.time_limit_s <= 0) return true;
+  double wanted = 0, device_ms = 0;
+  int64_t ended = 0;
+  for (const auto& b : books_) {
+    wanted += static_cast<double>(b.in_flight) + (has_hopeful(b) ? cost_of_look : 0);
+    device_ms += b.device_ms;
+    ended += b.shown.evaluations;
+  }
+  const double mean_s = device_ms / 1e3 / static_cast<double>(std::max<int64_t>(ended, 1));
+  const double kept_s = std::min(wanted * mean_s / static_cast<double>(std::max<int64_t>(devices_, 1)),
+                                 record_.time_limit_s * most_of_the_time);
+  return active_s(now) + kept_s < record_.time_limit_s;
+}
+
+std::optional<ledger::second_look> ledger::next_second_look(time_point now) {
+  if (stopped_ || out_of_time(now)) return std::nullopt;
+  const bool all = !leaves_time_for_second_looks(now);
+  std::optional<second_look> chosen;
+  double most = 0;
+  for (std::size_t i = 0; i < books_.size(); ++i) {
+    const book& b = books_[i];
+    if (!has_budget(b) || !(all || !b.exhausted.empty() || is_last_of_budget(b))) continue;
+    for (const auto& [variant, h] : b.hopefuls) {
+      const double gain = h.score.score_interval.low / std::max(1.0, b.best.score) / (1 + h.looks);
+      if (!is_hopeful(b, h) || gain <= most) continue;
+      most = gain;
+      chosen = second_look{i, variant};
+    }
+  }
+  if (!chosen) return std::nullopt;
+  book& b = books_[chosen->task];
+  ++b.in_flight;
+  ++b.hopefuls.at(chosen->variant).looks;
+  b.hopefuls.at(chosen->variant).under_way = true;
+  return chosen;
+}
+
+void ledger::abandon(const second_look& s) {
+  abandon(s.task);
+  if (const auto found = books_[s.task].hopefuls.find(s.variant); found != books_[s.task].hopefuls.end())
+    found->second.under_way = false;
+}
+
 bool ledger::idle() const {
   return std::all_of(books_.begin(), books_.end(), [](const book& b) { return b.in_flight == 0; });
 }
 
 bool ledger::complete(time_point now) const {
   if (!idle()) return false;
-  return stopped_ || out_of_time(now) ||
-         std::none_of(books_.begin(), books_.end(), [&](const book& b) { return may_take(b); });
+  return stopped_ || out_of_time(now) || std::none_of(books_.begin(), books_.end(), [&](const book& b) {
+           return may_take(b) || (has_budget(b) && has_hopeful(b));
+         });
 }
 
 bool ledger::out_of_time(time_point now) const {

@@ -32,6 +32,16 @@ class ledger {
   bool take_more(std::size_t task, time_point now);
   // Takes an evaluation of a task out of turn: of a variant that was given or whose attempt was lost.
   void take(std::size_t task) { ++books_[task].in_flight; }
+  // What is measured again now, and takes an evaluation of its task: a possible best that was not confirmed. These come
+  // at the end of a search: when the time that is left is what they need, with the last evaluation of a task, and once
+  // a task has nothing more to propose. Each variant has at most two.
+  struct second_look {
+    std::size_t task = 0;
+    std::string variant;
+  };
+  std::optional<second_look> next_second_look(time_point now);
+  // It ended without a verdict.
+  void abandon(const second_look& s);
   // The seed of a task's next proposal, from the experiment's and the number of proposals so far.
   uint64_t next_seed(std::size_t task);
   // An evaluation ended without a verdict: it is returned to the budget.
@@ -54,6 +64,8 @@ class ledger {
   void count_answer(const answer_cost& cost) { answers_.add(cost); }
   // Time in which the devices had nothing to do because the policy was thinking, in seconds.
   void count_waiting(double seconds) { record_.policy_wait_s += seconds; }
+  // Without this call nothing is measured again, as what is replayed or was written by hand.
+  void allow_second_looks() { second_looks_ = true; }
   void count_devices(int64_t devices) { devices_ = devices; }  // that it runs on
   // No more turns; what is in flight ends.
   void stop() { stopped_ = true; }
@@ -64,6 +76,8 @@ class ledger {
   bool out_of_time(time_point now) const;
   double active_s(time_point now) const;
   double best(std::size_t task) const;  // confirmed; 0 before there is one
+  // Whether a variant may be measured again.
+  bool is_hopeful(std::size_t task, const std::string& variant) const;
   std::optional<std::size_t> index_of(const std::string& task) const;
   experiment_progress progress(time_point now) const;
   const experiment_record& record() const { return record_; }
@@ -71,6 +85,12 @@ class ledger {
   const std::string& exhausted(std::size_t task) const { return books_[task].exhausted; }
 
  private:
+  // Correct, not confirmed, and above the best with its whole interval.
+  struct hopeful {
+    measured_score score;
+    int looks = 0;  // that were begun
+    bool under_way = false;
+  };
   struct book {
     task_progress shown;  // its best score is in `best`
     measured_score best;  // without times after a restart
@@ -78,14 +98,21 @@ class ledger {
     double device_ms = 0;  // that its evaluations held devices
     uint64_t proposals = 0;
     int64_t unrecorded_in_a_row = 0;
-    bool parked = false;    // nothing new until a verdict comes
-    std::string exhausted;  // why there is nothing more to propose; "" if there may be
+    bool parked = false;                      // nothing new until a verdict comes
+    std::map<std::string, hopeful> hopefuls;  // by variant
+    std::string exhausted;                    // why there is nothing more to propose; "" if there may be
   };
   struct turn {
     std::size_t task = 0;
     int64_t until = 0;  // ends when this many evaluations of the task are taken
   };
   bool may_take(const book& b) const;
+  bool has_budget(const book& b, int64_t more = 0) const;
+  bool is_last_of_budget(const book& b) const;
+  bool is_hopeful(const book& b, const hopeful& h) const;
+  bool has_hopeful(const book& b) const;
+  bool leaves_time_for_second_looks(time_point now) const;
+  void note_hopeful(book& b, const verdict& v) const;
   int64_t taken(std::size_t task) const { return books_[task].shown.evaluations + books_[task].in_flight; }
   void open_turns();
   void end(std::size_t task, const std::string& reason);
@@ -96,7 +123,7 @@ class ledger {
   std::vector<turn> turns_;
   std::size_t next_turn_ = 0;  // index into turns_
   std::size_t next_new_ = 0;   // index of the task where the search for another one starts
-  bool stopped_ = false;
+  bool stopped_ = false, second_looks_ = false;
   int64_t faults_ = 0, reused_ = 0, unrecorded_ = 0, devices_ = 1;
   answer_cost answers_;
   std::map<std::string, int64_t> outcomes_;

@@ -91,9 +91,10 @@ BOOST_DESCRIBE_STRUCT(running_experiments, (), (records))
 struct reserve_attempt {
   variant_record variant;
   std::string experiment;
-  std::string reuse_class;  // of environments, of which a verdict may be reused; "": none may
+  std::string reuse_class;   // of environments, of which a verdict may be reused; "": none may
+  bool second_look = false;  // it has a verdict in the experiment, and is measured again
 };
-BOOST_DESCRIBE_STRUCT(reserve_attempt, (), (variant, experiment, reuse_class))
+BOOST_DESCRIBE_STRUCT(reserve_attempt, (), (variant, experiment, reuse_class, second_look))
 
 struct reserved {
   attempt_record attempt;
@@ -453,8 +454,9 @@ struct work_item {
   shared_task what;  // to an agent: empty, since it has the task by its id (know_task)
   shared_program program;
   shared_code code;
+  bool second_look = false;  // at a possible best that was not confirmed
 };
-BOOST_DESCRIBE_STRUCT(work_item, (), (lease, device, attempt, what, program, code))
+BOOST_DESCRIBE_STRUCT(work_item, (), (lease, device, attempt, what, program, code, second_look))
 
 // A device that has nothing to do. Sent repeatedly, and harmless if late.
 struct device_idle {
@@ -694,7 +696,8 @@ struct begin_timing {
   std::string task, experiment;
   score_clock scored_by = score_clock::call;
 };
-BOOST_DESCRIBE_STRUCT(begin_timing, (), (lease, task, experiment, scored_by))
+  bool second_look = false;
+BOOST_DESCRIBE_STRUCT(begin_timing, (), (lease, task, experiment, scored_by, second_look))
 
 struct add_timing {
   uint64_t lease = 0;

@@ -30,12 +30,13 @@ caf::result<message::timing_step> profiler_state::begin(const message::begin_tim
   leases.insert_or_assign(m.lease, std::nullopt);
   ask<message::best_result>(
       self, records, store_timeout, message::best_score{m.task, m.experiment},
-      [this, promise, lease = m.lease, by = m.scored_by](const message::best_result& best) mutable {
+      [this, promise, lease = m.lease, by = m.scored_by,
+       rules = m.second_look ? options.of_second_look() : options](const message::best_result& best) mutable {
         const auto found = leases.find(lease);
         if (found == leases.end()) {
           promise.deliver(to_caf(forgotten(lease)));
         } else {
-          promise.deliver(step_of(found->second.emplace(options, best.value, by)));
+          promise.deliver(step_of(found->second.emplace(rules, best.value, by)));
         }
       },
       [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); });

@@ -270,7 +270,8 @@ expected<message::done> store_state::put_baseline(const message::put_baseline& m
 expected<message::reserved> store_state::reserve(attempt_store& attempts, const message::reserve_attempt& m) const {
   CUDAL1_CHECK(check_room());
   message::reserved r;
-  CUDAL1_TRY(r.attempt, attempts.reserve(m.variant, m.experiment));
+  CUDAL1_TRY(r.attempt, m.second_look ? attempts.reserve_again(m.variant, m.experiment)
+                                      : attempts.reserve(m.variant, m.experiment));
   if (m.reuse_class.empty()) return r;
   CUDAL1_TRY(auto known, db->verdict_in_class(m.variant.task, m.variant.id, m.reuse_class));
   if (known) r.known.push_back(std::move(*known));

@@ -74,6 +74,10 @@ struct profiling_options {
   // On a GPU only calls of many milliseconds reach it.
   double max_seconds =
       key(3.0, {0.1, 3600, "s"}, "No fork of a variant is started after this time, screening included.", gpu(1));
+  double second_look_factor =
+      key(3.0, {1, 100, "times"},
+          "At the end of a search a possible best that was not confirmed is measured again, for so many times as long "
+          "and with so many times the forks.");
   double confirmed_limit =
       key(0.25, {1e-3, 10, "half width"},
           "A best with a larger half width is not confirmed; one that is far ahead may have twice as much.", gpu(0.1));
@@ -86,11 +90,19 @@ struct profiling_options {
       key(0.0, {0, 0.5, "of the score"},
           "A variant whose screening interval contains the best score is refined if its score is higher by this.",
           gpu(0.02));
+
+  // Of a second look.
+  profiling_options of_second_look() const {
+    profiling_options longer = *this;
+    longer.max_seconds *= second_look_factor;
+    longer.max_forks = static_cast<int64_t>(static_cast<double>(max_forks) * second_look_factor);
+    return longer;
+  }
 };
 BOOST_DESCRIBE_STRUCT(profiling_options, (),
                       (screening_forks, screening_pairs, screening_half_width, max_screening_forks, refinement_forks,
-                       refinement_pairs, target_half_width, decided_half_width, max_forks, max_seconds, confirmed_limit,
-                       screened_limit, fork_bias, least_gain))
+                       refinement_pairs, target_half_width, decided_half_width, max_forks, max_seconds,
+                       second_look_factor, confirmed_limit, screened_limit, fork_bias, least_gain))
 
 struct device_options {
   static constexpr std::string_view about = "The devices and their processes.";

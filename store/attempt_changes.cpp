@@ -137,6 +137,19 @@ expected<attempt_record> attempt_changes::reserve(const variant_record& v, const
   return a;
 }
 
+// The variant and its group are kept already.
+expected<attempt_record> attempt_changes::reserve_again(const variant_record& v, const std::string& experiment) {
+  CUDAL1_CHECK(check_variant(v));
+  CUDAL1_TRY(const auto earlier, attempts_at(experiment, v.task, v.id));
+  if (earlier.empty())
+    return fail(errc::not_found, "variant {} has no attempt in experiment {}", short_id(v.id), experiment);
+  CUDAL1_CHECK(check_earlier(earlier, v, experiment));
+  attempt_record a{experiment, v.task, v.id, earlier.back().number + 1, attempt_state::leased, "", unix_ms()};
+  add(unfinished(a));
+  leases_.insert_or_assign(key_of(a), attempt_lease{a, v.island});
+  return a;
+}
+
 expected<std::optional<attempt_record>> attempt_changes::find_attempt(const attempt_record& a) {
   if (const auto known = leases_.find(key_of(a)); known != leases_.end()) return std::optional(known->second.attempt);
   return read_record<attempt_record>(made_, made_.on_disk(), family::attempts, key_of(a), short_id(a.variant));

@@ -44,6 +44,7 @@ class attempt_changes final : public attempt_store {
       : made_(before), leases_(leases), environments_(environments) {}
 
   expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override;
+  expected<attempt_record> reserve_again(const variant_record& v, const std::string& experiment) override;
   expected<void> lose(const attempt_record& a, const std::string& note, loss where) override;
   expected<void> commit(const attempt_record& a, const verdict& v, const environment& where) override;
 

@@ -24,6 +24,7 @@ class store_reader final : public store_queries {
   expected<experiment_record> create_experiment(experiment_record) override { return refused(); }
   expected<void> update_experiment(const experiment_record&) override { return refused(); }
   expected<attempt_record> reserve(const variant_record&, const std::string&) override { return refused(); }
+  expected<attempt_record> reserve_again(const variant_record&, const std::string&) override { return refused(); }
   expected<void> lose(const attempt_record&, const std::string&, loss) override { return refused(); }
   expected<void> commit(const attempt_record&, const verdict&, const environment&) override { return refused(); }
   expected<void> reset_islands(const std::string&, const std::string&, uint64_t) override { return refused(); }

@@ -170,6 +170,9 @@ class attempt_store {
   // experiment has a verdict of it, or an attempt in flight; errc::variant_fault if two attempts were lost while it was
   // resident on a device, or twenty in all (the caller commits a `quarantined` verdict).
   virtual expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) = 0;
+  // Reserves another attempt at a variant that has a verdict in the experiment, to measure it again. Its errors are
+  // reserve()'s, but for errc::already_exists because of a verdict.
+  virtual expected<attempt_record> reserve_again(const variant_record& v, const std::string& experiment) = 0;
   // Ends an attempt without a verdict. A lost or withdrawn one is repeated when the experiment is resumed, an
   // unrecorded one is not; only lost ones count.
   using loss = attempt_loss;

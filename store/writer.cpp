@@ -96,6 +96,9 @@ class store_writer final : public store_queries {
   expected<attempt_record> reserve(const variant_record& v, const std::string& experiment) override {
     return change_attempts(v.task, [&](attempt_changes& c) { return c.reserve(v, experiment); });
   }
+  expected<attempt_record> reserve_again(const variant_record& v, const std::string& experiment) override {
+    return change_attempts(v.task, [&](attempt_changes& c) { return c.reserve_again(v, experiment); });
+  }
   expected<void> lose(const attempt_record& a, const std::string& note, loss where) override {
     return change_attempts(a.task, [&](attempt_changes& c) { return c.lose(a, note, where); });
   }

@@ -196,6 +196,85 @@ TEST(ledger, the_best_is_what_is_faster_at_one_pace_of_the_host) {
   EXPECT_EQ(books.best(0), 3.76);
 }
 
+// Whose interval is from half the score to twice the score.
+verdict possible_best(const std::string& variant, double score) {
+  verdict v = verdict_of(outcome::correct, score);
+  v.variant = variant;
+  v.score_interval = {score / 2, score * 2};
+  v.stage_ms = {{"check", 2000.0}, {"time", 2000.0}};
+  return v;
+}
+
+TEST(ledger, a_possible_best_is_measured_again_before_the_time_is_over) {
+  auto books = books_of(0, 100);
+  books.allow_second_looks();
+  for (std::size_t task = 0; task < 3; ++task)
+    books.take(task);
+  books.settle(0, possible_best("far_ahead", 8), start);
+  books.settle(1, possible_best("ahead", 4), start);
+  books.settle(2, possible_best("may_be_slower", 1.5), start);
+  EXPECT_FALSE(books.next_second_look(start + 10s)) << "there is time for proposals";
+  EXPECT_FALSE(books.next_second_look(start + 83s));
+  const auto first = books.next_second_look(start + 85s);  // two of 8 s each
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->task, 0U);
+  EXPECT_EQ(first->variant, "far_ahead");
+  const auto second = books.next_second_look(start + 90s);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->variant, "ahead");
+  EXPECT_FALSE(books.next_second_look(start + 90s)) << "both are under way";
+  verdict confirmed = verdict_of(outcome::correct, 7, true);
+  confirmed.variant = "far_ahead";
+  EXPECT_TRUE(books.settle(0, confirmed, start + 92s));
+  verdict again = possible_best("ahead", 4);
+  books.settle(1, again, start + 94s);
+  EXPECT_EQ(books.next_second_look(start + 95s)->variant, "ahead") << "a second time";
+  again.result = outcome::unmeasurable;
+  books.settle(1, again, start + 97s);
+  EXPECT_FALSE(books.next_second_look(start + 98s)) << "and no third time";
+  EXPECT_TRUE(books.complete(start + 100s));
+  EXPECT_EQ(books.progress(start + 100s).evaluations, 6);
+}
+
+TEST(ledger, the_last_evaluation_of_a_budget_is_for_a_possible_best) {
+  auto books = books_of(4);
+  books.allow_second_looks();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(books.next_second_look(start));
+    books.take(0);
+    books.settle(0, i == 1 ? possible_best("ahead", 3) : verdict_of(outcome::wrong_answer), start);
+  }
+  ASSERT_TRUE(books.next_second_look(start));
+  books.abandon(ledger::second_look{0, "ahead"});
+  const auto look = books.next_second_look(start);
+  ASSERT_TRUE(look) << "one that was lost is not one that was taken";
+  books.settle(0, possible_best("ahead", 3), start);
+  EXPECT_FALSE(books.next_second_look(start)) << "the budget is used up";
+}
+
+TEST(ledger, a_task_that_has_nothing_more_to_propose_ends_with_second_looks) {
+  auto books = books_of(50);
+  books.allow_second_looks();
+  books.take(0);
+  books.settle(0, possible_best("ahead", 3), start);
+  for (std::size_t task = 0; task < 3; ++task) {
+    books.take(task);
+    books.nothing_new(task, "every schedule was tried");
+  }
+  EXPECT_FALSE(books.complete(start));
+  ASSERT_TRUE(books.next_second_look(start));
+  verdict slower = possible_best("ahead", 0.9);
+  books.settle(0, slower, start);
+  EXPECT_TRUE(books.complete(start)) << "it may be no faster, so it is no possible best any more";
+}
+
+TEST(ledger, nothing_is_measured_again_unless_that_is_allowed) {
+  auto books = books_of(0, 10);
+  books.take(0);
+  books.settle(0, possible_best("ahead", 3), start);
+  EXPECT_FALSE(books.next_second_look(start + 9s));
+}
+
 TEST(ledger, progress_adds_up) {
   auto books = books_of(4);
   tally_record earlier;

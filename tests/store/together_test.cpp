@@ -61,6 +61,27 @@ TEST(store_together, each_change_sees_those_before_it) {
   EXPECT_EQ(s->attempts("e1")->size(), 2u);
 }
 
+TEST(store_together, a_variant_with_a_verdict_is_measured_again) {
+  store_folder folder;
+  auto s = store::open(folder.store()).value();
+  const auto v = make_variant("v");
+  EXPECT_EQ(s->reserve_again(v, "e1").error().code, errc::not_found) << "it was never measured";
+  const auto first = s->reserve(v, "e1");
+  ASSERT_TRUE(holds(first));
+  EXPECT_EQ(s->reserve_again(v, "e1").error().code, errc::already_exists) << "an attempt is under way";
+  ASSERT_TRUE(holds(s->commit(*first, make_verdict(*first, 4.1), make_environment())));
+  const auto second = s->reserve_again(v, "e1");
+  ASSERT_TRUE(holds(second));
+  EXPECT_EQ(second->number, 2);
+  verdict again = make_verdict(*second, 3.5);
+  again.confirmed = true;
+  ASSERT_TRUE(holds(s->commit(*second, again, make_environment())));
+  EXPECT_EQ(s->verdicts_in_experiment("e1", v.task, v.id)->size(), 2U);
+  const auto best = s->best(v.task, 8, store::ranking::all, "e1").value();
+  ASSERT_EQ(best.size(), 1U) << "it is ranked by the confirmed verdict alone";
+  EXPECT_EQ(best[0].result.score, 3.5);
+}
+
 TEST(store_together, a_refused_change_does_not_affect_the_others) {
   store_folder folder;
   auto s = store::open(folder.store()).value();

@@ -74,6 +74,34 @@ std::optional<core_layout> lay_out_unclaimed_cores(const std::vector<int>& allow
   return std::nullopt;
 }
 
+void remark_on_missing_cores(core_layout& l, const std::vector<core_request>& requests) {
+  for (const auto& r : requests)
+    if (r.count > 0 && l.timing_of(r.device).empty())
+      l.remarks[r.device] = fmt::format(
+          "{} may be used, too few to keep any free for timing on {}: compilations and other work disturb its "
+          "measurements; allow the node more cores (taskset, the container's cpuset)",
+          l.all.size() == 1 ? "1 core" : fmt::format("{} cores", l.all.size()), r.device);
+}
+
+// Sessions of `cpu` take turns on such a core (core_turn).
+core_layout lay_out_cores_of_node(const std::vector<int>& allowed, const std::vector<core_request>& requests,
+                                  machine_claims& claims) {
+  if (auto own = lay_out_unclaimed_cores(allowed, requests, claims)) return std::move(*own);
+  core_layout l = lay_out_cores(allowed, requests);
+  remark_on_missing_cores(l, requests);
+  for (const auto& r : requests)
+    for (const int core : l.timing_of(r.device)) {
+      const auto taken = claims.take(fmt::format("core-{}", core));
+      if (taken) continue;
+      l.remarks[r.device] = fmt::format("core {}, on which {} is timed, is another node's for timing, too ({}): {}",
+                                        core, r.device, taken.error().message,
+                                        traits_of(r.device).is_accelerator
+                                            ? "the two disturb each other's measurements"
+                                            : "the two take turns, so each evaluation takes longer than on its own");
+    }
+  return l;
+}
+
 std::vector<int> core_layout::timing_of(const std::string& device) const {
   const auto found = timing.find(device);
   return found == timing.end() ? std::vector<int>{} : found->second;

@@ -6,6 +6,7 @@
 #include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
 #include "policy/graph/part_family.hpp"
+#include "sandbox/verify/disturbance.hpp"
 #include "sandbox/verify/timing_draws.hpp"
 
 namespace cudal1 {
@@ -99,6 +100,8 @@ void device_state::tell_ready() {
   message::device_state_changed m;
   m.device = setup_.session.device;
   m.report = session_->report();
+  if (const auto remark = setup_.cores.remarks.find(setup_.session.device); remark != setup_.cores.remarks.end())
+    m.report.remarks.push_back(remark->second);
   self_->send(setup_.agent, m);
 }
 
@@ -332,6 +335,8 @@ void device_state::add_timing(const timing_report& r) {
   all.load_ms += r.load_ms;
   all.read_gb_per_s = std::max(all.read_gb_per_s, r.read_gb_per_s);
 }
+  all.waited_ms += r.waited_ms;
+  add(all.sharing, r.sharing);
 
 void device_state::add_notes(const std::vector<std::string>& notes) {
   auto& all = now_->draft.notes;
@@ -343,6 +348,7 @@ void device_state::estimate(const message::timing_step& step) {
   auto& draft = now_->draft;
   draft.samples = now_->timed.samples;
   if (!step.estimated) {
+  if (const auto disturbed = describe(now_->timed.sharing); !disturbed.empty()) add_notes({disturbed});
     draft.result = outcome::unmeasurable;
     draft.reason = "correct, but no pair of calls could be timed";
     return finish(draft);

@@ -162,6 +162,24 @@ BOOST_DESCRIBE_STRUCT(timing_sample, (),
                       (fork, variant_first, reference_us, variant_us, reference_device_us, variant_device_us,
                        reference_warm_us, variant_warm_us))
 
+// A process that used the timing core, and for how long.
+struct core_user {
+  int pid = 0;
+  std::string name;
+  double ms = 0;
+};
+BOOST_DESCRIBE_STRUCT(core_user, (), (pid, name, ms))
+
+// How the timing core was used while calls were timed there; nothing on a GPU.
+struct core_sharing {
+  int core = -1;
+  double watched_ms = 0;
+  double others_ms = 0;          // by processes that are not the session's
+  double stolen_ms = 0;          // by the hypervisor, for other guests
+  std::vector<core_user> users;  // the others that used it most
+};
+BOOST_DESCRIBE_STRUCT(core_sharing, (), (core, watched_ms, others_ms, stolen_ms, users))
+
 struct timing_report {
   std::optional<fault> problem;
   std::vector<timing_sample> samples;
@@ -172,10 +190,12 @@ struct timing_report {
   std::vector<std::string> notes;     // why samples were dropped, and other remarks about them
   double total_ms = 0, flush_ms = 0, load_ms = 0;
   double read_gb_per_s = 0;  // `cpu`: highest read bandwidth that the referee measured on the timing core
+  double waited_ms = 0;      // for a turn on the timing core; not part of total_ms
+  core_sharing sharing;
 };
 BOOST_DESCRIBE_STRUCT(timing_report, (),
                       (problem, samples, outputs_fingerprinted, outputs_compared, inconsistency, dropped_samples, notes,
-                       total_ms, flush_ms, load_ms, read_gb_per_s))
+                       total_ms, flush_ms, load_ms, read_gb_per_s, waited_ms, sharing))
 
 // ---- the verdict ----------------------------------------------------------------------------------------------------
 

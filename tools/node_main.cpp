@@ -197,17 +197,21 @@ core_layout reserve_timing_cores(const node_options& o) {
   const auto requests = core_requests_of(o.devices, o.settings.device);
   const auto allowed = cores_of_this_thread();
   const auto claims = claims_of_this_process();
-  auto unclaimed = claims ? lay_out_unclaimed_cores(allowed, requests, **claims) : std::nullopt;
-  if (!claims) spdlog::warn("other nodes of this machine may measure on the same cores: {}", claims.error().message);
-  core_layout cores = unclaimed ? std::move(*unclaimed) : lay_out_cores(allowed, requests);
-  for (const auto& request : requests) {
-    const auto own = cores.timing_of(request.device);
-    if (!own.empty())
-      spdlog::info("device {}: cores {} are reserved for it", request.device, fmt::join(own, ", "));
-    else if (request.count > 0)
-      spdlog::warn("there are too few cores to reserve any for {}: compilations will disturb its measurements",
-                   request.device);
+  core_layout cores;
+  if (claims) {
+    cores = lay_out_cores_of_node(allowed, requests, **claims);
+  } else {
+    cores = lay_out_cores(allowed, requests);
+    remark_on_missing_cores(cores, requests);
+    for (const auto& request : requests)
+      cores.remarks.try_emplace(request.device,
+                                "other nodes of this machine may measure on the same cores: " + claims.error().message);
   }
+  for (const auto& request : requests)
+    if (const auto own = cores.timing_of(request.device); !own.empty())
+      spdlog::info("device {}: cores {} are for its timing", request.device, fmt::join(own, ", "));
+  for (const auto& [device, remark] : cores.remarks)
+    spdlog::warn("device {}: {}", device, remark);
   if (auto moved = move_this_thread(cores.others); !moved) spdlog::warn("{}", moved.error().message);
   return cores;
 }

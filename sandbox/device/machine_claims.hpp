@@ -27,10 +27,11 @@ class machine_claims {
   // process that has it; errc::io_error.
   expected<void> take(const std::string& name);
   void give_back(const std::string& name);
+  // A file of the folder, for locks of other kinds; not one of a claim, which would be given back when it is closed.
+  expected<unique_fd> open_file(const std::string& name) const;
 
  private:
   explicit machine_claims(std::string folder) : folder_(std::move(folder)), mutex_(std::make_unique<std::mutex>()) {}
-  expected<unique_fd> open_file(const std::string& name) const;
 
   std::string folder_;
   std::unique_ptr<std::mutex> mutex_;

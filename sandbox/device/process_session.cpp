@@ -253,7 +253,7 @@ expected<timing_report> process_session::time(const checked_program& variant, co
   return guarded<timing_report>([&]() -> expected<timing_report> {
     CUDAL1_CHECK(ensure_task());
     CUDAL1_TRY(timing_report report, ask_time_all(text, object, plan, first_fork));
-    report.total_ms = took.ms();
+    report.total_ms = took.ms() - report.waited_ms;
     return report;
   });
 }

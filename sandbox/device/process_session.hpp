@@ -70,6 +70,7 @@ class process_session : public device_session {
   expected<child_process> spawn_runner(std::span<const int> descriptors);
   void forget_runners();
   const worker_settings& settings() const { return settings_; }
+  int cancel_event() const { return cancel_.get(); }
 
  private:
   expected<void> start_processes();

@@ -32,8 +32,9 @@ struct device_report {
   environment where;
   std::vector<confinement_item> confinement;  // including the escape attempts of the self-test at start-up
   double start_ms = 0;
+  std::vector<std::string> remarks = {};  // what disturbs its measurements as long as its node runs; for users
 };
-BOOST_DESCRIBE_STRUCT(device_report, (), (where, confinement, start_ms))
+BOOST_DESCRIBE_STRUCT(device_report, (), (where, confinement, start_ms, remarks))
 
 // The stored verdicts of a device that answers with them instead of measuring. Calls come from the session's thread.
 class verdict_recording {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sandbox/verify/disturbance.hpp"
 #include "sandbox/verify/roofline.hpp"
 
 namespace cudal1 {
@@ -59,7 +60,7 @@ void audit_samples(ledger& l, const timing_report& timing, const timing_estimate
   l.passed(rule, count);
 }
 
-void audit_interval(ledger& l, const timing_estimate& e, const audit_options& options) {
+void audit_interval(ledger& l, const timing_estimate& e, const core_sharing& sharing, const audit_options& options) {
   constexpr const char* rule = "audit: interval";
   const double half = (e.score_interval.high - e.score_interval.low) / 2 / e.score;
   const double limit = options.confirmed ? options.confirmed_limit : options.screened_limit;
@@ -68,7 +69,9 @@ void audit_interval(ledger& l, const timing_estimate& e, const audit_options& op
                   e.score_interval.high, 100 * half, 100 * limit, options.confirmed ? "confirmed" : "screened");
   // Written so that a NaN is refused.
   if (e.score > 0 && half <= limit) return l.passed(rule, text);
-  l.refused(rule, outcome::unmeasurable, "its time could not be measured: " + text);
+  const std::string disturbed = describe(sharing);
+  l.refused(rule, outcome::unmeasurable,
+            "its time could not be measured: " + text + (disturbed.empty() ? "" : "; " + disturbed));
 }
 
 std::string skipped(const audit_options& options) {
@@ -190,7 +193,7 @@ audit_report audit(const task& t, const check_report& check, const timing_report
   ledger l;
   audit_consistency(l, check, timing);
   audit_samples(l, timing, estimate, options);
-  audit_interval(l, estimate, options);
+  audit_interval(l, estimate, timing.sharing, options);
   audit_bandwidth(l, t, timing, estimate, options);
   audit_launch(l, estimate, options);
   audit_clocks(l, estimate, options);

@@ -113,6 +113,38 @@ TEST(cores, nodes_of_one_machine_do_not_time_on_the_same_ones) {
   ::waitpid(other, nullptr, 0);
 }
 
+TEST(cores, a_node_says_when_it_shares_its_timing_core_or_has_none) {
+  const temporary_folder folder;
+  int answer[2];
+  ASSERT_EQ(::pipe(answer), 0);
+  const core_request request{"cpu", 1, 1, {}, -1};
+  const int other = ::fork();
+  if (other == 0) {
+    auto claims = machine_claims::open(folder.path());
+    const auto l = lay_out_cores_of_node({0, 1}, {request}, *claims);
+    const bool right = l.timing_of("cpu") == std::vector<int>{1} && l.remarks.empty();
+    if (::write(answer[1], right ? "y" : "n", 1) != 1) ::_exit(1);
+    for (;;)
+      ::pause();
+  }
+  char right = 'n';
+  ASSERT_EQ(::read(answer[0], &right, 1), 1);
+  EXPECT_EQ(right, 'y') << "the first has a core of its own";
+  auto claims = machine_claims::open(folder.path());
+  ASSERT_TRUE(claims);
+  const auto second = lay_out_cores_of_node({0, 1}, {request}, *claims);
+  EXPECT_THAT(second.timing_of("cpu"), ElementsAre(1));
+  EXPECT_THAT(second.remarks.at("cpu"), HasSubstr(fmt::format("core 1, on which cpu is timed, is another node's for "
+                                                              "timing, too (another cudal1-node (process {}) uses it): "
+                                                              "the two take turns",
+                                                              other)));
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  const auto alone = lay_out_cores_of_node({0}, {request}, *claims);
+  EXPECT_THAT(alone.timing_of("cpu"), IsEmpty());
+  EXPECT_THAT(alone.remarks.at("cpu"), HasSubstr("1 core may be used, too few to keep any free for timing on cpu"));
+}
+
 TEST(cores, a_fixed_core_is_given_to_no_other_device) {
   device_options o;
   o.timing_core = 15;

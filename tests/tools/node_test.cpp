@@ -320,6 +320,23 @@ TEST_F(with_a_node, evaluate_prints_the_verdict_and_returns_it_as_exit_code) {
   EXPECT_EQ(at(document, "programs.1.result.result"), json("invalid"));
 }
 
+TEST_F(with_a_node, evaluate_has_an_exit_code_for_what_cannot_be_measured) {
+  write_file(folder_ / "tiny.cu1", tiny_program);
+  const std::vector<std::string> too_exact = {"--set", "timing.screened_limit=0.001", "--set",
+                                              "timing.confirmed_limit=0.001"};
+  const auto evaluate_exactly = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "evaluate");
+    arguments.insert(arguments.end(), too_exact.begin(), too_exact.end());
+    return run_with_node(arguments);
+  };
+  const auto p = evaluate_exactly({folder_ / "tasks/tiny.json", folder_ / "tiny.cu1"});
+  EXPECT_EQ(p.code, 4) << p.out << p.err;
+  EXPECT_THAT(p.out, HasSubstr("unmeasurable: its time could not be measured"));
+  write_file(folder_ / "broken.cu1", "{}");
+  EXPECT_EQ(evaluate_exactly({folder_ / "tasks/tiny.json", folder_ / "tiny.cu1", folder_ / "broken.cu1"}).code, 1)
+      << "a wrong one counts more";
+}
+
 TEST_F(with_a_node, evaluate_lowers_a_schedule_and_judges_it_as_a_program) {
   const auto p = run_with_node({"evaluate", "softmax", "--schedule", "row_kernel(steps=0)", "--json"});
   const auto document = document_of(p);

@@ -27,6 +27,7 @@ inline constexpr int success = 0;
 inline constexpr int negative = 1;        // a negative result: a wrong variant, a missing requirement
 inline constexpr int usage = 2;           // the command line, or a file or name on it, is invalid
 inline constexpr int infrastructure = 3;  // no node, a corrupt store, a full disk
+inline constexpr int unmeasurable = 4;    // correct, but what else the machine does left no time that can be trusted
 inline constexpr int interrupted = 130;   // Ctrl-C
 }  // namespace exit_code
 

@@ -184,9 +184,10 @@ expected<runner_reply> runner::set_weights(frame& f) {
   const stopwatch took;
   arena_begin_lasting();
   const auto set = guarded([&] { return program_->set_weights(views_of(weights_, weight_types_)); });
-  constants_ = program_->constants();
   CUDAL1_CHECK(arena_end_lasting());
+  constants_.clear();
   CUDAL1_CHECK(set);
+  constants_ = program_->constants();
   return runner_reply{.setup_ms = took.ms()};
 }
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "config/base/thread_cores.hpp"
+#include "sandbox/cpu/session/core_watch.hpp"
 #include "sandbox/cpu/session/machine.hpp"
+#include "sandbox/device/core_turn.hpp"
 #include "sandbox/device/process_session.hpp"
 #include "sandbox/isolation/control_block.hpp"
 #include "sandbox/isolation/machine_info.hpp"
@@ -22,8 +25,11 @@ struct runner_handle {
 // Fresh runners for each request: the variant is native code.
 class cpu_session final : public process_session {
  public:
-  cpu_session(std::string worker, worker_settings settings, const session_options& options, unique_fd cancel)
-      : process_session(std::move(worker), std::move(settings), options, std::move(cancel)) {}
+  cpu_session(std::string worker, const worker_settings& settings, const session_options& options, unique_fd cancel,
+              std::optional<core_turn> turn)
+      : process_session(std::move(worker), settings, options, std::move(cancel)),
+        turn_(std::move(turn)),
+        watch_(settings.timing_core) {}
   ~cpu_session() override { end_runners(); }
 
  private:
@@ -32,7 +38,12 @@ class cpu_session final : public process_session {
   expected<check_report> ask_check_pool(const check_pool_request& request, const unique_fd& object,
                                         int unchecked) override;
   expected<timing_report> ask_time(const time_fork_request& request, const unique_fd& object) override;
-  void end_call() override { end_runners(); }
+  expected<timing_report> ask_time_all(const variant_text& variant, const unique_fd& object, const timing_plan& plan,
+                                       int first_fork) override;
+  void end_call() override {
+    end_runners();
+    if (turn_) turn_->give_back();
+  }
   // Closes this process's copies, so that the referee and the runners notice each other's end.
   void request_sent() override {
     for (const auto& runner : runners_)
@@ -42,8 +53,12 @@ class cpu_session final : public process_session {
   expected<runner_handle*> start_runner(int64_t memory_bytes);
   void end_runners();
   std::vector<int> descriptors_of(std::span<runner_handle* const> runners, const unique_fd& object) const;
+  // Until the call ends, no other session of this machine uses the timing core. In milliseconds.
+  expected<double> wait_for_turn() { return turn_ ? turn_->take(cancel_event()) : 0.0; }
 
   std::vector<std::unique_ptr<runner_handle>> runners_;
+  std::optional<core_turn> turn_;  // none where the machine's folder of claims cannot be used
+  core_watch watch_;
 };
 
 expected<runner_handle*> cpu_session::start_runner(int64_t memory_bytes) {
@@ -76,6 +91,7 @@ std::vector<int> cpu_session::descriptors_of(std::span<runner_handle* const> run
 
 expected<check_report> cpu_session::ask_check(const variant_text& variant, const unique_fd& object,
                                               const check_plan& plan) {
+  CUDAL1_CHECK(wait_for_turn());
   CUDAL1_TRY(runner_handle* const runner, start_runner(plan.memory_limit_bytes));
   const auto descriptors = descriptors_of({&runner, 1}, object);
   CUDAL1_TRY(auto reply, ask(frame_type::check, to_json(check_request{variant, plan}), descriptors,
@@ -88,6 +104,7 @@ expected<check_report> cpu_session::ask_check(const variant_text& variant, const
 
 expected<check_report> cpu_session::ask_check_pool(const check_pool_request& request, const unique_fd& object,
                                                    int unchecked) {
+  CUDAL1_CHECK(wait_for_turn());
   CUDAL1_TRY(runner_handle* const runner, start_runner(request.plan.memory_limit_bytes));
   const auto descriptors = descriptors_of({&runner, 1}, object);
   CUDAL1_TRY(auto reply, ask(frame_type::check_pool, to_json(request), descriptors,
@@ -112,8 +129,19 @@ expected<timing_report> cpu_session::ask_time(const time_fork_request& request, 
   if (reply.variant_runner_lost) {
     CUDAL1_TRY(reply.timing.problem, fault_of_lost(timed->process));
   }
+  watch_.add_own(processor_ms(reference->process.pid) + processor_ms(timed->process.pid) + reply.timing.flush_ms);
   end_runners();
   return std::move(reply.timing);
+}
+
+expected<timing_report> cpu_session::ask_time_all(const variant_text& variant, const unique_fd& object,
+                                                  const timing_plan& plan, int first_fork) {
+  CUDAL1_TRY(const double waited_ms, wait_for_turn());
+  watch_.begin();
+  CUDAL1_TRY(timing_report report, process_session::ask_time_all(variant, object, plan, first_fork));
+  report.sharing = watch_.end(zygote_pid());
+  report.waited_ms = waited_ms;
+  return report;
 }
 
 // A call's draw is one that its process has not seen, so the flush only has to evict what earlier calls left behind: a
@@ -139,13 +167,22 @@ expected<worker_settings> settings_of(const session_options& options) {
   return settings;
 }
 
+// None where the machine has no usable folder of claims: its node has said that others may disturb it then.
+expected<std::optional<core_turn>> turn_on(int core) {
+  const auto claims = claims_of_this_process();
+  if (!claims) return std::optional<core_turn>();
+  CUDAL1_TRY(auto turn, core_turn::open(**claims, core));
+  return std::optional(std::move(turn));
+}
+
 }  // namespace
 
 expected<std::unique_ptr<device_session>> start_cpu_session(const session_options& options) {
   CUDAL1_TRY(const worker_settings settings, settings_of(options));
   CUDAL1_TRY(const std::string worker, find_worker(options.worker));
   CUDAL1_TRY(unique_fd cancel, make_cancel_event());
-  auto session = std::make_unique<cpu_session>(worker, settings, options, std::move(cancel));
+  CUDAL1_TRY(auto turn, turn_on(settings.timing_core));
+  auto session = std::make_unique<cpu_session>(worker, settings, options, std::move(cancel), std::move(turn));
   CUDAL1_CHECK(session->start(
       [&](const std::string& libraries) { return describe_machine(options.device, settings, libraries); }));
   return session;

@@ -1,10 +1,15 @@
 // Timing, including the reference against itself.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 
 #include "native_object.hpp"
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "config/base/thread_cores.hpp"
+#include "sandbox/verify/disturbance.hpp"
 #include "sandbox/verify/profiler.hpp"
 #include "sandbox/verify/verifier.hpp"
 
@@ -31,6 +36,26 @@ TEST_F(timing_test, the_score_of_the_reference_against_itself_is_one) {
       report->total_ms / 20, report->flush_ms / 40, report->load_ms / 4);
   // A few percent on a quiet machine; this one may be busy with other tests.
   EXPECT_NEAR(estimate.score, 1, 0.3);
+}
+
+TEST_F(timing_test, another_process_on_the_timing_core_is_named) {
+  const task t = relu_task(1 << 20);
+  ASSERT_TRUE(session->open_task(t));
+  const int busy = ::fork();
+  if (busy == 0) {
+    (void)move_this_thread({cores_of_this_thread().back()});
+    for (;;)
+      asm volatile("");
+  }
+  const auto report = timed(t, t.reference, {}, {.forks = 3, .pairs = 5, .memory_limit_bytes = 256 << 20});
+  ::kill(busy, SIGKILL);
+  ::waitpid(busy, nullptr, 0);
+  ASSERT_TRUE(report) << report.error().message;
+  const core_sharing& found = report->sharing;
+  EXPECT_EQ(found.core, cores_of_this_thread().back());
+  EXPECT_GT(found.others_ms, 0.2 * found.watched_ms);
+  EXPECT_TRUE(std::ranges::any_of(found.users, [&](const core_user& u) { return u.pid == busy; })) << describe(found);
+  std::printf("%s\n", describe(found).c_str());
 }
 
 TEST_F(timing_test, a_delay_of_known_length_is_measured) {

@@ -50,6 +50,20 @@ TEST_F(auditor, accepts_valid_evidence_and_names_skipped_rules) {
   EXPECT_NE(audited().evidence[4].reason.find("skipped"), std::string::npos);
 }
 
+TEST_F(auditor, what_cannot_be_measured_names_what_disturbed_it) {
+  options.screened_limit = 1e-9;
+  timing.sharing = {1, 1000, 380, 0, {{4711, "cc1plus", 310}, {12, "python3", 70}}};
+  EXPECT_EQ(audited().result, outcome::unmeasurable);
+  EXPECT_NE(audited().reason.find("; core 1, on which it was timed, was used by other processes for 38% of the time "
+                                  "(cc1plus, process 4711: 31%; python3, process 12: 7%)"),
+            std::string::npos)
+      << audited().reason;
+  timing.sharing = {1, 1000, 0, 200, {}};
+  EXPECT_NE(audited().reason.find("was taken by the machine's hypervisor for 20% of the time"), std::string::npos);
+  timing.sharing = {1, 1000, 40, 20, {{4711, "cc1plus", 40}}};
+  EXPECT_EQ(audited().reason.find("core 1"), std::string::npos) << "the clocks do not tell so little apart";
+}
+
 TEST_F(auditor, refuses_different_bits_when_timed_or_repeated) {
   timing.inconsistency = "timed output 3 differs from the checked one";
   EXPECT_EQ(audited().result, outcome::inconsistent);

@@ -164,6 +164,8 @@ void add_node(doctor_report& r, const connected_node& node) {
   for (const auto& d : r.devices) {
     r.items.push_back({"device " + d.where.device, true, true,
                        fmt::format("{}; ready in {}", d.where.model, format_time(d.start_ms * 1000)), ""});
+    for (const auto& remark : d.remarks)
+      r.items.push_back({"cores for " + d.where.device, false, false, remark, ""});
     r.items.push_back({"libraries of " + d.where.device, true, !d.where.details.empty(), d.where.details, ""});
     add_confinement(r, d);
   }

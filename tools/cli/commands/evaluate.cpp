@@ -86,6 +86,16 @@ struct evaluated {
 };
 BOOST_DESCRIBE_STRUCT(evaluated, (), (file, result))  // file: the program's, or the schedule's text
 
+// The worst.
+int code_of(const std::vector<evaluated>& results) {
+  int code = exit_code::success;
+  for (const auto& e : results) {
+    if (e.result.result == outcome::unmeasurable) code = exit_code::unmeasurable;
+    if (e.result.result != outcome::correct && e.result.result != outcome::unmeasurable) return exit_code::negative;
+  }
+  return code;
+}
+
 struct program_evaluator {
   const evaluate_options& options;
   const context& c;
@@ -133,6 +143,8 @@ expected<int> evaluate(evaluate_options o, context& c) {
     c.out.print(c.out.bold(fmt::format("{} on {}: {}", what.name, device.where.device, device.where.model)) + "\n");
     if (const auto about = timing_remark(device.where.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
   }
+  for (const auto& remark : device.remarks)
+    note(c, remark);
   std::optional<roofline> roof;
   if (traits_of(device.where.device).is_accelerator) {
     CUDAL1_TRY(roof, floor_finder().of(what, device.where.model));
@@ -143,15 +155,14 @@ expected<int> evaluate(evaluate_options o, context& c) {
   for (const auto& one : candidates) {
     CUDAL1_TRY(results.emplace_back(), evaluator.evaluate(one, node.client, interrupt.fd()));
   }
-  const bool all_right =
-      std::all_of(results.begin(), results.end(), [](const auto& e) { return e.result.result == outcome::correct; });
+  const int code = code_of(results);
   if (o.json)
     print_json(c, json::make_object({{"task", what.name},
                                      {"device", to_json(device.where)},
                                      {"roof", to_json(roof)},
-                                     {"correct", all_right},
+                                     {"correct", code == exit_code::success},
                                      {"programs", to_json(results)}}));
-  return all_right ? exit_code::success : exit_code::negative;
+  return code;
 }
 
 void add_evaluate(CLI::App& app, context& c) {
@@ -181,6 +192,7 @@ void add_evaluate(CLI::App& app, context& c) {
              "  1    at least one is not correct: wrong answer, refused by the compiler, crash, hang, ...\n"
              "  2    the command line, or the task or a file on it, is invalid\n"
              "  3    no node could be reached or started, or the node was lost\n"
+             "  4    none is wrong, but the time of at least one could not be measured: what disturbed it is said\n"
              "  130  Ctrl-C"));
   sub->callback([o, &c] { finish(c, evaluate(*o, c)); });
 }

@@ -350,6 +350,10 @@ expected<node_flags> checked_flags(const run_options& o, const context& c) {
 void say_before_search(const client_request& r, const run_options& o, const chosen_work& work,
                        const connected_node& node, const context& c, run_view& view, int wake_fd) {
   note_other_experiments(o, node, view);
+  if (const auto devices = choose_devices(node.status, work.limits.device))
+    for (const auto& device : *devices)
+      for (const auto& remark : device.remarks)
+        view.note(remark);
   warn_of_policy(r, work.where, view);
   for (const auto& sentence : unreachable_models(r, o.node, c, wake_fd))
     view.note(sentence);

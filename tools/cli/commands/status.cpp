@@ -67,6 +67,8 @@ void print_node(const status_report& r, const terminal& t) {
     const auto& remark =
         traits_of(d.where.device).replays.empty() ? confinement_line(d) : timing_remark(d.where.device);
     t.print(wrap(remark, t.width, 4) + "\n");
+    for (const auto& each : d.remarks)
+      t.print(wrap(each, t.width, 4) + "\n");
   }
   for (const auto& d : r.node->troubled)
     t.print(wrap(fmt::format("{}: {}{}", d.device, t.bad("does not work"), d.given_up ? "" : " yet") + ": " + d.problem,

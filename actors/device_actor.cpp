@@ -261,6 +261,7 @@ void device_state::judge(check_report report) {
                              now_->draft.result = j.result;
                              now_->draft.reason = std::move(j.reason);
                              now_->draft.gates = std::move(j.gates);
+                             now_->draft.ill_conditioned = std::move(j.ill_conditioned);
                              if (j.result != outcome::correct) return finish(now_->draft);
                              if (!note_null_models()) return;
                              now_->is_correct = true;
@@ -334,9 +335,9 @@ void device_state::add_timing(const timing_report& r) {
   all.flush_ms += r.flush_ms;
   all.load_ms += r.load_ms;
   all.read_gb_per_s = std::max(all.read_gb_per_s, r.read_gb_per_s);
-}
   all.waited_ms += r.waited_ms;
   add(all.sharing, r.sharing);
+}
 
 void device_state::add_notes(const std::vector<std::string>& notes) {
   auto& all = now_->draft.notes;
@@ -347,8 +348,8 @@ void device_state::add_notes(const std::vector<std::string>& notes) {
 void device_state::estimate(const message::timing_step& step) {
   auto& draft = now_->draft;
   draft.samples = now_->timed.samples;
-  if (!step.estimated) {
   if (const auto disturbed = describe(now_->timed.sharing); !disturbed.empty()) add_notes({disturbed});
+  if (!step.estimated) {
     draft.result = outcome::unmeasurable;
     draft.reason = "correct, but no pair of calls could be timed";
     return finish(draft);

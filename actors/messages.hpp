@@ -688,15 +688,16 @@ struct judged {
   outcome result = outcome::correct;
   std::string reason;
   std::vector<gate_result> gates;
+  std::string ill_conditioned;
 };
-BOOST_DESCRIBE_STRUCT(judged, (), (result, reason, gates))
+BOOST_DESCRIBE_STRUCT(judged, (), (result, reason, gates, ill_conditioned))
 
 struct begin_timing {
   uint64_t lease = 0;
   std::string task, experiment;
   score_clock scored_by = score_clock::call;
-};
   bool second_look = false;
+};
 BOOST_DESCRIBE_STRUCT(begin_timing, (), (lease, task, experiment, scored_by, second_look))
 
 struct add_timing {

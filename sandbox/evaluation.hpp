@@ -287,11 +287,12 @@ struct verdict : measured_score {  // the score is 0 unless correct
   std::string suspicion;  // why it was checked more deeply; "" if it was not
   std::string
       reused_from;  // experiment whose verdict this is, of the same class of environments; "" if it was measured
+  std::string ill_conditioned;  // why the task is (conditioning.hpp); "" if the check did not show it
 };
 BOOST_DESCRIBE_STRUCT(verdict, (),
                       (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval, scored_by,
                        reference_us, variant_us, reference_device_us, variant_device_us, reference_warm_us,
                        variant_warm_us, floor_us, confirmed, stage_ms, environment_id, compiler_log, resources, notes,
-                       time_unix_ms, suspicion, reused_from))
+                       time_unix_ms, suspicion, reused_from, ill_conditioned))
 
 }  // namespace cudal1

@@ -7,6 +7,7 @@
 
 #include "config/base/describe.hpp"
 #include "sandbox/program/operators/integer_arithmetic.hpp"
+#include "sandbox/verify/conditioning.hpp"
 
 namespace cudal1 {
 
@@ -275,6 +276,7 @@ judgement judge(const task& t, const check_plan& plan, const check_report& repor
     fail_gate(j, "run", outcome::unmeasurable, *missing);
     return j;
   }
+  j.ill_conditioned = why_ill_conditioned(t, report);
   judge_declared(j, t, report, options);
   if (j.result == outcome::correct) judge_others(j, t, report, options);
   if (j.result == outcome::correct && plan.repeat_first) {

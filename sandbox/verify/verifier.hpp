@@ -21,6 +21,7 @@ struct judgement {
   outcome result = outcome::correct;
   std::string reason;
   std::vector<gate_result> gates;
+  std::string ill_conditioned;  // why the task is; "" if nothing shows it
 };
 // A fault in `report` gives its outcome; else the first failing gate decides:
 //   1 form    dtype, shape, strides, no aliasing, finite/NaN/inf where the reference has them

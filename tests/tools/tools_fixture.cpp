@@ -308,6 +308,16 @@ prepared prepare_store(const std::string& data) {
   return p;
 }
 
+void prepare_doubtful_store(const std::string& data, const std::string& why_ill_conditioned) {
+  store_builder b(data, {"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"}, "cpu");
+  const auto diagonal = b.add_task("diagonal_matmul"), softmax = b.add_task("softmax");
+  b.add_experiment({diagonal, softmax});
+  b.add(diagonal, "row_scale.cu1", "first", timed(4, 3.9, 4.1, 4000, true));
+  verdict doubtful = timed(3, 2.71, 3.4, 3000, false);
+  doubtful.ill_conditioned = why_ill_conditioned;
+  b.add(softmax, "softmax_rows.cu1", "second", doubtful);
+}
+
 prepared prepare_gpu_store(const std::string& data, const std::string& model) {
   store_builder b(data, {"cuda:0", model, "driver 570.86.15, LibTorch 2.11.0", "environment-2"}, "cuda");
   prepared p;

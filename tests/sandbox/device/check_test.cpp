@@ -1,5 +1,6 @@
 // Reports of checks of correct and wrong variants.
 #include <chrono>
+#include <cstdio>
 #include <set>
 
 #include "native_object.hpp"
@@ -50,6 +51,32 @@ TEST_F(check_test, a_correct_variant_passes_every_gate_on_every_kind_of_draw) {
   EXPECT_FALSE(seeds.contains(0));
   const judgement j = judge(t, plan, *report, gates);
   EXPECT_EQ(j.result, outcome::correct) << j.reason;
+}
+
+// sin(factor * a): a unit in the last place of the factor's product moves the result by a part of that product's size.
+TEST_F(check_test, a_task_that_makes_rounding_errors_grow_is_found_ill_conditioned) {
+  const auto judged = [](const char* factor) {
+    const std::string text = fmt::format(
+        R"({{"format":1,"name":"t","summary":"t","family":"t","inputs":[{{"name":"a","dtype":"float32","shape":[4096],)"
+        R"("draw":{{"distribution":"normal"}}}}],"weights":[],"steps":[{{"aten":"aten::mul.Scalar","args":)"
+        R"({{"self":"a","other":{}}},"out":["x"]}},{{"aten":"aten::sin","args":{{"self":"x"}},"out":["y"]}}],)"
+        R"("outputs":["y"]}})",
+        factor);
+    const auto t = read_task(text, "cpu");
+    EXPECT_TRUE(t) << t.error().message;
+    EXPECT_TRUE(session->open_task(*t));
+    const verification_options gates;
+    const check_plan plan = plan_check(*t, gates);
+    const auto report = session->check(t->reference, {}, plan);
+    EXPECT_TRUE(report) << report.error().message;
+    return judge(*t, plan, *report, gates);
+  };
+  EXPECT_EQ(judged("3.0").ill_conditioned, "");
+  const judgement grown = judged("1000003.0");
+  EXPECT_EQ(grown.result, outcome::correct) << grown.reason;
+  EXPECT_NE(grown.ill_conditioned.find("the task's own y in float32 differs from the exact result by "),
+            std::string::npos);
+  std::printf("%s\n", grown.ill_conditioned.c_str());
 }
 
 TEST_F(check_test, the_tasks_own_program_passes) {

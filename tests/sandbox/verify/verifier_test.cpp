@@ -72,6 +72,29 @@ struct verifier : testing::Test {
   }
 };
 
+TEST_F(verifier, a_task_whose_own_result_is_far_from_the_exact_one_is_ill_conditioned) {
+  EXPECT_EQ(judged().ill_conditioned, "");
+  last().reference_error = 0.5;
+  last().reference_outside_loose = 3;
+  EXPECT_EQ(judged().ill_conditioned, "") << "on a distribution that is not the task's own";
+  first().reference_error = first().strict_error = 0.012;
+  EXPECT_NE(judged().ill_conditioned, "");
+  report.draws[1].outputs[0].reference_error = 1.08;
+  report.draws[1].outputs[0].reference_outside_loose = 30;
+  EXPECT_EQ(judged().ill_conditioned,
+            "the task's own y in float32 differs from the exact result by 108% (root mean square); 30 of 32 "
+            "elements differ by more than 1e-2");
+  report = honest(t, plan);
+  first().reference_outside_loose = 1;
+  EXPECT_NE(judged().ill_conditioned, "") << "KernelBench's tolerance is for each element";
+  report = honest(t, plan);
+  first().error = first().reference_error = first().strict_error = 3e8;
+  EXPECT_EQ(judged().ill_conditioned, "") << "the exact result is zero, and eager's is nothing but rounding";
+  use(relu("bfloat16"));
+  first().reference_error = first().strict_error = 0.02;
+  EXPECT_EQ(judged().ill_conditioned, "") << "the type's own rounding is as large";
+}
+
 TEST_F(verifier, plans_five_declared_draws_and_one_of_every_other_kind) {
   std::multiset<draw_kind> kinds;
   for (const auto& d : plan.draws) {

@@ -213,6 +213,11 @@ expected<int> best(const best_options& o, context& c) {
     return exit_code::success;
   }
   print_list(task, rows, c);
+  for (const auto& r : found) {
+    if (r.result.ill_conditioned.empty()) continue;
+    c.out.print(wrap("This task is ill-conditioned: " + r.result.ill_conditioned + ".", c.out.width) + "\n");
+    break;
+  }
   if (o.experiment.empty()) {
     CUDAL1_TRY(const std::string remark, remark_on_replays(*reader));
     c.out.print(c.out.dim(remark));

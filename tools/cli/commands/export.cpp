@@ -58,7 +58,8 @@ std::string readme(const search_report& r, const std::vector<exported_task>& tas
     break;
   }
   text += markdown_table(r) + "\n";
-  if (const auto legend = print_legend(r); !legend.empty()) text += legend + "\n\n";
+  for (const auto& remark : {print_legend(r), print_ill_conditioned(r), print_unconfirmed(r)})
+    if (!remark.empty()) text += remark + "\n\n";
   text +=
       "Speedups are medians of paired ratios of call time against the task's own program, with their 95% "
       "interval, measured again with fresh pairs. `NAME.cu1` is the program: `cudal1 evaluate NAME NAME.cu1` checks "

@@ -40,6 +40,7 @@ std::vector<group_summary> groups_of(const search_report& r) {
     families[row.family.empty() ? "other" : row.family].push_back(t);
   }
   std::vector<group_summary> groups = {{"all", summarize(all)}};
+  if (r.over_of_others) groups.push_back({"all but ill-conditioned", *r.over_of_others});
   for (const auto& [name, tasks] : levels)
     groups.push_back({name, summarize(tasks)});
   if (families.size() > 1)
@@ -153,6 +154,8 @@ expected<int> report(const report_options& o, context& c) {
   if (exportable) text += wrap(print_exportable(*exportable), c.out.width, 0) + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, c.out.width, 0) + "\n";
+  for (const auto& remark : {print_ill_conditioned(r), print_unconfirmed(r)})
+    if (!remark.empty()) text += wrap(remark, c.out.width, 0) + "\n";
   if (estimates) text += wrap(print_estimates(*estimates), c.out.width, 0) + "\n";
   text += c.out.dim(wrap(legend(r, groups.front().over), c.out.width, 0)) + "\n";
   c.out.print(text);

@@ -67,6 +67,20 @@ expected<void> leave_out_replayed(store& s, std::vector<verdict>& verdicts) {
   return {};
 }
 
+// The one with the highest lower end.
+expected<std::optional<unconfirmed_score>> unconfirmed_of(store& s, const best_row& row, const std::string& own,
+                                                          const std::string& experiment) {
+  std::optional<unconfirmed_score> found;
+  double above = std::max(1.0, row.speedup);
+  CUDAL1_TRY(const auto ranked, s.best(row.task, looked_at_for_best, store::ranking::all, experiment));
+  for (const auto& [result, variant] : ranked) {
+    if (result.confirmed || variant.id == own || result.score_interval.low <= above) continue;
+    above = result.score_interval.low;
+    found = unconfirmed_score{variant.id, result.score, result.score_interval, variant.origin, variant.schedule};
+  }
+  return found;
+}
+
 // The row of a task; also adds its verdicts to the totals. `experiment`: "" for all.
 expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals,
                           floor_finder& floors) {
@@ -83,11 +97,13 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
     for (const auto& [stage, ms] : v.stage_ms)
       totals.stage_ms[stage] += ms;
     if (v.result == outcome::correct) ++row.correct;
+    if (v.result == outcome::unmeasurable) totals.last_unmeasurable = t.name + ": " + v.reason;
     CUDAL1_TRY(const auto bug, failure_shown_by(s, v, t, false));
     if (bug) ++totals.move_failures;
     if (v.reference_us > 0) reference_times.push_back(v.reference_us);
     if (v.reference_device_us > 0) reference_device_times.push_back(v.reference_device_us);
     if (row.environment_id.empty()) row.environment_id = v.environment_id;
+    if (!v.ill_conditioned.empty()) row.ill_conditioned = v.ill_conditioned;
   }
   totals.evaluations += row.evaluations;
   row.reference_us = row.best_us = median(std::move(reference_times));
@@ -95,6 +111,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   const auto read = read_task(t.text, t.profile);
   CUDAL1_TRY(const auto best, best_faster_variant(s, t.id, read ? read->reference.id : "", experiment));
   if (best) put_best(row, *best);
+  CUDAL1_TRY(row.unconfirmed, unconfirmed_of(s, row, read ? read->reference.id : "", experiment));
   row.family = t.family;
   if (read && read->origin) row.level = read->origin->level.value_or(0);
   if (read && read->origin) row.uncompared = read->origin->uncompared;
@@ -113,22 +130,31 @@ std::optional<double> gap_closed(const std::vector<best_row>& rows) {
   return share_of_log_gap(gaps);
 }
 
-expected<void> finish_report(store& s, search_report& r, const floor_finder& floors) {
+// Of the speedups of those that were timed; nothing if none was.
+std::optional<double> mean_speedup(const std::vector<best_row>& rows, auto counts) {
   double logarithms = 0;
   int64_t timed = 0;
+  for (const auto& row : rows) {
+    if (!(row.reference_us > 0) || !counts(row)) continue;
+    logarithms += std::log(row.speedup);
+    ++timed;
+  }
+  return timed > 0 ? std::optional(std::exp(logarithms / static_cast<double>(timed))) : std::nullopt;
+}
+
+expected<void> finish_report(store& s, search_report& r, const floor_finder& floors) {
   for (const auto& row : r.tasks) {
     if (row.beats_reference) ++r.beat_reference;
-    if (row.reference_us > 0) {
-      logarithms += std::log(row.speedup);
-      ++timed;
-    }
+    if (!row.ill_conditioned.empty()) ++r.ill_conditioned;
     const bool known = std::any_of(r.environments.begin(), r.environments.end(),
                                    [&](const environment& e) { return e.id == row.environment_id; });
     if (row.environment_id.empty() || known) continue;
     CUDAL1_TRY(auto where, s.get_environment(row.environment_id));
     r.environments.push_back(std::move(where));
   }
-  if (timed > 0) r.geometric_mean = std::exp(logarithms / static_cast<double>(timed));
+  r.geometric_mean = mean_speedup(r.tasks, [](const auto&) { return true; }).value_or(1);
+  if (r.ill_conditioned > 0)
+    r.geometric_mean_of_others = mean_speedup(r.tasks, [](const auto& row) { return row.ill_conditioned.empty(); });
   std::set<std::string> devices;
   for (const auto& e : r.environments)
     devices.insert(e.device);

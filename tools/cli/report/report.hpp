@@ -18,6 +18,15 @@
 
 namespace cudal1::cli {
 
+// A variant that is faster than the best one of a task by its whole interval, but was not confirmed.
+struct unconfirmed_score {
+  std::string variant;  // id
+  double speedup = 1;
+  interval speedup_interval{1, 1};
+  std::string origin, schedule;
+};
+BOOST_DESCRIBE_STRUCT(unconfirmed_score, (), (variant, speedup, speedup_interval, origin, schedule))
+
 // One task: its best confirmed variant that is faster than the reference, or the reference itself.
 struct best_row {
   std::string task, name;  // id, name
@@ -35,21 +44,23 @@ struct best_row {
   // Device times; 0 if the device has no clock of its own, or nothing was timed.
   double reference_device_us = 0, best_device_us = 0;
   // Estimates from the device's specifications (roofline.hpp); 0 if those are unknown.
-  double floor_us = 0, roof_us = 0;      // call time; device time
-  std::string roof_limit;                // memory, compute
-  double roof_share = 0;                 // roof_us / best_device_us
-  std::string family;                    // of the task
-  int64_t level = 0;                     // KernelBench's; 0 for other tasks
-  std::string uncompared;                // why its model was not compared with it (task_origin); "" if it was
-  std::optional<against_times> against;  // set by compare_with_base
-  std::string remark;                    // why it has no result, or ended before its limits
-  std::string no_moves;  // "no move applies", where its search ended for that, or "no move but graph applies"
+  double floor_us = 0, roof_us = 0;              // call time; device time
+  std::string roof_limit;                        // memory, compute
+  double roof_share = 0;                         // roof_us / best_device_us
+  std::string family;                            // of the task
+  int64_t level = 0;                             // KernelBench's; 0 for other tasks
+  std::string uncompared;                        // why its model was not compared with it (task_origin); "" if it was
+  std::optional<against_times> against;          // set by compare_with_base
+  std::string remark;                            // why it has no result, or ended before its limits
+  std::optional<unconfirmed_score> unconfirmed;  // does not count in any mean
+  std::string ill_conditioned;  // why the task is, as the newest verdict that shows it says; "" if none does
+  std::string no_moves;         // "no move applies", where its search ended for that, or "no move but graph applies"
 };
 BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
                        beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
                        best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, uncompared, against,
-                       remark, no_moves))
+                       remark, no_moves, unconfirmed, ill_conditioned))
 
 // One experiment of a search over several models.
 struct search_member {
@@ -66,6 +77,7 @@ struct search_report {
   int64_t evaluations = 0;
   double active_s = 0, evaluations_per_s = 0;
   std::map<std::string, int64_t> outcomes;
+  std::string last_unmeasurable;            // why the newest of those could not be measured
   int64_t move_failures = 0;                // verdicts that show a bug of cudal1 (move_failures.hpp)
   int64_t infrastructure_faults = 0;        // attempts that were lost and repeated
   int64_t unrecorded = 0;                   // attempts of which a replay device has no verdict
@@ -83,12 +95,16 @@ struct search_report {
   std::vector<search_member> search;     // over several models: its experiments, the one that leads first; else empty
   std::vector<assembled_row> assembled;  // of an experiment that uses parts
   int64_t pruned_unix_ms = 0;            // when all but the best was removed; 0: never
+  int64_t ill_conditioned = 0;           // tasks
+  std::optional<double> geometric_mean_of_others;  // without those; nothing if there are none
+  std::optional<speedup_summary> over_of_others;   // the same of `over`
 };
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
-                       evaluations, active_s, evaluations_per_s, outcomes, move_failures, infrastructure_faults,
-                       unrecorded, stage_ms, devices, device_busy, gap_closed, unknown_models, against, over,
-                       policy_wait, reused, models, model, search, assembled, pruned_unix_ms))
+                       evaluations, active_s, evaluations_per_s, outcomes, last_unmeasurable, move_failures,
+                       infrastructure_faults, unrecorded, stage_ms, devices, device_busy, gap_closed, unknown_models,
+                       against, over, policy_wait, reused, models, model, search, assembled, pruned_unix_ms,
+                       ill_conditioned, geometric_mean_of_others, over_of_others))
 
 // One experiment, with its tasks in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);
@@ -104,6 +120,10 @@ expected<void> compare_with_base(store& s, search_report& r, const std::string& 
 // ... or with usual_base, where the kind is "".
 expected<void> compare_with_base_or_usual(store& s, search_report& r, const std::string& kind);
 task_speedup speedup_of_row(const best_row& row);
+// How the variants that were not confirmed count, in one sentence; "" if there are none.
+std::string print_unconfirmed(const search_report& r);
+// What the mark of ill-conditioned tasks says, with the means without them; "" if there are none.
+std::string print_ill_conditioned(const search_report& r);
 
 // As many of a task's confirmed variants are looked at for the best one.
 inline constexpr std::size_t looked_at_for_best = 8;

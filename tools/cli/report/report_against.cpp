@@ -46,7 +46,7 @@ expected<void> name_environment(store& s, search_report& r, const std::string& i
 expected<void> compare_with_base(store& s, search_report& r, const std::string& kind) {
   r.against = kind;
   environment_finder environments(s);
-  std::vector<task_speedup> speedups;
+  std::vector<task_speedup> speedups, of_others;
   for (auto& row : r.tasks) {
     if (kind == against_program) {
       row.against = over_program(row);
@@ -57,8 +57,10 @@ expected<void> compare_with_base(store& s, search_report& r, const std::string& 
       CUDAL1_CHECK(name_environment(s, r, row.against->environment_id));
     }
     speedups.push_back(speedup_of_row(row));
+    if (row.ill_conditioned.empty()) of_others.push_back(speedups.back());
   }
   r.over = summarize(speedups);
+  if (r.ill_conditioned > 0) r.over_of_others = summarize(of_others);
   return {};
 }
 

@@ -17,7 +17,14 @@ namespace {
 
 constexpr std::string_view reference_sentence = "the reference itself: nothing faster was confirmed";
 
+bool is_unconfirmed(const best_row& row) {
+  return row.is_reference && row.unconfirmed;
+}
+
 std::string moves_of(const best_row& row) {
+  if (is_unconfirmed(row))
+    return "not confirmed: " +
+           (row.unconfirmed->schedule.empty() ? row.unconfirmed->origin : short_schedule(row.unconfirmed->schedule));
   if (row.is_reference && row.no_moves == "no move applies") return row.no_moves + ": a search cannot improve it";
   if (row.is_reference && !row.no_moves.empty()) return row.no_moves + ": nothing faster was confirmed";
   if (row.is_reference) return std::string(row.evaluations > 0 ? reference_sentence : "not evaluated yet");
@@ -29,9 +36,20 @@ bool on_gpu(const search_report& r) {
                      [](const environment& e) { return traits_of(e.device).is_accelerator; });
 }
 
-std::string speedup_of(const best_row& row) {
+// Behind the speedups of an ill-conditioned task.
+std::string mark_of(const best_row& row) {
+  return row.ill_conditioned.empty() ? "" : " †";
+}
+
+std::string unmarked_speedup_of(const best_row& row) {
+  if (is_unconfirmed(row))
+    return fmt::format("at least {}, not confirmed", format_speedup(row.unconfirmed->speedup_interval.low));
   if (row.is_reference) return row.reference_us > 0 ? "1.00x" : "-";
   return format_speedup(row.speedup, row.speedup_interval);
+}
+
+std::string speedup_of(const best_row& row) {
+  return unmarked_speedup_of(row) + mark_of(row);
 }
 
 // The time of the task's own program over eager's where they are far apart; else "".
@@ -50,7 +68,8 @@ std::string time_beside_base(const best_row& row) {
 }
 
 std::string variant_of(const best_row& row) {
-  return row.variant.empty() ? "-" : short_id(row.variant);
+  const std::string& id = is_unconfirmed(row) ? row.unconfirmed->variant : row.variant;
+  return id.empty() ? "-" : short_id(id);
 }
 
 // Whether the table has columns for a base other than the reference.
@@ -92,7 +111,7 @@ std::vector<column> first_columns(const search_report& r, const std::string& spe
 std::vector<std::string> first_cells(const search_report& r, const best_row& row) {
   std::vector<std::string> cells = {row.name + (row.uncompared.empty() ? "" : uncompared_mark)};
   if (has_base(r)) {
-    cells.push_back(format_against(*row.against));
+    cells.push_back(format_against(*row.against) + mark_of(row));
     cells.push_back(format_time(row.against->base_us));
     cells.push_back(time_beside_base(row));
   }
@@ -205,10 +224,47 @@ std::string print_successes(const search_report& r) {
 
 }  // namespace
 
+std::string print_unconfirmed(const search_report& r) {
+  const auto alone = std::ranges::count_if(r.tasks, is_unconfirmed);
+  const auto others =
+      std::ranges::count_if(r.tasks, [](const auto& row) { return !row.is_reference && row.unconfirmed; });
+  std::string text;
+  if (alone > 0)
+    text = fmt::format(
+        "In {} a variant is faster by its whole interval, but was not confirmed (the host was too uneven, or the time "
+        "over): {} in the means.",
+        format_count(alone, "task"), alone == 1 ? "it counts as 1" : "they count as 1");
+  if (others > 0)
+    text +=
+        fmt::format("{}In {} another variant is faster than the best shown, but was not confirmed: it does not count.",
+                    text.empty() ? "" : " ", format_count(others, "task"));
+  if (!text.empty()) text += " `cudal1 best TASK` lists them.";
+  return text;
+}
+
+std::string print_ill_conditioned(const search_report& r) {
+  if (r.ill_conditioned == 0) return "";
+  std::string text = fmt::format(
+      "† {} ill-conditioned: PyTorch's own result in float32 is further than 1e-2 from the exact one, and differs as "
+      "much "
+      "with another algorithm or order of sums. A variant is as accurate there, but need not agree with PyTorch within "
+      "any tolerance.",
+      r.ill_conditioned == 1 ? "1 task is" : fmt::format("{} tasks are", r.ill_conditioned));
+  std::vector<std::string> means;
+  if (r.geometric_mean_of_others) means.push_back(format_speedup(*r.geometric_mean_of_others));
+  if (has_base(r) && r.over_of_others && r.over_of_others->measured > 0)
+    means.push_back(fmt::format("{} over {}", format_speedup(r.over_of_others->geometric_mean), r.against));
+  if (means.empty()) return text + " There are no other tasks.";
+  return text + fmt::format(" Without {} the geometric mean is {}.", r.ill_conditioned == 1 ? "it" : "them",
+                            fmt::join(means, ", and "));
+}
+
 std::string print_summary(const search_report& r) {
   std::string text = print_successes(r);
   if (r.gap_closed) text += fmt::format("; {:.0f}% of the log gap to the floor is closed", 100 * *r.gap_closed);
   text += ".";
+  for (const auto& remark : {print_ill_conditioned(r), print_unconfirmed(r)})
+    if (!remark.empty()) text += "\n" + remark;
   text += "\n" + format_count(r.evaluations, "evaluation");
   if (r.evaluations_per_s > 0)
     text += fmt::format(" in {} ({} a second)", format_clock(r.active_s), format_number(r.evaluations_per_s));
@@ -220,6 +276,7 @@ std::string print_summary(const search_report& r) {
   if (r.unrecorded > 0)
     text += "; " + format_count(r.unrecorded, "proposal") + " not recorded, and returned to the budget";
   text += ".";
+  if (!r.last_unmeasurable.empty()) text += fmt::format("\nunmeasurable, the last: {}.", r.last_unmeasurable);
   for (const auto& row : r.tasks)
     if (!row.remark.empty()) text += fmt::format("\n{}: {}.", row.name, row.remark);
   for (const auto& row : r.tasks)

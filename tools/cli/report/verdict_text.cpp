@@ -87,6 +87,8 @@ std::string print_verdict(const verdict& v, const terminal& t, const std::option
   for (const auto& kernel : v.resources)
     text += hanging("code  " + pad(kernel.kernel, longest + 2) + (kernel.kernel.size() >= longest + 2 ? " " : ""),
                     print_resources(kernel), t);
+  if (!v.ill_conditioned.empty())
+    text += hanging("note  " + pad("", longest + 2), "ill-conditioned: " + v.ill_conditioned, t);
   for (const auto& note : v.notes)
     text += hanging("note  " + pad("", longest + 2), note, t);
   const bool right = v.result == outcome::correct;

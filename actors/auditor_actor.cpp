@@ -47,7 +47,7 @@ expected<verdict> auditor_state::judge(const message::audit& m) {
   rules.asked_pairs = static_cast<int>(m.asked_pairs);
   rules.confirmed = m.claim.confirmed;
   if (m.program) rules.variant_steps = static_cast<int64_t>(m.program->text.steps.size());
-  rules.confirmed_limit = setup.timing.confirmed_limit;
+  rules.confirmed_limit = largest_confirmed_half_width(setup.timing);
   rules.screened_limit = setup.timing.screened_limit;
   if (const auto& data = data_of(m.model); !data)
     rules.unknown_device = data.error().message;

@@ -170,14 +170,15 @@ bool ledger::is_hopeful(std::size_t task, const std::string& variant) const {
   return found != b.hopefuls.end() && is_hopeful(b, found->second);
 }
 
-// One that could not be measured may be the next time.
+// What could not be measured has an interval, too: it may be measurable the next time.
 void ledger::note_hopeful(book& b, const verdict& v) const {
   const auto found = b.hopefuls.find(v.variant);
   if (found != b.hopefuls.end()) found->second.under_way = false;
-  if (!second_looks_ || v.result == outcome::unmeasurable) return;
-  if (v.result == outcome::correct && !v.confirmed && v.score_interval.low > std::max(1.0, b.best.score))
+  const bool is_right = v.result == outcome::correct || v.result == outcome::unmeasurable;
+  const bool is_ahead = is_right && !v.confirmed && v.score_interval.low > std::max(1.0, b.best.score);
+  if (second_looks_ && is_ahead)
     b.hopefuls[v.variant].score = v;
-  else if (found != b.hopefuls.end())
+  else if (found != b.hopefuls.end() && v.result != outcome::unmeasurable)
     b.hopefuls.erase(found);
 }
 
@@ -204,7 +205,8 @@ std::optional<ledger::second_look> ledger::next_second_look(time_point now) {
   double most = 0;
   for (std::size_t i = 0; i < books_.size(); ++i) {
     const book& b = books_[i];
-    if (!has_budget(b) || !(all || !b.exhausted.empty() || is_last_of_budget(b))) continue;
+    const bool is_over = !b.exhausted.empty() || (b.parked && b.in_flight == 0);
+    if (!has_budget(b) || !(all || is_over || is_last_of_budget(b))) continue;
     for (const auto& [variant, h] : b.hopefuls) {
       const double gain = h.score.score_interval.low / std::max(1.0, b.best.score) / (1 + h.looks);
       if (!is_hopeful(b, h) || gain <= most) continue;

@@ -90,10 +90,12 @@ struct task_progress {
 };
 BOOST_DESCRIBE_STRUCT(task_progress, (), (task, name, evaluations, correct, best, best_variant))
 
-// The stages of an evaluation that hold its device, in order: the task's pool, correctness, timing. The others in
+// The stages of an evaluation that hold its device, in order: the task's pool, correctness, what takes no work (once a
+// task), timing, and a second check of what is suspicious. The others in
 // stage_ms are latencies outside the device, many at the same time: `propose`, `compile`, `wait` for the device, and
 // `commit`, the storing of earlier verdicts (its own is not over when the verdict is written).
-inline constexpr std::array<std::string_view, 3> device_stages = {"open", "check", "time"};
+inline constexpr std::array<std::string_view, 5> device_stages = {"open", "check", "null models", "time",
+                                                                  deep_check_gate};
 inline double device_ms_of(const std::map<std::string, double>& stage_ms) {
   double sum = 0;
   for (const auto stage : device_stages)

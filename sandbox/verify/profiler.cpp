@@ -155,6 +155,10 @@ double half_width_of(const timing_estimate& e) {
 
 }  // namespace
 
+double largest_confirmed_half_width(const profiling_options& options) {
+  return max_limit_factor * options.confirmed_limit;
+}
+
 timing_decider::timing_decider(profiling_options options, measured_score best, score_clock by)
     : options_(options), best_(best), by_(by) {
   plan(options_.screening_forks, options_.screening_pairs, options_.screening_forks);
@@ -233,7 +237,7 @@ timing_decider::action timing_decider::after_confirmation() {
   }
   // A variant that is much faster may have a wider interval: the host's share of its time varies more.
   const double gain = new_best ? std::log(e.score / best) : 0;
-  const double more = std::min(share_of_gain * gain, max_limit_factor * options_.confirmed_limit);
+  const double more = std::min(share_of_gain * gain, largest_confirmed_half_width(options_));
   confirmed_ = half_width <= std::max(options_.confirmed_limit, more);
   return action::stop;
 }

@@ -28,6 +28,9 @@ inline double ratio_of(const timing_sample& s, score_clock by) {
 timing_estimate estimate_timing(std::span<const timing_sample> samples,
                                 double usual_bias = profiling_options{}.fork_bias, score_clock by = score_clock::call);
 
+// The largest half width of a confirmed score, relative to it: that of a variant which is far ahead of the best.
+double largest_confirmed_half_width(const profiling_options& options);
+
 // Decides after each batch of samples.
 // - Screening: stops for a variant whose interval lies below the best so far, if the interval is not wider than a
 //   limit. While the interval contains the best and is wider than required, forks are added. If the score then does not

@@ -232,8 +232,14 @@ TEST(ledger, a_possible_best_is_measured_again_before_the_time_is_over) {
   again.result = outcome::unmeasurable;
   books.settle(1, again, start + 97s);
   EXPECT_FALSE(books.next_second_look(start + 98s)) << "and no third time";
+  verdict noisy = possible_best("noisy", 6);
+  noisy.result = outcome::unmeasurable;
+  books.take(2);
+  books.settle(2, noisy, start + 98s);
+  EXPECT_EQ(books.next_second_look(start + 98s)->variant, "noisy") << "it may be measurable the next time";
+  books.settle(2, verdict_of(outcome::wrong_answer), start + 99s);
   EXPECT_TRUE(books.complete(start + 100s));
-  EXPECT_EQ(books.progress(start + 100s).evaluations, 6);
+  EXPECT_EQ(books.progress(start + 100s).evaluations, 8);
 }
 
 TEST(ledger, the_last_evaluation_of_a_budget_is_for_a_possible_best) {

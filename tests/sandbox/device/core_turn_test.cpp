@@ -5,7 +5,10 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +28,10 @@ class core_turns : public testing::Test {
     char heard() const {
       char letter = 0;
       return ::read(announces, &letter, 1) == 1 ? letter : '-';
+    }
+    bool has_announced() const {
+      pollfd entry{announces, POLLIN, 0};
+      return ::poll(&entry, 1, 0) > 0;
     }
     void go_on() const { EXPECT_EQ(::write(waits, "x", 1), 1); }
     void end() const {
@@ -50,26 +57,44 @@ class core_turns : public testing::Test {
     return {pid, up[0], down[1]};
   }
 
+  // Until somebody waits for a turn.
+  void wait_for_queue() const {
+    const auto queue = machine_->open_file("queue-core-1").value();
+    while (::flock(queue.get(), LOCK_EX | LOCK_NB) == 0) {
+      ::flock(queue.get(), LOCK_UN);
+      ::sched_yield();
+    }
+  }
+
   temporary_folder folder_;
   expected<machine_claims> machine_;
   unique_fd cancel_;
 };
 
-TEST_F(core_turns, one_session_at_a_time_has_a_core_and_another_core_is_free) {
+TEST_F(core_turns, who_waits_goes_before_who_wants_another_turn) {
+  const other first = start_other(2);
+  EXPECT_EQ(first.heard(), 't');
+  const other second = start_other(1);
+  wait_for_queue();
+  EXPECT_FALSE(second.has_announced());
+  first.go_on();  // it gives the turn back, and wants another one at once
+  EXPECT_EQ(second.heard(), 't');
+  EXPECT_FALSE(first.has_announced());
+  second.go_on();
+  EXPECT_EQ(first.heard(), 't') << "its second one";
+  first.end();
   core_turn mine = turn();
-  ASSERT_TRUE(mine.take(cancel_.get()));
+  EXPECT_TRUE(mine.take(cancel_.get())) << "the turn of a process that was killed has ended";
   EXPECT_TRUE(mine.take(cancel_.get())) << "it has it already";
-  const other theirs = start_other(2);
+  second.end();
+}
+
+TEST_F(core_turns, another_core_is_free) {
+  const other theirs = start_other(1);
+  EXPECT_EQ(theirs.heard(), 't');
   core_turn elsewhere = turn(0);
   EXPECT_TRUE(elsewhere.take(cancel_.get()));
-  mine.give_back();
-  EXPECT_EQ(theirs.heard(), 't');
-  theirs.go_on();  // it gives it back, and takes the next one or waits for it
-  ASSERT_TRUE(mine.take(cancel_.get()));
-  mine.give_back();
-  EXPECT_EQ(theirs.heard(), 't');
   theirs.end();
-  EXPECT_TRUE(mine.take(cancel_.get())) << "the turn of a process that was killed has ended";
 }
 
 TEST_F(core_turns, waiting_ends_with_a_cancellation) {

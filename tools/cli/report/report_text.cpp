@@ -232,7 +232,7 @@ std::string print_unconfirmed(const search_report& r) {
   if (alone > 0)
     text = fmt::format(
         "In {} a variant is faster by its whole interval, but was not confirmed (the host was too uneven, or the time "
-        "over): {} in the means.",
+        "was over): {} in the means.",
         format_count(alone, "task"), alone == 1 ? "it counts as 1" : "they count as 1");
   if (others > 0)
     text +=

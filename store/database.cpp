@@ -88,8 +88,6 @@ void database::close() {
 
 database::~database() {
   close();
-  std::error_code ignored;
-  if (!scratch_.empty()) std::filesystem::remove_all(scratch_, ignored);
 }
 
 // ---- reading --------------------------------------------------------------------------------------------------------

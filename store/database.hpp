@@ -38,7 +38,7 @@ class database final : public stored_records {
   // Creates the folder and what is missing in it, and converts an older schema; refuses a newer one and a second
   // writer.
   static expected<std::unique_ptr<database>> open_writer(const std::string& folder);
-  // A RocksDB secondary; its scratch folder is removed when the reader is closed.
+  // A RocksDB secondary, which writes nothing.
   static expected<std::unique_ptr<database>> open_reader(const std::string& folder);
   ~database() override;
   database(const database&) = delete;
@@ -90,7 +90,6 @@ class database final : public stored_records {
   tl::unexpected<error> closed() const;
   error older_schema() const;
 
-  std::string scratch_;              // of a reader
   mutable std::shared_mutex guard_;  // shared to use db_ and the families, exclusive to replace them
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // by family; owned

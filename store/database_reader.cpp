@@ -6,7 +6,6 @@
 #include <thread>
 
 #include <rocksdb/db.h>
-#include <stdlib.h>
 
 #include "store/database.hpp"
 #include "store/database_options.hpp"
@@ -58,18 +57,13 @@ expected<void> database::open_as_secondary() {
       return fail(errc::not_found, "the store {} is still being created, or was not made by cudal1", folder());
     }
   }
-  if (scratch_.empty()) {
-    std::error_code ec;
-    std::string pattern = (std::filesystem::temp_directory_path(ec) / "cudal1-reader-XXXXXX").string();
-    if (ec || !::mkdtemp(pattern.data()))
-      return fail(errc::infrastructure, "cannot make a temporary folder {} for reading the store; set TMPDIR", pattern);
-    scratch_ = pattern;
-  }
   auto options = database_options();
   options.max_open_files = -1;  // the writer may unlink a table that we still read
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  const auto s = rocksdb::DB::OpenAsSecondary(options, folder(), scratch_, descriptors(wanted), &handles, &db);
+  // A secondary writes to a folder of its own only what its log is, and ours goes to spdlog (database_options).
+  const std::string no_own_folder;
+  const auto s = rocksdb::DB::OpenAsSecondary(options, folder(), no_own_folder, descriptors(wanted), &handles, &db);
   if (!s.ok()) return tl::unexpected(describe(s, "opening for reading"));
   db_.reset(db);
   others_ = {handles.front()};

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -107,6 +108,28 @@ TEST_F(store_command, damage_is_listed_and_never_restored) {
   EXPECT_EQ(refused.code, 1);
   EXPECT_FALSE(std::filesystem::exists(restored + "/store"));
   EXPECT_EQ(run({"store", "verify"}).code, 0);
+}
+
+TEST_F(store_command, a_blob_that_a_task_names_and_that_is_missing_is_listed) {
+  const std::string imported = folder_ / "imported";
+  prepare_imported_store(imported);
+  EXPECT_EQ(run_on(imported, {"store", "verify"}).code, 0);
+  const auto source = std::filesystem::directory_iterator(imported + "/blobs")->path();
+  std::filesystem::remove(source);
+  const auto verified = run_on(imported, {"store", "verify"});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.err,
+              AllOf(HasSubstr(source.string() + " is missing"), HasSubstr("the source of the task level1_023")));
+}
+
+TEST_F(store_command, reading_leaves_nothing_among_the_temporary_files) {
+  const temporary_folder temporary;
+  const std::string in = temporary / "tmp";
+  std::filesystem::create_directories(in);
+  // A writer that is told to stop by SIGPIPE runs no destructors.
+  const auto shell = fmt::format("TMPDIR='{}' '{}' show {} --data '{}' | true", in, CUDAL1_PROGRAM, ids_.best, data());
+  EXPECT_EQ(std::system(shell.c_str()), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(in));
 }
 
 TEST_F(store_command, a_damaged_table_is_found) {

@@ -9,11 +9,11 @@
 
 #include "actors/client.hpp"
 #include "actors/data_lock.hpp"
-#include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/wall_clock.hpp"
 #include "store/blobs.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/commands/checked_data.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/node_process.hpp"
 
@@ -48,19 +48,6 @@ int64_t size_of(const std::string& folder) {
   for (fs::recursive_directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored))
     if (at->is_regular_file(ignored)) bytes += static_cast<int64_t>(at->file_size(ignored));
   return bytes;
-}
-
-// Names of blobs, sorted; what is being written has other names.
-expected<std::vector<std::string>> blobs_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code problem;
-  if (!fs::exists(folder, problem)) return names;
-  for (fs::directory_iterator at(folder, problem), end; !problem && at != end; at.increment(problem))
-    if (const auto name = at->path().filename().string(); name.size() >= 64 && name.front() != '.')
-      names.push_back(name);
-  CUDAL1_CHECK(io(problem, folder));
-  std::ranges::sort(names);
-  return names;
 }
 
 // Has the node that runs on the folder do it, whose answer is returned; without one, opens the store here.
@@ -113,20 +100,6 @@ expected<void> take_files(const std::string& from, const std::string& to) {
   return {};
 }
 
-expected<store_check> checked_store(const std::string& data) {
-  CUDAL1_TRY(const auto reader, store::open_reader(store_folder(data)));
-  CUDAL1_TRY(store_check found, reader->verify());
-  CUDAL1_TRY(const auto names, blobs_in(blobs(data).folder()));
-  const auto note = [&](const error& e) {
-    ++found.problem_count;
-    found.problems.push_back(e.message);
-  };
-  for (const auto& name : names)
-    if (auto opened = open_blob(blobs(data).folder(), name); !opened) note(opened.error());
-  found.records["blobs"] = static_cast<int64_t>(names.size());
-  return found;
-}
-
 std::string summary_of(const store_check& found) {
   const auto count = [&](const char* family) {
     const auto at = found.records.find(family);
@@ -161,7 +134,7 @@ expected<int> backup(const store_options& o, context& c) {
   CUDAL1_CHECK(change_store(c, request, [&](store& s) { return s.checkpoint(request.folder); }));
   // After the store, so that no blob that it names is missing.
   CUDAL1_CHECK(take_files(c.data, to));
-  CUDAL1_TRY(const store_check found, checked_store(to));
+  CUDAL1_TRY(const store_check found, checked_data(to, policy_states::may_be_replaced));
   if (found.problem_count > 0) {
     print_problems(found, to, c);
     return exit_code::negative;
@@ -180,7 +153,7 @@ expected<int> restore(const store_options& o, context& c) {
   if (store_exists(c))
     return fail(errc::already_exists, "{} has a store already: move it away first, or restore to another --data",
                 c.data);
-  CUDAL1_TRY(const store_check found, checked_store(from));
+  CUDAL1_TRY(const store_check found, checked_data(from));
   if (found.problem_count > 0) {
     print_problems(found, from, c);
     return exit_code::negative;
@@ -217,7 +190,7 @@ expected<int> verify(const store_options& o, context& c) {
   CUDAL1_CHECK(refuse_remote(c, files_are_local));
   const std::string data = o.folder.empty() ? c.data : fs::absolute(o.folder).lexically_normal().string();
   if (o.folder.empty()) CUDAL1_CHECK(require_store(c));
-  CUDAL1_TRY(const store_check found, checked_store(data));
+  CUDAL1_TRY(const store_check found, checked_data(data));
   if (o.json) {
     print_json(c, to_json(found));
   } else if (found.problem_count == 0) {

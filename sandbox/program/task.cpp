@@ -18,15 +18,28 @@ namespace cudal1 {
 
 namespace {
 
+// Control characters, spaces and marks beyond ASCII that change how a line is shown: U+0080 to U+00A0, U+2000 to
+// U+206F.
+bool has_invisible(std::string_view utf8) {
+  const auto byte = [&](std::size_t i) { return i < utf8.size() ? static_cast<unsigned char>(utf8[i]) : 0; };
+  for (std::size_t i = 0; i < utf8.size(); ++i) {
+    if (byte(i) == 0xC2 && byte(i + 1) <= 0xA0) return true;
+    if (byte(i) == 0xE2 && (byte(i + 1) == 0x80 || (byte(i + 1) == 0x81 && byte(i + 2) <= 0xAF))) return true;
+  }
+  return utf8.find("\xEF\xBB\xBF") != std::string_view::npos;  // U+FEFF
+}
+
 // Names that are typed on command lines and become file names.
 expected<void> check_word(std::string_view word, const std::string& where) {
-  constexpr std::size_t longest = 100;
+  constexpr std::size_t longest = 100, most_bytes = 200;
   const auto legal = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-           c == '.';
+           c == '.' || static_cast<unsigned char>(c) >= 0x80;
   };
-  if (!word.empty() && word.size() <= longest && std::all_of(word.begin(), word.end(), legal) && word.front() != '.' &&
-      word.front() != '-')
+  const auto letters = std::ranges::count_if(word, [](unsigned char c) { return (c & 0xC0) != 0x80; });
+  const bool is_short = letters <= static_cast<int64_t>(longest) && word.size() <= most_bytes;
+  if (!word.empty() && is_short && std::all_of(word.begin(), word.end(), legal) && word.front() != '.' &&
+      word.front() != '-' && is_valid_utf8(word) && !has_invisible(word))
     return {};
   return fail(errc::parse_error,
               "{}: should have 1 to {} letters, digits, \"_\", \"-\" and \".\", and not begin with the last two", where,

@@ -132,9 +132,22 @@ TEST(read_task, gives_an_id_that_does_not_depend_on_descriptions) {
   EXPECT_EQ(other->id, t->id);
 }
 
+TEST(read_task, takes_names_in_any_script) {
+  for (const std::string name : {"nétz", "сеть", "ネット", "网络.v2"}) {
+    std::string text = task_text;
+    const std::string from = "\"name\": \"masked\"";
+    text.replace(text.find(from), from.size(), "\"name\": \"" + name + "\"");
+    const auto t = read_task(text, "cpu");
+    ASSERT_TRUE(t) << t.error().message;
+    EXPECT_EQ(t->name, name);
+  }
+}
+
 TEST(read_task, names_the_task_the_field_and_the_reason) {
   for (const auto& [from, to, wanted] : std::vector<std::tuple<std::string, std::string, std::string>>{
            {"\"name\": \"masked\"", "\"name\": \"../x\"", "name: should have 1 to 100 letters"},
+           {"\"name\": \"masked\"", "\"name\": \"a\u202eb\"", "name: should have 1 to 100 letters"},
+           {"\"name\": \"masked\"", "\"name\": \"a\u00a0b\"", "name: should have 1 to 100 letters"},
            {"\"name\": \"masked\",", "", "the task: the key \"name\" is missing"},
            {"\"format\": 1", "\"format\": 3", "task masked: format: 3 is not 1"},
            {"\"summary\"", "\"sumary\"", "unknown key \"sumary\"; did you mean \"summary\"?"},

@@ -16,10 +16,8 @@ wrong.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
-import json
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -29,8 +27,14 @@ import time
 import warnings
 from typing import Any, Callable
 
+from importing import command_line
+from importing.problems import Problem, check_syntax
+
 warnings.filterwarnings("ignore")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # an import needs no GPU, and another process may measure on it
+
+if __name__ == "__main__":
+    command_line.begin(__doc__ or "", sys.argv[1:])
 
 import torch  # noqa: E402
 
@@ -61,8 +65,6 @@ from importing.source import (  # noqa: E402
     Loaded,
     OnCpu,
     OtherInputs,
-    Problem,
-    find_problems,
     one_line,
     running,
 )
@@ -76,10 +78,12 @@ class Options:
     inputs: list[str]  # functions or values, in place of what is beside the model
     weights: str  # a file with the model's state_dict, or ""
     module: str = ""  # of the model, alone
+    show_output: bool = False  # of the problem's own code
 
 
 def import_problem(problem: Problem, options: Options) -> list[dict[str, Any]]:
     """Writes the tasks of a problem, and gives a line of the report for each."""
+    check_syntax(problem)
     if problem.kind == "kernelbench" and problem.level == 4:
         raise Refused(
             "KernelBench's level 4 downloads pretrained models by their names, and a task holds all that it is made "
@@ -346,9 +350,12 @@ def _lines(name: str, imported: Callable[[], list[dict[str, Any]]]) -> list[dict
 
 def _child(problem: Problem, options: Options, answer: multiprocessing.connection.Connection) -> None:
     """Imports one problem in a process of its own, so that the effects of its code end with it."""
+    command_line.end_with_parent()
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
+    for stream in (0,) if options.show_output else (0, 1, 2):
         os.dup2(nothing, stream)
+    if options.show_output:
+        os.dup2(2, 1)  # standard output has the report
     answer.send(_lines(problem.name, lambda: import_problem(problem, options)))
     answer.close()
 
@@ -380,18 +387,18 @@ class Jobs:
         child.join()
         return problem, found
 
-    def run(self, problems: list[Problem], say: Any) -> list[dict[str, Any]]:
+    def run(self, problems: list[Problem], progress: command_line.Progress) -> list[dict[str, Any]]:
         """The report's lines, in the order of the problems."""
         waiting = list(reversed(problems))
         found: dict[Problem, list[dict[str, Any]]] = {}
 
         def finished(problem: Problem, own: list[dict[str, Any]]) -> None:
             found[problem] = own
-            say(len(found), problem.name)
 
         while waiting or self.running:
             while waiting and len(self.running) < self.jobs:
                 self._start(waiting.pop())
+            progress.show(len(found), len(problems), [p.name for _, p, _ in self.running.values()])
             for answer in multiprocessing.connection.wait(list(self.running), timeout=1.0):
                 finished(*self._finished(answer))
             for answer, (child, problem, end) in list(self.running.items()):
@@ -414,116 +421,9 @@ def _warm_up() -> None:
     exporting.export(Small(), [torch.zeros(2)])
 
 
-def _parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="import_tasks.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("source", nargs="+", metavar="SOURCE")
-    parser.add_argument("--out", required=True, type=pathlib.Path, metavar="DIR")
-    parser.add_argument(
-        "--inputs",
-        action="append",
-        default=[],
-        metavar="FUNCTION",
-        help="gives the example inputs: a function or a value of the model's module, FILE.py:NAME or package.module:NAME; "
-        "given several times, it makes a task of each",
-    )
-    parser.add_argument(
-        "--weights",
-        default="",
-        metavar="FILE",
-        help="the model's state_dict, by torch.save or safetensors; without it, that of FILE.safetensors, .pt or .pth beside "
-        "FILE.py, if it is the model's",
-    )
-    parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="NAME,...",
-        help="only these tasks: whole names, or beginnings as in level1_023",
-    )
-    parser.add_argument(
-        "--module",
-        default="",
-        metavar="PATH",
-        help="only this module of the model, as in encoder.layers.0: its inputs are recorded in calls of the model",
-    )
-    parser.add_argument("--level", type=int, metavar="N", help="only KernelBench's problems of this level")
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: half of the cores)")
-    parser.add_argument(
-        "--verify",
-        type=float,
-        default=40.0,
-        metavar="SECONDS",
-        help="compare the steps with the model on the CPU if that is estimated to take no longer, else on a part of its "
-        "batch, or whole if that takes no longer than three times this (default 40; 0: never)",
-    )
-    parser.add_argument(
-        "--operators",
-        type=pathlib.Path,
-        metavar="FILE",
-        help="the operators that tasks may have, as `cudal1 operators --json` prints them (default: what PROGRAM prints). "
-        "Missing composite operators are decomposed, and a problem that needs any other is refused",
-    )
-    parser.add_argument(
-        "--rules",
-        metavar="PROGRAM",
-        required=True,
-        help="cudal1 itself, which is asked for its operators, and what its rules say of each step",
-    )
-    parser.add_argument(
-        "--limit", type=float, default=900.0, metavar="SECONDS", help="for one problem (default 900)"
-    )
-    parser.add_argument("--json", action="store_true", help="the report as one JSON document on stdout")
-    return parser.parse_args(words)
-
-
-def _chosen(problems: list[Problem], o: argparse.Namespace) -> list[Problem]:
-    wanted = [w for words in o.only for w in words.split(",") if w]
-    kept = [p for p in problems if o.level is None or p.level == o.level]
-    if not wanted:
-        return kept
-    for word in wanted:
-        if not any(p.name == word or p.name.startswith(word + "_") for p in kept):
-            raise SystemExit(f"import_tasks: --only {word}: there is no such problem")
-    return [p for p in kept if any(p.name == w or p.name.startswith(w + "_") for w in wanted)]
-
-
-def _compared(line: dict[str, Any]) -> str:
-    if line["rounding"]:
-        return f"verified within rounding ({line['rounding']:.1e})"
-    return "verified" if line["verified"] else f"uncompared: {line['uncompared']}"
-
-
-def _print_report(imported: list[dict[str, Any]], refused: list[dict[str, Any]]) -> None:
-    width = max((len(line["name"]) for line in imported), default=4)
-    for line in imported:
-        print(
-            f"{line['name']:{width}}  {line['family']:16}  {line['steps']:4} steps  "
-            f"{line['weights']:4} weights  "
-            f"{_compared(line)}".rstrip()
-        )
-        for note in line["notes"]:
-            print(f"{'':{width}}  {note}")
-    for line in refused:
-        print(f"{line['name']}: refused: {line['reason']}")
-    print(
-        f"{len(imported)} imported ({sum(line['verified'] for line in imported)} compared with the model), "
-        f"{len(refused)} refused; {sum(line['rewritings'] for line in imported)} rewritings of recorded steps checked, "
-        f"{sum(len(line['unchecked']) for line in imported)} too large for that"
-    )
-
-
 def main(words: list[str]) -> int:
-    o = _parse(words)
-    problems = _chosen(find_problems(o.source), o)
-    if not problems:
-        print("import_tasks: there is no problem to import", file=sys.stderr)
-        return 2
-    if len(problems) > 1 and (o.inputs or o.weights or o.module):
-        words = "--inputs, --weights and --module are of one model"
-        print(f"import_tasks: {words}, and there are {len(problems)}", file=sys.stderr)
-        return 2
+    o = command_line.parse(__doc__ or "", words)
+    problems = command_line.problems_of(o)
     if o.module:
         problems = [dataclasses.replace(problems[0], name=part.name_of(problems[0].name, o.module))]
     jobs = o.jobs or max(1, len(os.sched_getaffinity(0)) // 2)
@@ -532,22 +432,12 @@ def main(words: list[str]) -> int:
     autocasting.install()
     _warm_up()
     (o.out / "blobs").mkdir(parents=True, exist_ok=True)
-
-    def say(done: int, name: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r\x1b[K{done}/{len(problems)}  {name}", end="", file=sys.stderr, flush=True)
-
-    report = Jobs(Options(o.out, o.verify, o.rules, o.inputs, o.weights, o.module), jobs, o.limit).run(problems, say)
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-    imported = [line for line in report if "reason" not in line]
-    refused = [line for line in report if "reason" in line]
-    if o.json:
-        files = {file["path"]: file for line in imported for file in line.pop("files")}
-        print(json.dumps({"imported": imported, "refused": refused, "files": list(files.values())}))
-    else:
-        _print_report(imported, refused)
-    return 1 if refused else 0
+    progress = command_line.Progress(is_shown=not o.show_output)
+    options = Options(o.out, o.verify, o.rules, o.inputs, o.weights, o.module, o.show_output)
+    progress.stop_counting()
+    report = Jobs(options, jobs, o.limit).run(problems, progress)
+    progress.clear()
+    return command_line.give_report(o, report)
 
 
 if __name__ == "__main__":

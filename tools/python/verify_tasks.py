@@ -37,7 +37,8 @@ import torch  # noqa: E402
 
 from importing.checkpoint import DTYPES, MARK, read_tensors  # noqa: E402
 from importing.refusal import Refused  # noqa: E402
-from importing.source import Loaded, Problem  # noqa: E402
+from importing.problems import Problem  # noqa: E402
+from importing.source import Loaded  # noqa: E402
 from importing.state import attribute  # noqa: E402
 from importing.structure import places_in, register  # noqa: E402
 

@@ -1,13 +1,10 @@
-"""Problems: their sources, their names, and the model and inputs that their Python makes."""
+"""The model and inputs that a problem's Python makes."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import linecache
 import pathlib
 import random
-import re
 import sys
 import types
 from typing import Any
@@ -15,102 +12,10 @@ from typing import Any
 import torch
 
 from . import lines
+from .problems import Problem
 from .refusal import Refused
 
 SEED = 42  # KernelBench's
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    name: str  # of the task
-    code: bytes
-    kind: str  # "kernelbench" or "python"
-    level: int | None = None
-    number: int | None = None
-    folder: str | None = None  # of the file, if it is one
-    file: str | None = None  # its name
-    target: str = ""  # what to take instead of Model
-    module: str = ""  # a module of Python's path, in place of code
-
-
-def word(text: str) -> str:
-    """The text with only characters that a task's name may have."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.-")[:80]
-
-
-def _kernelbench(level: int, number: int, title: str, code: bytes) -> Problem:
-    title = word(re.sub(rf"^0*{number}_", "", title))
-    name = f"level{level}_{number:03d}" + (f"_{title}" if title else "")
-    return Problem(name, code, "kernelbench", level, number)
-
-
-def _from_file(path: pathlib.Path, target: str = "") -> Problem:
-    level = re.fullmatch(r"level(\d+)", path.parent.name)
-    number = re.match(r"(\d+)_", path.name)
-    if level and number and not target:
-        return _kernelbench(int(level[1]), int(number[1]), path.stem, path.read_bytes())
-    name = word(f"{path.stem}.{target}" if target else path.stem) or "model"
-    return Problem(name, path.read_bytes(), "python", folder=str(path.parent), file=path.name, target=target)
-
-
-def _split_target(source: str) -> tuple[str, str]:
-    """FILE.py:NAME or package.module:NAME as the two; else all of it, and ""."""
-    place, _, name = source.rpartition(":")
-    dotted = all(part.isidentifier() for part in place.split("."))
-    return (place, name) if name.isidentifier() and (place.endswith(".py") or dotted) else (source, "")
-
-
-def _from_lines(path: pathlib.Path) -> list[Problem]:
-    problems = []
-    for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            entry = json.loads(line)
-            title = entry.get("name") or ""
-            problems.append(
-                _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode())
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise SystemExit(
-                f"import_tasks: {path}, line {i}: should be an object with level, problem_id and "
-                f"code ({type(e).__name__}: {e})"
-            ) from e
-    return problems
-
-
-def _is_problem_name(path: pathlib.Path) -> bool:
-    """True if it is not hidden, private or a source that an import has kept (a blob, named by its hash)."""
-    return not any(part.startswith((".", "_")) for part in path.parts) and not re.fullmatch(
-        "[0-9a-f]{64}", path.stem
-    )
-
-
-def find_problems(sources: list[str]) -> list[Problem]:
-    """The problems in files and folders (*.py at any depth), in the order given, sorted within a folder; FILE.py:NAME and
-    package.module:NAME are one."""
-    problems: list[Problem] = []
-    for source in sources:
-        place, target = _split_target(source)
-        path = pathlib.Path(place)
-        if path.is_dir():
-            files = [f for f in path.rglob("*.py") if f.is_file() and _is_problem_name(f.relative_to(path))]
-            problems += sorted((_from_file(f.resolve()) for f in files), key=lambda p: p.name)
-        elif path.suffix == ".jsonl":
-            problems += _from_lines(path)
-        elif path.is_file():
-            problems.append(_from_file(path.resolve(), target))
-        elif target and not place.endswith(".py"):
-            name = word(f"{place.rpartition('.')[2]}.{target}")
-            problems.append(Problem(name, b"", "python", target=target, module=place))
-        else:
-            raise SystemExit(f"import_tasks: {source} is no file, folder, FILE.py:NAME or package.module:NAME")
-    names: dict[str, Problem] = {}
-    for problem in problems:
-        if problem.name in names:
-            raise SystemExit(f"import_tasks: two problems would be called {problem.name}; import them separately")
-        names[problem.name] = problem
-    return problems
 
 
 def set_seed(seed: int) -> None:

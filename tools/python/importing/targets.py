@@ -18,8 +18,9 @@ from typing import Any
 import torch
 
 from . import lines
+from .problems import Problem, word
 from .refusal import Refused
-from .source import SEED, ImportsNeighbour, Loaded, OnCpu, Problem, running, set_seed, word
+from .source import SEED, ImportsNeighbour, Loaded, OnCpu, running, set_seed
 from .structure import class_name, register
 
 EXAMPLES = ("example_inputs", "get_inputs")  # in the order in which they are looked for

@@ -14,8 +14,9 @@ from .draws import Drawn
 from .families import family_of
 from .modules import calls_of
 from .operators import record_of
+from .problems import Problem
 from .program import Program, Step, Value, op_name
-from .source import SEED, Problem
+from .source import SEED
 from .weights import dtype_name, tensor_hash
 
 _MEMORY_FORMATS = {

@@ -1,0 +1,116 @@
+"""Problems: the sources that are named, and what their tasks are called. Needs no torch, which takes seconds to load."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import re
+import unicodedata
+import warnings
+
+from .refusal import Refused
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    name: str  # of the task
+    code: bytes
+    kind: str  # "kernelbench" or "python"
+    level: int | None = None
+    number: int | None = None
+    folder: str | None = None  # of the file, if it is one
+    file: str | None = None  # its name
+    target: str = ""  # what to take instead of Model
+    module: str = ""  # a module of Python's path, in place of code
+
+
+def word(text: str) -> str:
+    """The text with only characters that a task's name may have."""
+    kept = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", text)).strip("_.-")[:80]
+    return kept.encode()[:160].decode(errors="ignore")
+
+
+def _kernelbench(level: int, number: int, title: str, code: bytes) -> Problem:
+    title = word(re.sub(rf"^0*{number}_", "", title))
+    name = f"level{level}_{number:03d}" + (f"_{title}" if title else "")
+    return Problem(name, code, "kernelbench", level, number)
+
+
+def _from_file(path: pathlib.Path, target: str = "") -> Problem:
+    level = re.fullmatch(r"level(\d+)", path.parent.name)
+    number = re.match(r"(\d+)_", path.name)
+    if level and number and not target:
+        return _kernelbench(int(level[1]), int(number[1]), path.stem, path.read_bytes())
+    name = word(f"{path.stem}.{target}" if target else path.stem) or "model"
+    return Problem(name, path.read_bytes(), "python", folder=str(path.parent), file=path.name, target=target)
+
+
+def _split_target(source: str) -> tuple[str, str]:
+    """FILE.py:NAME or package.module:NAME as the two; else all of it, and ""."""
+    place, _, name = source.rpartition(":")
+    dotted = all(part.isidentifier() for part in place.split("."))
+    return (place, name) if name.isidentifier() and (place.endswith(".py") or dotted) else (source, "")
+
+
+def _from_lines(path: pathlib.Path) -> list[Problem]:
+    problems = []
+    for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            title = entry.get("name") or ""
+            problems.append(
+                _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode())
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise SystemExit(
+                f"import_tasks: {path}, line {i}: should be an object with level, problem_id and "
+                f"code ({type(e).__name__}: {e})"
+            ) from e
+    return problems
+
+
+def _is_problem_name(path: pathlib.Path) -> bool:
+    """True if it is not hidden, private or a source that an import has kept (a blob, named by its hash)."""
+    return not any(part.startswith((".", "_")) for part in path.parts) and not re.fullmatch(
+        "[0-9a-f]{64}", path.stem
+    )
+
+
+def find_problems(sources: list[str]) -> list[Problem]:
+    """The problems in files and folders (*.py at any depth), in the order given, sorted within a folder; FILE.py:NAME and
+    package.module:NAME are one."""
+    problems: list[Problem] = []
+    for source in sources:
+        place, target = _split_target(source)
+        path = pathlib.Path(place)
+        if path.is_dir():
+            files = [f for f in path.rglob("*.py") if f.is_file() and _is_problem_name(f.relative_to(path))]
+            problems += sorted((_from_file(f.resolve()) for f in files), key=lambda p: p.name)
+        elif path.suffix == ".jsonl":
+            problems += _from_lines(path)
+        elif path.is_file():
+            problems.append(_from_file(path.resolve(), target))
+        elif target and not place.endswith(".py"):
+            name = word(f"{place.rpartition('.')[2]}.{target}")
+            problems.append(Problem(name, b"", "python", target=target, module=place))
+        else:
+            raise SystemExit(f"import_tasks: {source} is no file, folder, FILE.py:NAME or package.module:NAME")
+    names: dict[str, Problem] = {}
+    for problem in problems:
+        if problem.name in names:
+            raise SystemExit(f"import_tasks: two problems would be called {problem.name}; import them separately")
+        names[problem.name] = problem
+    return problems
+
+
+def check_syntax(problem: Problem) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(problem.code, problem.file or f"{problem.name}.py", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as e:  # ValueError: of null bytes
+        line = getattr(e, "lineno", None)
+        where = f" ({problem.file or problem.name}:{line}: `{(e.text or '').strip()}`)" if line else ""
+        raise Refused(f"it is no valid Python: {getattr(e, 'msg', e)}{where}") from e

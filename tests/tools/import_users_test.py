@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import io
 import json
 import os
@@ -122,6 +123,11 @@ REFUSED = {
     ("others.py:Bags", "bags"): r"embedding_bag\w* \(others.py:77: .*write it with others",
     ("others.py:Cached", ""): r"past_key_values, an object of type Cache \(others.py:236: .*return tensors, .*use_cache=False",
     ("others.py:Spectrum", ""): r"aten::_fft_r2c \(others.py:223: .*which gives complex numbers",
+    ("unsupported.py:WithScript", "matrix"): r"its module inner was made by torch.jit \(Linear\).*keep the Python module",
+    ("unsupported.py:PerRow", "matrix"): r"it calls torch.vmap \(unsupported.py:23: .*torch.bmm",
+    ("unsupported.py:Ragged", "matrix"): r"it makes a nested tensor \(unsupported.py:28: .*padded",
+    ("unsupported.py:Twice", "ragged_rows"): r"input 0 of get_inputs is a nested tensor.*padded",
+    ("unsupported.py:Twice", "jagged_rows"): r"input 0 of get_inputs is a nested tensor.*padded",
 }
 
 
@@ -176,6 +182,23 @@ class Users(unittest.TestCase):
                 report = self.run_import(target, inputs)
                 self.assertEqual(report["imported"], [])
                 self.assertRegex(report["refused"][0]["reason"], words)
+
+    @unittest.skipUnless(importlib.util.find_spec("triton"), "there is no Triton")
+    def test_a_triton_kernel_is_named(self) -> None:
+        report = self.run_import("with_triton.py:Doubled", "rows")
+        self.assertRegex(
+            report["refused"][0]["reason"],
+            r"it launches the Triton kernel doubled \(with_triton.py:17: .*operators of PyTorch alone",
+        )
+
+    def test_names_keep_their_letters(self) -> None:
+        source = self.root / "nétz.py"
+        source.write_text("import torch\ndef forward(x): return x * 2\ndef example_inputs(): return torch.randn(3, 4)\n")
+        (line,) = self.run_import(f"{source}:forward", "")["imported"]
+        self.assertEqual(line["name"], "nétz.forward")
+        shown = subprocess.run([CUDAL1, "tasks", str(self.root / "tasks" / line["file"])], capture_output=True, text=True)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("nétz.forward", shown.stdout)
 
     def test_the_casts_of_a_gpus_autocast_are_recorded_and_not_compared(self) -> None:
         """On a CPU, autocast leaves a layer norm in half precision."""

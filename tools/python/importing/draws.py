@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from . import unsupported
 from .lineage import Lineage, Recorder
 from .refusal import Refused
 from .source import SEED, Loaded
@@ -343,6 +344,8 @@ def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
             arguments = loaded.inputs(seed)
         leaves = flatten(arguments)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        for i, t in enumerate(tensors):
+            unsupported.check_dense(f"input {i} of get_inputs", t)
         plain = [repr(leaf) if not isinstance(leaf, torch.Tensor) else tuple(leaf.shape) for leaf in leaves]
         if numbers and numbers != plain:
             raise Refused("get_inputs gives other numbers or shapes with another seed; a task's are fixed")

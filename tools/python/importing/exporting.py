@@ -11,7 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
-from . import lines, structure
+from . import lines, structure, unsupported
 from .autocasting import Region
 from .complex_numbers import Complex
 from .program import Program, Value, may_share_memory
@@ -149,13 +149,17 @@ def _recorded(model: torch.nn.Module, arguments: tuple) -> torch.export.Exported
 def export(model: torch.nn.Module, arguments: list[Any], source: str = "") -> tuple[Program, Watch]:
     """Weights are Values of kind "weight" with the tensor as data; what the export lifted has the kind "constant".
     `source`: the name of the module that the model is defined in."""
+    unsupported.check_model(model)
     watch = Watch(model, lambda result: structure.check_returned(result, lines.of_function(model.forward)))
     names = _placeholder_names(model, arguments)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
     fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
-    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), masks_as_given(), operands_as_results(), watch.entered():
+    recording = (forward_only(), OnCpu(), whole_recurrence(), masks_as_given(), operands_as_results(), unsupported.without_triton())
+    with contextlib.ExitStack() as entered:
+        for context in (torch.no_grad(), *recording, watch.entered()):
+            entered.enter_context(context)
         try:
             exported = _recorded(model, tuple(fake_arguments))
         except (KeyboardInterrupt, MemoryError):

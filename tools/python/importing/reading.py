@@ -13,7 +13,7 @@ from typing import Any, Callable
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from . import lines
+from . import lines, unsupported
 from .autocasting import Region, casts_of
 from .complex_numbers import Complex, Pairs, complex_in, is_complex, makes_complex
 from .modules import calls_around
@@ -114,6 +114,7 @@ class Reader:
             return self.resolve(node.args[0])[node.args[1]]
         op = node.target
         if not isinstance(op, torch._ops.OpOverload):
+            unsupported.check_call(getattr(op, "__name__", ""), self.where)
             raise Refused(
                 f"it calls {getattr(op, '__name__', op)}{self.where}, which is no operator of ATen; write it with those of torch"
             )

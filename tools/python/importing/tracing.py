@@ -7,7 +7,7 @@ from typing import Any, Iterator
 
 import torch
 
-from . import lines
+from . import lines, unsupported
 from .program import op_name
 from .refusal import Refused
 from .source import one_line
@@ -159,4 +159,7 @@ def refusal_of(e: BaseException, whole: bool = True, where: str = "") -> Refused
                 f"its shapes or its control flow depend on values{what}{lines.of_error(e) or where}: {one_line(cause, 200)}; a "
                 "task's steps are the same for all values, so compute with masks (torch.where) instead"
             )
-    return Refused(f"torch.export cannot record it: {one_line(e)}{lines.of_error(e)}") if whole else None
+    if not whole:
+        return None
+    known = unsupported.refusal_of(e, lines.of_error(e))
+    return known or Refused(f"torch.export cannot record it: {one_line(e)}{lines.of_error(e)}")

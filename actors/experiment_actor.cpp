@@ -143,6 +143,7 @@ void experiment_flow::take_given() {
 experiment_progress experiment_flow::progress() const {
   auto p = books_->progress(clock::now());
   p.problem = store_problem_.empty() ? waits_for_ : store_problem_;
+  if (p.problem.empty() && setup_.policy) p.problem = setup_.policy->get().trouble->text();
   return p;
 }
 
@@ -275,7 +276,7 @@ void experiment_flow::check_end() {
     record.state = stopping_ ? experiment_state::cancelled : experiment_state::finished;
     record.finished_unix_ms = unix_ms();
   }
-  const message::experiment_ended last{books_->progress(now), problem_};
+  const message::experiment_ended last{progress(), problem_};
   const auto leave = [this, last](const std::string& not_stored) {
     auto m = last;
     if (!not_stored.empty()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/interfaces.hpp"
+#include "policy/search/policy_trouble.hpp"
 #include "store/blobs.hpp"
 
 namespace cudal1 {
@@ -28,6 +29,7 @@ class policy_handles {
     generator_actor generator;
     learner_actor learner;
     policy_traits traits;
+    std::shared_ptr<const policy_trouble> trouble = std::make_shared<policy_trouble>();
   };
   pair get() const {
     const std::lock_guard lock(mutex_);

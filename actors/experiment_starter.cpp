@@ -249,6 +249,7 @@ expected<policy_handles::pair> experiment_starter::spawn_policy(const experiment
   const auto& device = context_.devices->first_of(devices);
   policy_handles::pair actors;
   actors.traits = (*policies[0])->traits();
+  actors.trouble = setup.trouble;
   if (!record.replays.empty()) actors.traits.repair_rounds = 0;  // they are among the prompts that are given again
   constexpr auto spawning = caf::monitored + caf::detached;
   actors.generator = context_.node->spawn<spawning>(

@@ -217,6 +217,7 @@ void chat_call::try_again_after(const failure& f) {
                        delay, m.patience_s, f.what));
   if (f.wait_s) line_.not_before = std::max(line_.not_before, now + span_of(*f.wait_s));
   spdlog::info("model {}, try {} of {}: {}; the next in {:.1f} s", m.name, tries_, m.tries, last_problem_, delay);
+  note_trouble(fmt::format("{} (try {} of {})", last_problem_, tries_, m.tries));
   pause_.expires_after(span_of(delay));
   pause_.async_wait([self = shared_from_this()](const boost::system::error_code& cancelled) {
     if (!cancelled) self->attempt();
@@ -263,16 +264,26 @@ double chat_call::cost_of(int64_t prompt_tokens, int64_t answer_tokens) const {
          1e-6;
 }
 
+std::string chat_call::described(const std::string& what) const {
+  return line_.model.key.value.masked(fmt::format("model {} at {}: {}", line_.model.name, line_.to.url(), what));
+}
+
+void chat_call::note_trouble(const std::string& what) const {
+  if (line_.notice) line_.notice(what.empty() ? "" : described(what));
+}
+
 void chat_call::finish(expected<chat_answer> result) {
   const auto self = shared_from_this();
   patience_.cancel();
   pause_.cancel();
   if (const auto running = std::exchange(exchange_, nullptr)) running->abort();
   room_.reset();
-  if (!result) {
+  if (result) {
+    note_trouble("");
+  } else {
     auto& e = result.error();
-    e.message =
-        line_.model.key.value.masked(fmt::format("model {} at {}: {}", line_.model.name, line_.to.url(), e.message));
+    if (e.code != errc::cancelled && e.code != errc::out_of_budget) note_trouble(e.message);
+    e.message = described(e.message);
   }
   if (const auto then = std::exchange(then_, nullptr)) then(std::move(result));
 }

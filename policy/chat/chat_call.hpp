@@ -30,7 +30,8 @@ struct chat_line {
   std::shared_ptr<tls_settings> tls;    // null for http
   std::shared_ptr<answer_cache> cache;  // null: no cache
   server_dialect dialect;
-  deadline not_before{};  // the server's rate limit: no request should begin earlier
+  deadline not_before{};                           // the server's rate limit: no request should begin earlier
+  std::function<void(const std::string&)> notice;  // chat_client::trouble, or empty
 };
 
 // Exists in the thread of the line's io_context only, and as long as anything is under way.
@@ -64,6 +65,9 @@ class chat_call : public std::enable_shared_from_this<chat_call> {
   expected<void> charge_lost();
   double cost_of(int64_t prompt_tokens, int64_t answer_tokens) const;
   void finish(expected<chat_answer> result);
+  // With the name of the model, and without its key.
+  std::string described(const std::string& what) const;
+  void note_trouble(const std::string& what) const;
 
   chat_line& line_;
   chat_request request_;

@@ -39,12 +39,13 @@ std::thread thread_without_signals(std::function<void()> work) {
 class chat_client::core : public std::enable_shared_from_this<core> {
  public:
   core(chat_model model, endpoint to, std::shared_ptr<tls_settings> tls, std::shared_ptr<chat_budget> budget,
-       std::shared_ptr<answer_cache> cache, answer_source source)
+       std::shared_ptr<answer_cache> cache, answer_source source, trouble notice)
       : source_(source), budget_(std::move(budget)), work_(line_.io.get_executor()), pause_(line_.io) {
     line_.model = std::move(model);
     line_.to = std::move(to);
     line_.tls = std::move(tls);
     line_.cache = std::move(cache);
+    line_.notice = std::move(notice);
   }
 
   void begin() {
@@ -199,7 +200,8 @@ class chat_client::core : public std::enable_shared_from_this<core> {
 };
 
 expected<std::unique_ptr<chat_client>> chat_client::start(chat_model model, std::shared_ptr<chat_budget> budget,
-                                                          std::shared_ptr<answer_cache> cache, answer_source source) {
+                                                          std::shared_ptr<answer_cache> cache, answer_source source,
+                                                          trouble notice) {
   auto to = parse_endpoint(model.url);
   if (!to) return fail_in("model " + model.name, to.error());
   std::shared_ptr<tls_settings> tls;
@@ -212,7 +214,7 @@ expected<std::unique_ptr<chat_client>> chat_client::start(chat_model model, std:
                  model.name, model.key.origin, to->host_header());
   }
   auto made = std::make_shared<core>(std::move(model), std::move(*to), std::move(tls), std::move(budget),
-                                     std::move(cache), source);
+                                     std::move(cache), source, std::move(notice));
   made->begin();
   return std::unique_ptr<chat_client>(new chat_client(std::move(made)));
 }

@@ -28,11 +28,14 @@ class chat_client {
   // Errors: errc::out_of_budget if the request cannot be afforded, errc::cancelled, errc::invalid_argument if the
   // server refuses the request, its key or its model, errc::timeout and errc::infrastructure after the last try.
   using done = std::function<void(expected<chat_answer>)>;
+  // Called on the network thread with what went wrong with a try, and with "" when an answer came.
+  using trouble = std::function<void(const std::string& what)>;
 
   // `cache` may be null. errc::invalid_argument if the URL or the file of certificates cannot be used. Nothing is sent.
   static expected<std::unique_ptr<chat_client>> start(chat_model model, std::shared_ptr<chat_budget> budget,
                                                       std::shared_ptr<answer_cache> cache,
-                                                      answer_source source = answer_source::cache_and_server);
+                                                      answer_source source = answer_source::cache_and_server,
+                                                      trouble notice = {});
   // Cancels what is under way and joins: every callback has been called when it returns. That may take as long as the
   // system's resolver takes to look up a host name.
   ~chat_client();

@@ -11,6 +11,7 @@ namespace {
 // Far more than the longest answer; a stream carries some hundred bytes for each token.
 constexpr std::size_t largest_body = 256 << 20, largest_document = 32 << 20;
 constexpr std::size_t largest_answer = 16 << 20;
+constexpr std::size_t shown_bytes = 60;  // of a reply that is no answer
 
 const std::string* string_member(const json& object, std::string_view name) {
   const json* member = object.find(name);
@@ -51,6 +52,7 @@ reply_state reply_reader::add(std::string_view bytes) {
     const auto first = bytes.find_first_not_of(" \t\r\n");
     if (first == std::string_view::npos) return reply_state::more;
     form_ = bytes[first] == '{' ? form::document : form::events;
+    begins_ = replace_invalid_utf8(std::string(bytes.substr(first, shown_bytes)));
   }
   if (form_ == form::document) {
     document_ += bytes;
@@ -78,12 +80,18 @@ reply_state reply_reader::end() {
       if (const auto state = take_event(std::move(last)); state == reply_state::complete) return state;
   if (is_finished_) return reply_state::complete;
   if (!problem_.message.empty()) return reply_state::failed;
+  if (!has_event_ && !begins_.empty())
+    return fail_with(
+        fmt::format("the reply is neither JSON nor a stream of events: it begins with \"{}\". The URL "
+                    "should be the base of an OpenAI-compatible API, which often ends in /v1",
+                    begins_));
   return fail_with(fmt::format("the stream ended in the middle of the answer, after {} bytes of text", answer_bytes()));
 }
 
 reply_state reply_reader::take_event(std::string event) {
   const auto begins = event.find_first_not_of(" \t\r\n");
   if (begins == std::string::npos) return reply_state::more;
+  has_event_ = true;
   if (event.compare(begins, 6, "[DONE]") == 0) {
     if (!has_choice_) return fail_with("the stream ended without an answer");
     is_finished_ = true;

@@ -45,7 +45,8 @@ class reply_reader {
 
   enum class form { unknown, events, document } form_ = form::unknown;
   event_stream events_;
-  std::string document_;
+  std::string document_, begins_;  // begins_: the first bytes of the reply
+  bool has_event_ = false;
   chat_answer answer_;
   bool has_choice_ = false, has_usage_ = false, is_finished_ = false;
   std::size_t received_ = 0;

@@ -104,7 +104,10 @@ expected<chat_client*> llm_policy::client_of(std::size_t model) {
   if (!client) {
     CUDAL1_TRY(client, chat_client::start(
                            models_[model], budget_, cache_,
-                           setup_.only_kept_answers ? answer_source::cache_only : answer_source::cache_and_server));
+                           setup_.only_kept_answers ? answer_source::cache_only : answer_source::cache_and_server,
+                           [trouble = setup_.trouble, name = models_[model].name](const std::string& what) {
+                             trouble->set(name, what);
+                           }));
   }
   return client.get();
 }

@@ -8,6 +8,7 @@
 
 #include "config/configuration.hpp"
 #include "policy/search/policy.hpp"
+#include "policy/search/policy_trouble.hpp"
 
 namespace cudal1 {
 
@@ -23,6 +24,7 @@ struct policy_setup {
   std::vector<std::string> environment = {};  // variables, NAME=value
   answer_cost spent = {};                     // by the experiment so far
   bool only_kept_answers = false;             // of a replay: no model is asked
+  std::shared_ptr<policy_trouble> trouble = std::make_shared<policy_trouble>();
 };
 
 // errc::invalid_argument if there is no policy of that name, and the policy's own errors.

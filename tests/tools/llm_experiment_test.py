@@ -129,7 +129,20 @@ class LlmExperiments(unittest.TestCase):
                               env=self.environment(), capture_output=True, text=True)
         self.check(done, 3)
         self.assertIn("model good: 127.0.0.1:1 cannot be reached: Connection refused", done.stdout)
-        self.assertIn("no language model answered a request of e1", done.stderr)
+        self.assertRegex(done.stdout, r"Connection refused \(try \d of ")
+        self.assertRegex(done.stderr, "no language model answered a request of e1: model good at .*Connection refused")
+
+    def test_a_server_that_fails_or_is_none_is_named_while_the_search_runs(self):
+        for answer, says in (({"status": 500, "body": "out of memory"}, "status 500: out of memory"),
+                             ({"fault": "page"}, "it begins with \"<html>")):
+            self.serve([{"answers": [answer]}], f"server_{len(self.servers)}")
+            done = subprocess.run(
+                self.search("--policy", "llm", "--model", "good", "--task", TASKS[0], "--time", "3s", "--fresh"),
+                env=self.environment(), capture_output=True, text=True)
+            self.check(done, 3)
+            self.assertIn(says, done.stdout)
+            self.assertIn(says, done.stderr)
+            self.run_cudal1("stop", "--node")
 
     def test_two_models_get_the_table_that_their_answers_deserve(self):
         rules = []

@@ -86,6 +86,23 @@ TEST(chat_client, reads_reasoning_of_either_name_and_estimates_tokens_that_nobod
   EXPECT_EQ(a->answer_tokens, 4);
 }
 
+TEST(chat_client, tells_of_each_failed_try_and_when_it_answers_again) {
+  const chat_server_process server(
+      R"({"rules": [{"answers": [{"status": 500, "body": "out of memory"}, {"text": "yes"}]}]})");
+  std::vector<std::string> told;
+  {
+    const auto client =
+        chat_client::start(test_model(server.url()), chat_budget::make(0, 0), nullptr, answer_source::cache_and_server,
+                           [&](const std::string& what) { told.push_back(what); });
+    ASSERT_TRUE(client) << client.error().message;
+    EXPECT_TRUE(ask_and_wait(**client, request_for("hello")));
+  }
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_THAT(told[0], HasSubstr("model tester at http://127.0.0.1:"));
+  EXPECT_THAT(told[0], HasSubstr("status 500: out of memory (try 1 of 4)"));
+  EXPECT_EQ(told[1], "");
+}
+
 TEST(chat_client, never_has_more_requests_in_flight_than_its_limit) {
   const chat_server_process server(always(R"({"text": "abcdefgh", "tokens_per_s": 40})"));
   auto m = test_model(server.url());

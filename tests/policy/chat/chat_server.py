@@ -72,6 +72,7 @@ FAULTS = {
     "think_tags": "the reasoning is in the text, between <think> and </think>",
     "role_only": "the first delta has only a role, and null members",
     "not_http": "the reply is not HTTP",
+    "page": "the reply is a page of HTML",
     "unknown_length": "neither chunks nor a length: the reply ends with the connection",
 }
 
@@ -194,6 +195,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if answer.get("fault") == "not_http":
             self.wfile.write(b"220 smtp.example.org ready\r\n\r\n")
             return None
+        if answer.get("fault") == "page":
+            return self.refuse(200, "<html><title>Welcome</title></html>")
         if "status" in answer and answer["status"] != 200:
             return self.refuse(answer["status"], answer.get("body", ""), answer.get("headers", {}))
         return Reply(self, request, answer, self.server.script.text(answer)).send()

@@ -154,6 +154,14 @@ TEST(report, its_counts_are_of_the_tasks_that_were_evaluated) {
   EXPECT_THAT(print_summary(r), HasSubstr("1 of 3 tasks beat the reference by more than their interval, 1 more by"));
 }
 
+TEST(report, a_task_whose_evaluations_all_failed_was_reached) {
+  search_report r;
+  r.tasks.emplace_back().evaluations = 6;
+  EXPECT_THAT(print_summary(r), HasSubstr("0 of 1 task beat the reference"));
+  r.tasks.emplace_back();
+  EXPECT_THAT(print_summary(r), HasSubstr("0 of the 1 task evaluated (1 not reached) beat the reference"));
+}
+
 TEST(report, a_narrow_table_keeps_tasks_and_variants) {
   auto r = one_row_over_eager(60);
   auto& row = r.tasks[0];

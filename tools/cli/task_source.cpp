@@ -9,7 +9,10 @@
 
 #include "actors/remote_records.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "sandbox/program/near_miss.hpp"
 #include "store/blobs.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/imported_tasks.hpp"
 
 namespace cudal1::cli {
 
@@ -19,32 +22,39 @@ bool is_file_name(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(".json");
 }
 
-// The newest task of that name that was imported into a data folder (by `cudal1 run MODEL`).
-expected<std::optional<task>> kept_task(const std::string& data, const std::string& name, const std::string& profile) {
-  namespace fs = std::filesystem;
-  fs::path newest;
-  fs::file_time_type when;
-  std::error_code problem;
-  for (fs::directory_iterator entry(imported_folder(data), problem), end; !problem && entry != end;
-       entry.increment(problem)) {
-    const auto file = entry->path() / (name + ".json");
-    std::error_code missing;
-    const auto written = fs::last_write_time(file, missing);
-    // A name that begins with a dot is of an import that is not complete.
-    if (missing || entry->path().filename().string().starts_with(".") || (!newest.empty() && written <= when)) continue;
-    newest = file;
-    when = written;
-  }
-  if (newest.empty()) return std::optional<task>();
-  CUDAL1_TRY(auto loaded, load_task(newest.string(), profile));
+// Several versions may have been imported: the newest is meant. An error if a built-in task has the name, too.
+expected<std::optional<task>> imported_task(const std::string& data, const std::string& name,
+                                            const std::string& profile, const task* built_in) {
+  const auto versions = imported_versions(data, name);
+  if (versions.empty()) return std::optional<task>();
+  const auto& newest = versions.front();
+  if (built_in != nullptr)
+    return fail(errc::invalid_argument,
+                "there are two tasks \"{}\": a built-in one, {}/{}.json, and one that was imported on {}, {}; name the "
+                "file of the one that is meant",
+                name, built_in->folder, name, format_date(newest.time_unix_ms), newest.file);
+  CUDAL1_TRY(auto loaded, load_task(newest.file, profile));
   return std::optional(std::move(loaded));
 }
 
-}  // namespace
-
-std::string imported_folder(const std::string& data) {
-  return data + "/imported";
+tl::unexpected<error> no_such_task(const std::string& name, const std::string& from, const std::vector<task>& available,
+                                   const std::string& data) {
+  std::vector<std::string> known;
+  known.reserve(available.size());
+  for (const auto& t : available)
+    known.push_back(t.name);
+  std::vector<std::string> all = known;
+  if (!data.empty())
+    for (const auto& v : imported_versions(data))
+      all.push_back(v.name);
+  const std::vector<std::string_view> candidates(all.begin(), all.end());
+  const auto hint = did_you_mean(name, candidates);
+  return fail(errc::not_found, "there is no task \"{}\" in {}{}{}{} it has: {}", name, from,
+              data.empty() ? "" : ", nor was it imported into " + data, hint, hint.empty() ? ";" : "",
+              fmt::join(known, ", "));
 }
+
+}  // namespace
 
 expected<std::string> profile_of(const std::string& devices) {
   CUDAL1_TRY(const std::string kind, kind_of_devices(devices));
@@ -92,24 +102,24 @@ expected<std::vector<task>> choose_tasks(const std::string& folder, const std::v
       continue;
     }
     const auto found = std::find_if(available.begin(), available.end(), [&](const task& t) { return t.name == name; });
-    if (found == available.end() && folder.empty() && !data.empty()) {
-      CUDAL1_TRY(auto kept, kept_task(data, name, profile));
+    if (folder.empty() && !data.empty()) {
+      CUDAL1_TRY(auto kept, imported_task(data, name, profile, found == available.end() ? nullptr : &*found));
       if (kept) {
         chosen.push_back(std::move(*kept));
         continue;
       }
     }
-    if (found == available.end()) {
-      std::vector<std::string> known;
-      known.reserve(available.size());
-      for (const auto& t : available)
-        known.push_back(t.name);
-      return fail(errc::not_found, "there is no task \"{}\" in {}{}; it has: {}", name, from,
-                  folder.empty() && !data.empty() ? ", nor was it imported into " + data : "", fmt::join(known, ", "));
-    }
+    if (found == available.end()) return no_such_task(name, from, available, folder.empty() ? data : "");
     chosen.push_back(*found);
   }
   return chosen;
+}
+
+void note_versions(const context& c, const std::string& folder, const std::vector<std::string>& names) {
+  if (!folder.empty()) return;
+  for (const auto& name : names)
+    if (!is_file_name(name))
+      if (const auto text = versions_text(imported_versions(c.data, name)); !text.empty()) note(c, text);
 }
 
 expected<void> copy_task_blobs(const context& c, const std::vector<task>& tasks) {

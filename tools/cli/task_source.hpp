@@ -15,16 +15,17 @@ expected<std::string> profile_of(const std::string& devices);
 std::string default_profile();
 
 // The tasks in `folder` ("": the built-in ones) with these names, in the order given; all of them if `names` is empty.
-// A name with a '/' or ending in .json is a file. A name that is no built-in task is sought among those that were
-// imported into the data folder `data`, where it is given. An unknown name is errc::not_found, listing the known ones.
+// A name with a '/' or ending in .json is a file. Where the data folder `data` is given, a name may be that of a task
+// that was imported into it, of whose versions the newest is meant. One that is a built-in task's, too, is
+// errc::invalid_argument, naming both files; an unknown one errc::not_found, listing the known ones.
 expected<std::vector<task>> choose_tasks(const std::string& folder, const std::vector<std::string>& names,
                                          const std::string& profile, const std::string& data = "");
 // Checks that choose_tasks succeeds for these devices; for "", for any kind of device that a node may have.
 expected<void> check_tasks(const std::string& folder, const std::vector<std::string>& names, const std::string& devices,
                            const std::string& data = "");
 
-// Where `cudal1 run MODEL` keeps the tasks that it imports: a folder for each model.
-std::string imported_folder(const std::string& data);
+// Says on stderr which version of an imported task is meant, where there are several. Arguments as in choose_tasks.
+void note_versions(const context& c, const std::string& folder, const std::vector<std::string>& names);
 
 // Links or copies the tasks' blobs (weights, sources) from the folder blobs/ beside the task files into the data
 // folder, where a node finds them, or sends them to the coordinator of another machine. A file of weights that is in

@@ -17,8 +17,8 @@
 #include "config/base/json.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/task.hpp"
+#include "tools/cli/imported_tasks.hpp"
 #include "tools/cli/python_process.hpp"
-#include "tools/cli/task_source.hpp"
 
 namespace cudal1::cli {
 

@@ -11,6 +11,7 @@
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/report/stored_tasks.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/task_source.hpp"
 
@@ -189,7 +190,8 @@ std::string base_legend(const std::vector<ranked_row>& rows) {
 expected<int> best(const best_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (o.task.empty()) return overview(*reader, o, c);
-  CUDAL1_TRY(const task_record task, find_task(*reader, o.task));
+  CUDAL1_TRY(const auto versions, versions_of_task(*reader, o.task));
+  const task_record& task = versions.front().task;
   CUDAL1_TRY(const auto found,
              reader->best(task.id, static_cast<std::size_t>(o.limit), store::ranking::all, o.experiment));
   std::vector<ranked_row> rows;
@@ -218,6 +220,7 @@ expected<int> best(const best_options& o, context& c) {
     c.out.print(wrap("This task is ill-conditioned: " + r.result.ill_conditioned + ".", c.out.width) + "\n");
     break;
   }
+  if (versions.size() > 1) c.out.print(c.out.dim(wrap(versions_text(versions), c.out.width)) + "\n");
   if (o.experiment.empty()) {
     CUDAL1_TRY(const std::string remark, remark_on_replays(*reader));
     c.out.print(c.out.dim(remark));

@@ -126,6 +126,7 @@ expected<int> evaluate(evaluate_options o, context& c) {
   CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c));
   CUDAL1_TRY(auto candidates, read_programs(o.programs));
   CUDAL1_CHECK(check_tasks(o.folder, {o.task}, o.device, c.data));
+  note_versions(c, o.folder, {o.task});
   CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   node_flags flags = o.node;
   flags.device = o.device;

@@ -43,7 +43,10 @@ BOOST_DESCRIBE_STRUCT(export_index, (), (format, device, environments, tasks))
 std::string file_stem(const std::string& task) {
   std::string out;
   for (const char ch : task)
-    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_' || ch == '-' ? ch : '_';
+    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 || static_cast<unsigned char>(ch) >= 0x80 || ch == '_' ||
+                   ch == '-'
+               ? ch
+               : '_';
   return out.empty() ? "task" : out;
 }
 
@@ -164,7 +167,7 @@ void add_export(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
   sub->add_option("folder", o->folder, "the folder; created if it does not exist")->type_name("DIR")->required();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
-  sub->add_option("--task", o->tasks, "only these tasks; may be repeated")->type_name("NAME");
+  sub->add_option("--task", o->tasks, "only these tasks; may be repeated")->type_name("TASK");
   sub->add_option("--format", o->format,
                   "programs (the default), or kernelbench: Python files with ModelNew that need PyTorch and nvcc alone")
       ->check(CLI::IsMember({"programs", "kernelbench"}))

@@ -8,6 +8,7 @@
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/move_failures.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/report/stored_tasks.hpp"
 
 namespace cudal1::cli {
 

@@ -142,6 +142,7 @@ expected<int> show_prompt(const prompt_options& o, context& c) {
   if (!o.device.empty()) CUDAL1_CHECK(kind_of_devices(o.device));
   const auto& traits = traits_for(o.device);
   CUDAL1_TRY(auto found, choose_tasks(o.folder, {o.task}, traits.profile, c.data));
+  note_versions(c, o.folder, {o.task});
   prompt p;
   const auto folder = found.front().folder;
   p.what = std::make_shared<const task>(std::move(found.front()));

@@ -11,6 +11,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/task_bound.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/imported_tasks.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/time_table.hpp"
 #include "tools/cli/table.hpp"
@@ -173,6 +174,17 @@ void print_list(const std::vector<task>& tasks, const std::optional<device_data>
   out.print(list.text(out));
 }
 
+void print_imported(const std::vector<imported_version>& versions, const terminal& out) {
+  if (versions.empty()) return;
+  table list({{.title = "imported task", .least_width = 12},
+              {.title = "of"},
+              {.title = "", .drop = 1},
+              {.title = "file", .least_width = 20, .drop = 2}});
+  for (const auto& v : versions)
+    list.add({v.name, format_date(v.time_unix_ms), v.is_newest ? "" : "older", v.file});
+  out.print("\n" + list.text(out));
+}
+
 // `known`: what --gpu names.
 expected<int> show_times(const task& t, const tasks_options& o, std::optional<device_data> known, const context& c) {
   CUDAL1_TRY(const auto devices, find_devices(o.device.empty() ? "auto" : o.device));
@@ -198,6 +210,7 @@ expected<int> tasks(const tasks_options& o, context& c) {
                                                            : profile_of(o.device));
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
   CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile, c.data));
+  note_versions(c, o.folder, names);
   if (o.bound) return show_bound(found.front(), device, o.json, c);
   if (o.times) return show_times(found.front(), o, device, c);
   if (o.json) {
@@ -211,9 +224,12 @@ expected<int> tasks(const tasks_options& o, context& c) {
       }
       items.push_back(std::move(item));
     }
-    print_json(c, json::make_object({{"tasks", json(std::move(items))}}));
+    json document = json::make_object({{"tasks", json(std::move(items))}});
+    if (o.name.empty() && o.folder.empty()) document.set("imported", to_json(imported_versions(c.data)));
+    print_json(c, document);
   } else if (o.name.empty()) {
     print_list(found, device, c.out);
+    if (o.folder.empty()) print_imported(imported_versions(c.data), c.out);
   } else {
     print_one(found.front(), device, c.out);
   }
@@ -225,7 +241,7 @@ void add_tasks(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("tasks", "the tasks with their sizes, or one in full");
   sub->add_option("name", o->name,
                   "the name of a built-in task or of one that `cudal1 run MODEL` imported, or a task file")
-      ->type_name("NAME");
+      ->type_name("TASK");
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
   sub->add_option("--device", o->device,
                   "show the sizes for this device: cpu, cuda:0, ... (default: the first GPU, else cpu)")

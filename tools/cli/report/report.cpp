@@ -17,6 +17,7 @@
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/move_failures.hpp"
 #include "tools/cli/report/search_models.hpp"
+#include "tools/cli/report/stored_tasks.hpp"
 
 namespace cudal1::cli {
 
@@ -130,16 +131,16 @@ std::optional<double> gap_closed(const std::vector<best_row>& rows) {
   return share_of_log_gap(gaps);
 }
 
-// Of the speedups of those that were timed; nothing if none was.
+// Of the speedups of those that were reached; nothing if none was.
 std::optional<double> mean_speedup(const std::vector<best_row>& rows, auto counts) {
   double logarithms = 0;
-  int64_t timed = 0;
+  int64_t reached = 0;
   for (const auto& row : rows) {
-    if (!(row.reference_us > 0) || !counts(row)) continue;
+    if (!row.is_reached() || !counts(row)) continue;
     logarithms += std::log(row.speedup);
-    ++timed;
+    ++reached;
   }
-  return timed > 0 ? std::optional(std::exp(logarithms / static_cast<double>(timed))) : std::nullopt;
+  return reached > 0 ? std::optional(std::exp(logarithms / static_cast<double>(reached))) : std::nullopt;
 }
 
 expected<void> finish_report(store& s, search_report& r, const floor_finder& floors) {
@@ -280,30 +281,6 @@ expected<search_report> report_everything(store& s, const std::string& task) {
   CUDAL1_CHECK(finish_report(s, r, floors));
   if (r.environments.size() == 1) r.device = r.environments.front().device;
   return r;
-}
-
-expected<task_record> find_task(store& s, const std::string& name) {
-  CUDAL1_TRY(const auto all, s.tasks());
-  std::vector<const task_record*> found;
-  std::vector<std::string> known;
-  known.reserve(all.size());
-  for (const auto& t : all) {
-    known.push_back(t.name);
-    if (t.name == name || t.id == name || (name.size() >= 4 && t.id.starts_with(name))) found.push_back(&t);
-  }
-  if (found.size() == 1) return *found.front();
-  if (found.size() > 1) {
-    std::vector<std::string> ids;
-    ids.reserve(found.size());
-    for (const auto* t : found)
-      ids.push_back(fmt::format("{} ({})", t->id.substr(0, 12), t->profile));
-    return fail(errc::invalid_argument, "there are {} versions of the task \"{}\" in the store; name one by its id: {}",
-                found.size(), name, fmt::join(ids, ", "));
-  }
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
-  return fail(errc::not_found, "there is no task \"{}\" in the store; it has: {}", name,
-              known.empty() ? std::string("no tasks yet") : fmt::format("{}", fmt::join(known, ", ")));
 }
 
 }  // namespace cudal1::cli

@@ -55,6 +55,9 @@ struct best_row {
   std::optional<unconfirmed_score> unconfirmed;  // does not count in any mean
   std::string ill_conditioned;  // why the task is, as the newest verdict that shows it says; "" if none does
   std::string no_moves;         // "no move applies", where its search ended for that, or "no move but graph applies"
+
+  // A task whose evaluations have all failed has no times.
+  bool is_reached() const { return evaluations > 0 || reference_us > 0; }
 };
 BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
@@ -158,9 +161,5 @@ std::string print_assembled(const search_report& r, const terminal& t);
 std::string describe_device(const environment& e);
 // For cpu, the sentence that its timings say nothing about a GPU; else "".
 std::string timing_remark(const std::string& device);
-
-// A task of the store by its name, its id or a prefix of that (at least 4 digits). Several matches are an error that
-// lists their ids.
-expected<task_record> find_task(store& s, const std::string& name);
 
 }  // namespace cudal1::cli

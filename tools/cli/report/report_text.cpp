@@ -108,8 +108,15 @@ std::vector<column> first_columns(const search_report& r, const std::string& spe
   return columns;
 }
 
+// Versions of a task have the same name, and are told apart by their ids.
+std::string name_in(const search_report& r, const best_row& row) {
+  constexpr std::size_t digits = 6;
+  const bool is_alone = std::ranges::count(r.tasks, row.name, &best_row::name) < 2;
+  return is_alone ? row.name : fmt::format("{} ({})", row.name, row.task.substr(0, digits));
+}
+
 std::vector<std::string> first_cells(const search_report& r, const best_row& row) {
-  std::vector<std::string> cells = {row.name + (row.uncompared.empty() ? "" : uncompared_mark)};
+  std::vector<std::string> cells = {name_in(r, row) + (row.uncompared.empty() ? "" : uncompared_mark)};
   if (has_base(r)) {
     cells.push_back(format_against(*row.against) + mark_of(row));
     cells.push_back(format_time(row.against->base_us));
@@ -207,16 +214,15 @@ std::string markdown_table(const search_report& r) {
 
 namespace {
 
-// The mean is over the tasks that were timed.
 std::string print_successes(const search_report& r) {
-  const auto timed = std::ranges::count_if(r.tasks, [](const best_row& row) { return row.reference_us > 0; });
-  const auto not_reached = std::ssize(r.tasks) - timed;
-  if (timed == 0 && not_reached > 0) return fmt::format("None of {} was reached", format_count(not_reached, "task"));
+  const auto reached = std::ranges::count_if(r.tasks, &best_row::is_reached);
+  const auto not_reached = std::ssize(r.tasks) - reached;
+  if (reached == 0 && not_reached > 0) return fmt::format("None of {} was reached", format_count(not_reached, "task"));
   const auto ahead =
       std::ranges::count_if(r.tasks, [](const best_row& row) { return !row.is_reference && !row.beats_reference; });
   const auto of = not_reached > 0
-                      ? fmt::format("the {} evaluated ({} not reached)", format_count(timed, "task"), not_reached)
-                      : format_count(timed, "task");
+                      ? fmt::format("the {} evaluated ({} not reached)", format_count(reached, "task"), not_reached)
+                      : format_count(reached, "task");
   std::string text = fmt::format("{} of {} beat the reference by more than their interval", r.beat_reference, of);
   if (ahead > 0) text += fmt::format(", {} more by less", ahead);
   return text + fmt::format("; geometric mean {}", format_speedup(r.geometric_mean));

@@ -20,9 +20,9 @@ bool is_worth_a_look(const task& t) {
   return t.reference.text.steps.size() >= fewest_steps;
 }
 
-expected<first_look> look_at(const task& t, const environment& where) {
+expected<first_look> look_at(const task& t, const environment& where, int wake_fd) {
   CUDAL1_TRY(const auto device, find_device_data(where.model));
-  CUDAL1_TRY(const auto measured, measure_steps(t, where.device, 1));
+  CUDAL1_TRY(const auto measured, measure_steps(t, where.device, 1, wake_fd));
   return look_from(t, time_table_of(t, measured.step_us, device));
 }
 

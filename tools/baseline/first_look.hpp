@@ -20,6 +20,6 @@ struct first_look {
 bool is_worth_a_look(const task& t);
 first_look look_from(const task& t, time_table times);
 // Measures each step on the device, which takes some seconds.
-expected<first_look> look_at(const task& t, const environment& where);
+expected<first_look> look_at(const task& t, const environment& where, int wake_fd = -1);
 
 }  // namespace cudal1::cli

@@ -20,6 +20,6 @@ struct step_times {
 BOOST_DESCRIBE_STRUCT(step_times, (), (step_us, calls, torch))
 
 // Runs tools/python/step_times.py, unconfined, for some seconds; the device should be idle. `device`: one name.
-expected<step_times> measure_steps(const task& t, const std::string& device, int threads);
+expected<step_times> measure_steps(const task& t, const std::string& device, int threads, int wake_fd = -1);
 
 }  // namespace cudal1::cli

@@ -8,6 +8,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,9 +36,28 @@ constexpr const char* version_program =
     "print(sys.executable)\n"
     "print(re.search(r'__version__\\s*=\\s*.(\\d+\\.\\d+)', open(f).read()).group(1) if f else '', end='')\n";
 
-// Runs a command with /dev/null as its standard input and reads its output to the end.
+// Waits until there is something to read, or the child should end.
+enum class next_step { read, end };
+next_step wait_for_output(int output, int wake_fd) {
+  pollfd waiting[2] = {{output, POLLIN, 0}, {wake_fd, POLLIN, 0}};  // a negative one is ignored
+  while (::poll(waiting, 2, -1) < 0 && errno == EINTR) {
+  }
+  return waiting[1].revents != 0 ? next_step::end : next_step::read;
+}
+
+// A terminal sends Ctrl-C to the child, too. With `wake_fd` it is ours to end the child, without Python's traceback.
+void leave_interrupts_to_us(posix_spawnattr_t& attributes) {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGINT);
+  posix_spawnattr_setsigmask(&attributes, &blocked);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+}
+
+// Runs a command with /dev/null as its standard input and reads its output to the end. errc::cancelled once `wake_fd`
+// (-1: none) is readable.
 enum class error_output { shown, dropped };
-expected<python_result> run_words(std::vector<std::string> words, error_output errors) {
+expected<python_result> run_words(std::vector<std::string> words, error_output errors, int wake_fd = -1) {
   CUDAL1_TRY(auto ends, make_pipe());
   auto& [reading, writing] = ends;
   const std::vector<char*> arguments = arguments_of(words);
@@ -46,14 +67,24 @@ expected<python_result> run_words(std::vector<std::string> words, error_output e
   posix_spawn_file_actions_adddup2(&files, writing.get(), STDOUT_FILENO);
   if (errors == error_output::dropped)
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  if (wake_fd >= 0) leave_interrupts_to_us(attributes);
   pid_t child = -1;
-  const int problem = ::posix_spawnp(&child, words.front().c_str(), &files, nullptr, arguments.data(), environ);
+  const int problem = ::posix_spawnp(&child, words.front().c_str(), &files, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
   if (problem != 0) return fail(errc::infrastructure, "cannot start {}: {}", words.front(), std::strerror(problem));
   writing.reset();
   python_result result;
   std::array<char, 4096> part{};
+  bool stopped = false;
   for (;;) {
+    stopped = stopped || wait_for_output(reading.get(), wake_fd) == next_step::end;
+    if (stopped) {
+      ::kill(child, SIGTERM);
+      break;
+    }
     const auto got = ::read(reading.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
@@ -62,6 +93,7 @@ expected<python_result> run_words(std::vector<std::string> words, error_output e
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (stopped) return fail(errc::cancelled, "interrupted");
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }
@@ -140,10 +172,10 @@ expected<std::string> python_script(const std::string& name) {
 }
 
 expected<python_result> run_python(const std::string& python, const std::string& script,
-                                   const std::vector<std::string>& arguments) {
+                                   const std::vector<std::string>& arguments, int wake_fd) {
   std::vector<std::string> words = {python, script};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_words(std::move(words), error_output::shown);
+  return run_words(std::move(words), error_output::shown, wake_fd);
 }
 
 }  // namespace cudal1::cli

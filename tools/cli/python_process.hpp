@@ -26,8 +26,9 @@ struct python_result {
 };
 
 // Runs `python script arguments...` and waits for its end. Its standard error is ours, which shows its progress; its
-// standard input is empty. Ctrl-C reaches both processes.
+// standard input is empty. With `wake_fd` (of interrupt_watch) Ctrl-C is not seen by the child, which is ended once
+// that is readable: errc::cancelled. Without, it reaches both processes.
 expected<python_result> run_python(const std::string& python, const std::string& script,
-                                   const std::vector<std::string>& arguments);
+                                   const std::vector<std::string>& arguments, int wake_fd = -1);
 
 }  // namespace cudal1::cli

@@ -20,7 +20,7 @@ CLOSES = re.compile(r"^\}  // namespace$")
 ALIAS = re.compile(r"^(?:using|namespace) (\w+) = ")
 TYPE = re.compile(r"^(?:struct|class|enum class|enum|union|concept) (\w+)")
 FUNCTION = re.compile(r"(?<!::)\b(\w*[a-z]\w*)\(")  # not a macro's call
-CONSTANT = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\[\])?\s*(?:=|\{|;|$)")
+CONSTANT = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\[\])?\s*(?:=|\{|\(|;|$)")
 MACRO = re.compile(r"^#define (\w+)", re.M)
 
 

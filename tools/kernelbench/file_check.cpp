@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,8 +15,8 @@
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
-#include "sandbox/cpu/compiler/compiler_process.hpp"
 #include "sandbox/device/device_type.hpp"
+#include "tools/cli/confined_python.hpp"
 #include "tools/cli/python_process.hpp"
 #include "tools/kernelbench/model_file.hpp"
 
@@ -39,17 +38,6 @@ expected<void> write_file(const fs::path& path, std::string_view text) {
   out.flush();
   if (!out) return fail(errc::io_error, "cannot write {}", path.string());
   return {};
-}
-
-std::vector<std::string> environment(const std::string& folder) {
-  std::vector<std::string> all{"HOME=" + folder, "TORCH_EXTENSIONS_DIR=" + folder + "/build", "PYTHONUNBUFFERED=1"};
-  for (const char* name : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CUDA_HOME", "CUDA_PATH", "CC",
-                           "CXX", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PYTHONUSERBASE"})
-    if (const char* value = std::getenv(name)) all.push_back(fmt::format("{}={}", name, value));  // NOLINT
-  // Python looks for a user's packages below HOME.
-  if (const char* home = std::getenv("HOME"); home != nullptr && std::getenv("PYTHONUSERBASE") == nullptr)  // NOLINT
-    all.push_back(fmt::format("PYTHONUSERBASE={}/.local", home));
-  return all;
 }
 
 // The line that says most: a compiler's first error, else the last line.
@@ -157,19 +145,13 @@ class turn {
 // too.
 child_options process_in(const std::string& folder, const std::string& device, const std::string& python,
                          double limit_s, int stop_fd, std::vector<std::string> arguments) {
-  child_options o;
-  o.command = {python, "-X", "faulthandler", folder + "/" + k_script};
-  o.command.insert(o.command.end(), std::make_move_iterator(arguments.begin()),
-                   std::make_move_iterator(arguments.end()));
-  o.readable = {"/"};
+  std::vector<std::string> command = {python, "-X", "faulthandler", folder + "/" + k_script};
+  command.insert(command.end(), std::make_move_iterator(arguments.begin()), std::make_move_iterator(arguments.end()));
+  child_options o = python_child(folder, std::move(command));
   o.confined = !traits_of(device).is_accelerator;
-  o.folder = folder;
-  o.environment = environment(folder);
   o.time_limit_s = limit_s;
   o.stop_fd = stop_fd;
   o.cpu_time_limit_s = limit_s * 1000;  // PyTorch computes on all cores
-  o.open_files = 4096;
-  o.output_limit_bytes = k_longest_result;
   return o;
 }
 

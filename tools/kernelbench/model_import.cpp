@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,8 +16,11 @@
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
 #include "config/base/json.hpp"
+#include "config/base/stopwatch.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/task.hpp"
+#include "tools/cli/confined_python.hpp"
+#include "tools/cli/format.hpp"
 #include "tools/cli/imported_tasks.hpp"
 #include "tools/cli/python_process.hpp"
 
@@ -27,7 +31,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* program_name = "import_tasks.py";
-constexpr const char* report_name = "report";  // no .json, which would be a task
 constexpr int importer_usage = 2;
 
 expected<std::string> read_whole(const fs::path& path) {
@@ -44,14 +47,8 @@ expected<void> write_whole(const fs::path& path, std::string_view text) {
   return {};
 }
 
-expected<import_report> run_importer(const import_request& request) {
-  CUDAL1_TRY(const auto python, find_python());
-  CUDAL1_TRY(const auto script, python_script(program_name));
-  std::error_code problem;
-  fs::create_directories(request.out, problem);
-  if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", request.out, problem.message());
+std::vector<std::string> importer_words(const import_request& request, const std::string& rules) {
   std::vector<std::string> words = request.sources;
-  CUDAL1_TRY(const auto rules, program_beside("cudal1"));
   words.insert(words.end(), {"--json", "--out", request.out, "--rules", rules});
   for (const auto& names : request.only)
     words.insert(words.end(), {"--only", names});
@@ -61,16 +58,69 @@ expected<import_report> run_importer(const import_request& request) {
   if (!request.module.empty()) words.insert(words.end(), {"--module", request.module});
   if (request.level) words.insert(words.end(), {"--level", std::to_string(*request.level)});
   if (request.jobs) words.insert(words.end(), {"--jobs", std::to_string(*request.jobs)});
-  CUDAL1_TRY(const auto ended, run_python(python, script, words));
+  if (request.execution.show_output) words.emplace_back("--show-output");
+  return words;
+}
+
+// Its output is shown at the end: a terminal that is given to a process can be typed into by it.
+expected<python_result> run_confined(const std::string& python, const std::string& script,
+                                     std::vector<std::string> words, const import_request& request) {
+  constexpr double longest_s = 86400;  // each problem has a limit of its own
+  CUDAL1_TRY(const auto folder, private_folder::create());
+  const auto report = folder.path() + "/report.json";
+  words.insert(words.begin(), {python, script});
+  words.insert(words.end(), {"--report", report});
+  child_options o = python_child(folder.path(), std::move(words));
+  o.writable = {fs::absolute(request.out).string()};
+  o.time_limit_s = longest_s;
+  o.cpu_time_limit_s = longest_s * 1000;
+  o.stop_fd = request.execution.wake_fd;
+  CUDAL1_TRY(const auto ended, run_child(o));
+  if (ended.stopped) return fail(errc::cancelled, "interrupted");
+  std::fputs(ended.output.c_str(), stderr);
+  python_result result;
+  result.code = ended.signal != 0 ? 128 + ended.signal : ended.exit_code;
+  if (std::error_code problem; fs::is_regular_file(report, problem)) {
+    CUDAL1_TRY(result.out, read_whole(report));
+  }
+  return result;
+}
+
+// What a report says was written: a name in the folder of the tasks, whatever a model's code has put there.
+expected<void> check_files(const import_report& report) {
+  for (const auto& t : report.imported)
+    if (t.file.empty() || t.file.starts_with('.') || t.file.find('/') != std::string::npos)
+      return fail(errc::invalid_argument,
+                  "the importer's report names the file \"{}\", which is no name of a task's file", t.file);
+  return {};
+}
+
+expected<import_report> run_importer(const import_request& request) {
+  CUDAL1_TRY(const auto python, find_python());
+  CUDAL1_TRY(const auto script, python_script(program_name));
+  std::error_code problem;
+  fs::create_directories(request.out, problem);
+  if (problem) return fail(errc::io_error, "cannot make the folder {}: {}", request.out, problem.message());
+  CUDAL1_TRY(const auto rules, program_beside("cudal1"));
+  const auto words = importer_words(request, rules);
+  const stopwatch watch;
+  const auto ended = request.execution.confined ? run_confined(python, script, words, request)
+                                                : run_python(python, script, words, request.execution.wake_fd);
+  if (!ended && ended.error().code == errc::cancelled) {
+    if (const auto err = examine(stderr); err.live) err.print("\r\033[K");  // the line of progress
+    return fail(errc::cancelled, "interrupted after {}: nothing was imported", format_clock(watch.ms() / 1e3));
+  }
+  CUDAL1_CHECK(ended);
   import_report report;
-  const auto document = json::parse(ended.out);
+  const auto document = json::parse(ended->out);
   if (!document) {
-    if (ended.code == importer_usage || ended.code == 1)
+    if (ended->code == importer_usage || ended->code == 1)
       return fail(errc::invalid_argument, "nothing was imported from {}; see the importer's messages",
                   fmt::join(request.sources, ", "));
-    return fail(errc::infrastructure, "{} {} ended with exit code {}", python, script, ended.code);
+    return fail(errc::infrastructure, "{} {} ended with exit code {}", python, script, ended->code);
   }
   CUDAL1_CHECK(from_json(*document, report, "the importer's report"));
+  CUDAL1_CHECK(check_files(report));
   return report;
 }
 
@@ -140,14 +190,6 @@ std::string path_of(const std::string& source) {
   return named->place.ends_with(".py") ? named->place : "";
 }
 
-expected<void> check_there(const std::string& source) {
-  const auto path = path_of(source);
-  if (std::error_code problem; path.empty() || fs::exists(path, problem)) return {};
-  return fail(errc::not_found,
-              "there is no {}; a source is a *.py, a folder of them, a *.jsonl, FILE.py:NAME or package.module:NAME",
-              path);
-}
-
 std::optional<read_file_state> state_of(const fs::path& path) {
   struct stat now {};
   if (::stat(path.c_str(), &now) != 0) return std::nullopt;
@@ -193,6 +235,14 @@ expected<import_report> read_report(const fs::path& path) {
 
 }  // namespace
 
+expected<void> check_source(const std::string& source) {
+  const auto path = path_of(source);
+  if (std::error_code problem; path.empty() || fs::exists(path, problem)) return {};
+  return fail(errc::not_found,
+              "there is no {}; a source is a *.py, a folder of them, a *.jsonl, FILE.py:NAME or package.module:NAME",
+              path);
+}
+
 void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std::string& weights, std::string& module) {
   command
       .add_option("--inputs", inputs,
@@ -211,6 +261,27 @@ void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std:
           "only this module of the model, as in encoder.layers.0; its inputs are recorded in calls of the model "
           "(`cudal1 tasks TASK --times` lists modules)")
       ->type_name("PATH");
+}
+
+void add_execution_options(CLI::App& command, model_execution& execution) {
+  command.add_flag(
+      "--confined", execution.confined,
+      "execute the models' Python as compilers are: it reads files, but writes to the tasks' folder alone, and "
+      "has no network");
+  command.add_flag("--show-output", execution.show_output, "show on standard error what the models' Python prints");
+}
+
+void warn_of_execution(const context& c, const model_execution& execution) {
+  const fs::path said = fs::path(c.data) / "told_of_model_execution";
+  std::error_code problem;
+  if (execution.confined || fs::exists(said, problem)) return;
+  note(c, wrap("A model's Python is executed as you, unconfined, here and wherever PyTorch is measured: import only "
+               "what you "
+               "would run. --confined imports it without network and without writing to your files. (This is said once "
+               "for a data folder.)",
+               c.err.width));
+  fs::create_directories(c.data, problem);
+  static_cast<void>(write_whole(said, ""));
 }
 
 std::vector<std::string> notes_of(const import_report& report) {
@@ -243,35 +314,42 @@ bool is_model_source(const std::string& name) {
 
 expected<import_report> import_models(const import_request& request) {
   for (const auto& source : request.sources)
-    CUDAL1_CHECK(check_there(source));
+    CUDAL1_CHECK(check_source(source));
   CUDAL1_TRY(auto report, run_importer(request));
   return reject_invalid_tasks(std::move(report), request.out);
 }
 
 expected<imported_models> imported_once(const std::string& data, const model_choice& model) {
-  CUDAL1_CHECK(check_there(model.source));
+  CUDAL1_CHECK(check_source(model.source));
   CUDAL1_TRY(const auto key, key_of(model));
   const auto parent = fs::path(imported_folder(data));
   const auto folder = parent / key;
   imported_models result{folder.string(), {}, false};
   std::error_code problem;
-  if (fs::is_regular_file(folder / report_name, problem)) {
-    CUDAL1_TRY(result.report, read_report(folder / report_name));
+  if (fs::is_regular_file(folder / import_report_name, problem)) {
+    CUDAL1_TRY(result.report, read_report(folder / import_report_name));
     // What was refused may be accepted now: a package is installed, or another Python is named.
     if (result.report.refused.empty() &&
-        std::all_of(result.report.files.begin(), result.report.files.end(), is_unchanged))
+        std::all_of(result.report.files.begin(), result.report.files.end(), is_unchanged)) {
+      // Of several versions of a model the one that was meant last is the newest.
+      fs::last_write_time(folder / import_report_name, fs::file_time_type::clock::now(), problem);
       return result;
+    }
     fs::remove_all(folder, problem);
   }
   const auto unfinished = parent / fmt::format(".{}_{}", key, ::getpid());
-  CUDAL1_TRY(
-      result.report,
-      import_models({{model.source}, unfinished.string(), {}, model.inputs, model.weights, model.module, {}, {}}));
+  auto imported = import_models(
+      {{model.source}, unfinished.string(), {}, model.inputs, model.weights, model.module, {}, {}, model.execution});
+  if (!imported) {
+    fs::remove_all(unfinished, problem);
+    return tl::unexpected<error>(std::move(imported).error());
+  }
+  result.report = std::move(*imported);
   result.fresh = true;
-  CUDAL1_CHECK(write_whole(unfinished / report_name, to_json(result.report).text()));
+  CUDAL1_CHECK(write_whole(unfinished / import_report_name, to_json(result.report).text()));
   fs::rename(unfinished, folder, problem);
   // Another process may have imported it meanwhile, with the same result.
-  if (problem && !fs::is_regular_file(folder / report_name))
+  if (problem && !fs::is_regular_file(folder / import_report_name))
     return fail(errc::io_error, "cannot make {}: {}", folder.string(), problem.message());
   fs::remove_all(unfinished, problem);
   return result;

@@ -9,8 +9,16 @@
 #include <boost/describe.hpp>
 
 #include "config/base/error.hpp"
+#include "tools/cli/command.hpp"
 
 namespace cudal1::cli {
+
+// How the models' Python is executed.
+struct model_execution {
+  bool confined = false;     // as compilers are: it reads everything, writes to the tasks' folder, and has no network
+  bool show_output = false;  // what it prints is seen on standard error
+  int wake_fd = -1;          // of interrupt_watch: once it is readable the import ends, errc::cancelled
+};
 
 // A model as a command line names it.
 struct model_choice {
@@ -18,6 +26,7 @@ struct model_choice {
   std::vector<std::string> inputs;  // what gives example inputs, in place of what is beside the model
   std::string weights;              // a file with the model's state_dict, or ""
   std::string module = {};          // the path of one module of the model, alone; "": the whole
+  model_execution execution = {};
 };
 
 struct import_request {
@@ -26,6 +35,7 @@ struct import_request {
   std::vector<std::string> only, inputs;
   std::string weights, module;
   std::optional<int64_t> level, jobs;
+  model_execution execution = {};
 };
 
 struct imported_task {
@@ -64,12 +74,16 @@ BOOST_DESCRIBE_STRUCT(import_report, (), (imported, refused, files))
 // "NAME: what its task does otherwise than the model".
 std::vector<std::string> notes_of(const import_report& report);
 
-// Runs the sources' Python, unconfined, as the user. A problem that cannot become a task is in `refused` with the
+// Runs the sources' Python, as the user. A problem that cannot become a task is in `refused` with the
 // reason; an error concerns the whole import: no Python, missing sources.
 expected<import_report> import_models(const import_request& request);
 
 // The flags --inputs, --weights and --module.
 void add_model_options(CLI::App& command, std::vector<std::string>& inputs, std::string& weights, std::string& module);
+// The flags --confined and --show-output.
+void add_execution_options(CLI::App& command, model_execution& execution);
+// Says, once for each data folder, that the models' Python is executed without confinement.
+void warn_of_execution(const context& c, const model_execution& execution);
 
 // True if a command-line argument names PyTorch models: *.py, *.jsonl, a folder with *.py somewhere in it,
 // FILE.py:NAME, package.module:NAME.
@@ -80,6 +94,9 @@ struct imported_models {
   import_report report;
   bool fresh = false;  // imported just now
 };
+
+// errc::not_found if it is a file or folder that does not exist.
+expected<void> check_source(const std::string& source);
 
 // The tasks of one source in DATA/imported, imported if they are not there yet, if a file that the import has read has
 // changed, or if something was refused. The folder's name is a hash of everything else that determines the result: the

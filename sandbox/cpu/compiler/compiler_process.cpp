@@ -113,7 +113,8 @@ expected<prepared_child> prepare(const child_options& options) {
       static_cast<int64_t>(options.cpu_time_limit_s > 0 ? options.cpu_time_limit_s : options.time_limit_s) + 1;
   wanted.limits.open_files = options.open_files;
   wanted.readable = options.readable;
-  wanted.writable = {options.folder};
+  wanted.writable = options.writable;
+  wanted.writable.push_back(options.folder);
   wanted.expected_parent = ::getpid();
   CUDAL1_TRY(auto limits, confinement::prepare(wanted));
   prepared_child child{{}, {}, {}, std::move(limits), options.allow_weak_confinement, options.confined, -1, -1, -1};

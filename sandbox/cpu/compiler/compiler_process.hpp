@@ -10,13 +10,14 @@
 namespace cudal1 {
 
 struct child_options {
-  std::vector<std::string> command;   // command[0] is a path
-  std::vector<std::string> readable;  // folders that it may read besides the system's
-  std::string folder;                 // the only one that it may write, and its TMPDIR
-  std::string input;                  // its standard input
-  double time_limit_s = 20;           // wall time
-  int64_t memory_limit_bytes = 0;     // address space of each process; 0 for no limit
-  int64_t file_limit_bytes = 0;       // size of each file that it writes; 0 for no limit
+  std::vector<std::string> command;        // command[0] is a path
+  std::vector<std::string> readable;       // folders that it may read besides the system's
+  std::string folder;                      // that it may write, and its TMPDIR
+  std::vector<std::string> writable = {};  // other folders that it may write
+  std::string input;                       // its standard input
+  double time_limit_s = 20;                // wall time
+  int64_t memory_limit_bytes = 0;          // address space of each process; 0 for no limit
+  int64_t file_limit_bytes = 0;            // size of each file that it writes; 0 for no limit
   int64_t output_limit_bytes = 16 << 10;
   bool allow_weak_confinement = false;
   bool confined = true;  // false: only the limits of time apply

@@ -4,6 +4,7 @@
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/interrupt.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/kernelbench/model_import.hpp"
 
@@ -56,7 +57,10 @@ void print_report(const import_report& report, const std::string& folder, const 
 }
 
 expected<int> import_tasks(const import_options& o, context& c) {
-  CUDAL1_TRY(const auto report, import_models(o.request));
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  import_request request = o.request;
+  request.execution.wake_fd = interrupt.fd();
+  CUDAL1_TRY(const auto report, import_models(request));
   if (o.json) {
     print_json(c, to_json(report));
   } else {
@@ -67,13 +71,15 @@ expected<int> import_tasks(const import_options& o, context& c) {
 
 void add_tasks_import(CLI::App& tasks, context& c) {
   auto o = std::make_shared<import_options>();
-  auto* sub = tasks.add_subcommand("import", "import PyTorch models as tasks; executes their Python, unconfined");
+  auto* sub = tasks.add_subcommand(
+      "import", "import PyTorch models as tasks; executes their Python, unconfined unless with --confined");
   sub->add_option("source", o->request.sources,
                   "a KernelBench problem, any Python file with Model, get_inputs and get_init_inputs, a folder of such "
                   "files, JSON lines with level, problem_id and code, or FILE.py:NAME or package.module:NAME")
       ->required()
       ->type_name("SOURCE");
   add_model_options(*sub, o->request.inputs, o->request.weights, o->request.module);
+  add_execution_options(*sub, o->request.execution);
   sub->add_option("--out", o->request.out,
                   "where to write NAME.json for each task, and blobs/ with weights and sources")
       ->required()
@@ -102,8 +108,9 @@ void add_tasks_import(CLI::App& tasks, context& c) {
       "a dict by keyword; tuples, lists, dicts and dataclasses may be nested, and numbers, booleans and None are part "
       "of the\n"
       "task. If it yields, each example becomes a task of its own, and they share the file of weights.\n\n"
-      "The files are executed, as you and without a sandbox: import only what you would run. Needs a Python with\n"
-      "torch 2.11: $CUDAL1_PYTHON, else that of the environment that LibTorch is from, else python3.",
+      "The files are executed, as you and (without --confined) without a sandbox: import only what you would run. "
+      "Needs\n"
+      "a Python with torch 2.11: $CUDAL1_PYTHON, else that of the environment that LibTorch is from, else python3.",
       "  0    all models were imported\n"
       "  1    some models were refused (the output says why), the others imported\n"
       "  2    a source does not exist, or there is no Python with torch 2.11"));

@@ -1,8 +1,10 @@
 // PyTorch models on the command line: found, imported, checked by the rules of tasks, and imported once for a search.
 #include "tools/kernelbench/model_import.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 using testing::SizeIs;
 
 constexpr const char* good_model = R"(
@@ -149,6 +152,69 @@ TEST(model_import, a_search_imports_again_what_was_refused) {
   ASSERT_TRUE(holds(again));
   EXPECT_THAT(again->report.refused, SizeIs(0));
   EXPECT_THAT(again->report.imported, SizeIs(1));
+}
+
+TEST(model_import, a_syntax_error_is_refused_before_torch_is_loaded) {
+  const temporary_folder folder;
+  write_file(folder / "broken.py", "import torch\nclass Model(:\n    pass\n");
+  const auto p = run_cudal1({"tasks", "import", folder / "broken.py", "--out", folder / "tasks"});
+  EXPECT_EQ(p.code, 1) << p.err;
+  EXPECT_THAT(p.out,
+              HasSubstr("broken was refused: it is no valid Python: invalid syntax (broken.py:2: `class Model(:`)"));
+  EXPECT_FALSE(fs::exists(folder / "tasks/blobs")) << "which is made once torch is loaded";
+}
+
+TEST(model_import, what_a_model_prints_is_shown_on_request) {
+  const temporary_folder folder;
+  write_file(folder / "layer.py", std::string("print('made by hand')\n") + good_model);
+  EXPECT_THAT(run_cudal1({"tasks", "import", folder / "layer.py", "--out", folder / "a"}).err,
+              Not(HasSubstr("made by hand")));
+  const auto shown =
+      run_cudal1({"tasks", "import", folder / "layer.py", "--out", folder / "b", "--show-output", "--json"});
+  EXPECT_THAT(shown.err, HasSubstr("made by hand"));
+  EXPECT_EQ(at(document_of(shown), "imported.0.name").as_string(), "layer");
+}
+
+TEST(model_import, a_confined_model_cannot_write_beside_its_tasks) {
+  const temporary_folder folder;
+  write_file(folder / "layer.py",
+             "import pathlib\npathlib.Path(" + json(folder / "trace").text() + ").write_text('x')\n" + good_model);
+  const auto refused = run_cudal1({"tasks", "import", folder / "layer.py", "--out", folder / "a", "--confined"});
+  EXPECT_EQ(refused.code, 1) << refused.err;
+  EXPECT_THAT(refused.out, HasSubstr("layer was refused: the file raised PermissionError"));
+  EXPECT_FALSE(fs::exists(folder / "trace"));
+  write_file(folder / "layer.py", good_model);
+  const auto p = run_cudal1({"tasks", "import", folder / "layer.py", "--out", folder / "b", "--confined", "--json"});
+  ASSERT_EQ(p.code, 0) << p.err;
+  EXPECT_TRUE(at(document_of(p), "imported.0.verified").as_bool());
+  EXPECT_TRUE(holds(load_task(folder / "b/layer.json", "cpu")));
+}
+
+TEST(model_import, an_interrupted_import_says_so_and_leaves_nothing) {
+  const temporary_folder folder;
+  for (const bool confined : {false, true}) {
+    const std::string ready = confined ? folder / "tasks/ready" : folder / "ready";
+    write_file(folder / "sleeps.py",
+               "import os, time\nopen(" + json(ready).text() + ", 'w').close()\ntime.sleep(400)\n");
+    std::vector<std::string> words = {"tasks", "import", folder / "sleeps.py", "--out", folder / "tasks"};
+    if (confined) words.emplace_back("--confined");
+    running_program p(words);
+    while (!fs::exists(ready))
+      std::this_thread::yield();
+    p.signal(SIGINT);
+    const auto ended = p.finish();
+    EXPECT_EQ(ended.code, 130);
+    EXPECT_THAT(ended.err, testing::MatchesRegex("cudal1: interrupted after 0:[0-9]+: nothing was imported\n"));
+    fs::remove(ready);
+  }
+}
+
+TEST(model_import, that_its_python_is_executed_is_said_once_for_a_data_folder) {
+  const temporary_folder folder;
+  write_file(folder / "broken.py", "class Model(:\n");
+  const std::vector<std::string> words = {"run", folder / "broken.py", "--data", folder / "data"};
+  EXPECT_THAT(run_cudal1(words).err, HasSubstr("A model's Python is executed as you, unconfined"));
+  EXPECT_THAT(run_cudal1(words).err, Not(HasSubstr("is executed as you")));
 }
 
 TEST(model_import, missing_files_are_reported_before_anything_is_created) {

@@ -145,6 +145,26 @@ TEST(progress, a_pipe_says_which_model_a_best_is_of) {
             "   0:42  312 of 480 evaluations, 7.41/s, 1 of 1 tasks ahead; failed: wrong_answer 8, hang 4 on H100\n");
 }
 
+TEST(progress, what_keeps_a_search_from_going_on_is_shown_at_once_and_whole) {
+  captured out;
+  run_view view(examine(out.stream()), {"cpu", "llm", 240});
+  auto p = some_progress(1);
+  view.update(p);
+  p.active_s = 43;
+  p.problem = "model big at http://127.0.0.1:1/v1: no connection: Connection refused (try 1 of 6)";
+  view.update(p);
+  p.problem.replace(p.problem.find("try 1"), 5, "try 2");
+  view.update(p);
+  p.problem.replace(p.problem.find("try 2"), 5, "try 1");
+  const auto text = out.text();
+  EXPECT_THAT(text, testing::EndsWith("; failed: wrong_answer 8, hang 4; " + p.problem + "\n"));
+  EXPECT_EQ(text.find(p.problem), text.rfind(p.problem)) << "once";
+  std::string frame;
+  for (const auto& line : progress_frame(p, {"cpu", "llm", 240}, size(60, 40), ""))
+    frame += line + " ";
+  EXPECT_THAT(frame, HasSubstr("Connection refused (try 1 of 6)"));
+}
+
 TEST(live_area, redraws_in_one_place_and_shows_the_cursor_again) {
   captured out;
   {

@@ -11,6 +11,7 @@
 #include "actors/remote_node.hpp"
 #include "actors/remote_records.hpp"
 #include "store/reader.hpp"
+#include "tools/cli/csv.hpp"
 
 namespace cudal1::cli {
 
@@ -82,7 +83,11 @@ void complain(const context& c, const std::string& message) {
 }
 
 void note(const context& c, const std::string& message) {
-  c.err.print(c.err.dim(message) + "\n");
+  if (!c.quiet) c.err.print(c.err.dim(message) + "\n");
+}
+
+void detail(const context& c, const std::string& message) {
+  if (c.verbose) note(c, message);
 }
 
 void finish(context& c, const expected<int>& result) {
@@ -95,7 +100,19 @@ void finish(context& c, const expected<int>& result) {
 }
 
 void print_json(const context& c, const json& document) {
-  c.out.print(document.text(2) + "\n");
+  c.out.print(c.csv_rows.empty() ? document.text(2) + "\n" : csv_text(document, c.csv_rows));
+}
+
+void add_csv_flag(CLI::App& command, context& c, bool& as_json, std::vector<std::string> members) {
+  command
+      .add_flag_callback(
+          "--csv",
+          [&c, &as_json, members = std::move(members)] {
+            as_json = true;
+            c.csv_rows = members;
+          },
+          "the rows of the table, with the members of --json as columns")
+      ->excludes("--json");
 }
 
 bool store_exists(const context& c) {
@@ -116,6 +133,7 @@ expected<std::unique_ptr<store>> open_for_reading(const context& c) {
                   c.coordinator->address());
     return tl::unexpected<error>(std::move(records).error());
   }
+  detail(c, "reading " + store_folder(c.data));
   if (!store_exists(c))
     return fail(errc::not_found, "there is no store in {} yet; `cudal1 run` creates one, --data chooses another folder",
                 c.data);

@@ -37,6 +37,8 @@ struct context {
   std::shared_ptr<const remote_node> coordinator;  // on another machine (--cluster); none: what runs on `data` is meant
   int exit = exit_code::success;
   terminal out, err;
+  bool quiet = false, verbose = false;  // -q, -v
+  std::vector<std::string> csv_rows;    // --csv: members of a JSON document of which one has the rows; else empty
 };
 
 // What is worked on, for messages: the data folder, or the coordinator's address.
@@ -50,10 +52,14 @@ int exit_code_of(const error& e);
 void finish(context& c, const expected<int>& result);
 // Prints "cudal1: MESSAGE" on stderr. The message says what is wrong and what to do.
 void complain(const context& c, const std::string& message);
-// Prints a note on stderr; stdout has only the requested output.
+// Prints a note on stderr, unless -q was given; stdout has only the requested output.
 void note(const context& c, const std::string& message);
-// Prints one JSON document on stdout.
+// The same, but only with -v.
+void detail(const context& c, const std::string& message);
+// Prints one JSON document on stdout; with --csv its rows.
 void print_json(const context& c, const json& document);
+// The flag --csv beside --json, which it sets: print_json() then prints the rows that the first of these members has.
+void add_csv_flag(CLI::App& command, context& c, bool& as_json, std::vector<std::string> members);
 
 // Opens the store for reading, up to date with its writer. errc::not_found, with advice, if there is none yet.
 expected<std::unique_ptr<store>> open_for_reading(const context& c);

@@ -51,6 +51,18 @@ int64_t ahead(const experiment_progress& p) {
   return std::count_if(p.tasks.begin(), p.tasks.end(), [](const auto& t) { return t.best > 1; });
 }
 
+// Wrapped, so that the reason at its end is seen; of a flat terminal only as much as leaves room for the rest.
+std::vector<std::string> problem_lines(const experiment_progress& p, const terminal& t) {
+  constexpr std::size_t most = 4, low = 12;
+  if (p.problem.empty()) return {};
+  auto lines = split_lines(wrap(p.problem, t.width > 0 ? t.width - 1 : 79));
+  if (const std::size_t room = t.height > 0 && t.height < low ? 1 : most; lines.size() > room) {
+    lines.resize(room);
+    lines.back() += " ...";
+  }
+  return lines;
+}
+
 // The tasks with their best speedups, in as many columns as fit.
 std::vector<std::string> task_grid(const experiment_progress& p, const terminal& t) {
   std::size_t longest = 0;
@@ -96,7 +108,8 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
       answers_of(p);
   auto grid = task_grid(p, t);
   // The grid is cut to the terminal's height; its last line is then "...".
-  const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + (p.problem.empty() ? 0 : 1) + 1;
+  const auto problem = problem_lines(p, t);
+  const std::size_t others = lines.size() + 1 + (remark.empty() ? 0 : 1) + problem.size() + 1;
   const std::size_t room = t.height > others ? t.height - others : 0;
   if (t.height > 0 && grid.size() > room) {
     grid.resize(room);
@@ -104,7 +117,8 @@ std::vector<std::string> progress_frame(const experiment_progress& p, const run_
   }
   lines.insert(lines.end(), grid.begin(), grid.end());
   lines.push_back(t.dim(last));
-  if (!p.problem.empty()) lines.push_back(t.bold(p.problem));
+  for (const auto& line : problem)
+    lines.push_back(t.bold(line));
   if (!remark.empty()) lines.push_back(t.bold(remark));
   for (auto& line : lines)
     line = fit(std::move(line), t.width > 0 ? width : 0);
@@ -136,7 +150,7 @@ std::string progress_line(const experiment_progress& p) {
 }
 
 void run_view::remark(const std::string& what) {
-  if (what == remark_) return;
+  if (what == remark_ || mode_ == view_mode::silent) return;
   remark_ = what;
   if (terminal_.live)
     draw();
@@ -145,6 +159,7 @@ void run_view::remark(const std::string& what) {
 }
 
 void run_view::note(const std::string& what) {
+  if (mode_ == view_mode::silent) return;
   if (terminal_.live)
     area_.print_above(what + "\n");
   else
@@ -152,6 +167,7 @@ void run_view::note(const std::string& what) {
 }
 
 void run_view::update(const experiment_progress& p, std::vector<experiment_progress> others) {
+  if (mode_ == view_mode::silent) return;
   last_ = p;
   others_ = std::move(others);
   if (terminal_.live) return draw();
@@ -178,7 +194,12 @@ void run_view::print_lines(const experiment_progress& p, const std::string& mode
     text += fmt::format("{:>7}  {} {}{}, variant {}\n", format_clock(p.active_s), task.name, format_speedup(task.best),
                         on, short_id(task.best_variant));
   }
-  if (auto& printed_at_s = printed_at_s_[p.experiment]; p.active_s - printed_at_s >= seconds_between_lines) {
+  auto& printed_problem = printed_problem_[p.experiment];
+  const auto problem = p.problem.substr(0, p.problem.find(" (try "));  // the same one, tried again, is no news
+  const bool is_new_problem = !problem.empty() && problem != printed_problem;
+  printed_problem = problem;
+  if (auto& printed_at_s = printed_at_s_[p.experiment];
+      is_new_problem || p.active_s - printed_at_s >= seconds_between_lines) {
     printed_at_s = p.active_s;
     text += progress_line(p) + on + "\n";
   }

@@ -26,9 +26,12 @@ std::vector<std::string> search_frame(const experiment_progress& lead, const std
 // "0:42  312 evaluations, 7.41/s, 12 of 16 tasks ahead; failed: hang 1".
 std::string progress_line(const experiment_progress& p);
 
+enum class view_mode { shown, silent };
+
 class run_view {
  public:
-  run_view(terminal t, run_limits limits) : terminal_(t), limits_(std::move(limits)), area_(t.stream) {}
+  run_view(terminal t, run_limits limits, view_mode mode = view_mode::shown)
+      : terminal_(t), limits_(std::move(limits)), mode_(mode), area_(t.stream) {}
 
   void set_limits(run_limits limits) { limits_ = std::move(limits); }
   // Shows what is being done, before there is progress or in addition to it.
@@ -40,18 +43,22 @@ class run_view {
   void update(const experiment_progress& p, std::vector<experiment_progress> others = {});
   // Erases the frame.
   void close() { area_.erase(); }
+  // Leaves the frame on the terminal.
+  void keep() { area_.close(); }
 
  private:
   void draw();
   void print_lines(const experiment_progress& p, const std::string& model);
   terminal terminal_;
   run_limits limits_;
+  view_mode mode_;
   live_area area_;
   experiment_progress last_;
   std::vector<experiment_progress> others_;
   std::string remark_;
   std::map<std::string, double> printed_best_;  // by experiment and task
   std::map<std::string, double> printed_at_s_;  // by experiment
+  std::map<std::string, std::string> printed_problem_;
 };
 
 }  // namespace cudal1::cli

@@ -66,6 +66,11 @@ expected<std::string> command_of_export(store& s, const std::vector<experiment_r
 
 }  // namespace
 
+std::string base_of(const std::vector<task>& tasks) {
+  const bool imported = std::all_of(tasks.begin(), tasks.end(), [](const task& t) { return t.origin.has_value(); });
+  return std::string(imported ? "eager" : against_program);
+}
+
 expected<std::vector<task>> tasks_of(store& s, const experiment_record& e) {
   std::vector<task> tasks;
   for (const auto& id : e.tasks) {

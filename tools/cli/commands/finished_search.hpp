@@ -15,6 +15,8 @@ struct finished_search {
   bool json = false;
 };
 
+// What speedups are relative to where --against is not given: what the author of a model compares with.
+std::string base_of(const std::vector<task>& tasks);
 // The tasks of an experiment.
 expected<std::vector<task>> tasks_of(store& s, const experiment_record& e);
 // Measures PyTorch and the best variants just found, on their devices. What cannot be measured is noted, and is missing

@@ -50,7 +50,7 @@ std::vector<std::string> unreachable_models(const client_request& r, const node_
   return sentences;
 }
 
-expected<void> check_answers(const std::string& experiment, const context& c) {
+expected<void> check_answers(const std::string& experiment, const std::string& last_problem, const context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto e, reader->get_experiment(experiment));
   if (e.policy != "llm" || !e.replays.empty()) return {};
@@ -58,11 +58,13 @@ expected<void> check_answers(const std::string& experiment, const context& c) {
   const bool any =
       std::ranges::any_of(rows, [](const model_row& row) { return row.cost.answers > 0 || row.evaluations > 0; });
   if (any) return {};
-  return fail(
-      errc::infrastructure,
-      "no language model answered a request of {}: {}/node.log says why. Check llm.url and the key, or give the "
-      "search more time",
-      experiment, place_of(c));
+  std::string why = last_problem;
+  for (const auto& [task, reason] : e.ended)
+    if (why.empty()) why = reason;
+  if (why.empty()) why = fmt::format("{}/node.log says why", place_of(c));
+  return fail(errc::infrastructure,
+              "no language model answered a request of {}: {}. Check llm.url and the key, or give the search more time",
+              experiment, why);
 }
 
 }  // namespace cudal1::cli

@@ -15,7 +15,8 @@ namespace cudal1::cli {
 std::vector<std::string> unreachable_models(const client_request& r, const node_flags& flags, const context& c,
                                             int wake_fd);
 
-// errc::infrastructure if the experiment asked language models, and none has answered.
-expected<void> check_answers(const std::string& experiment, const context& c);
+// errc::infrastructure if the experiment asked language models, and none has answered. `last_problem`: what kept it
+// from going on at its end, or "".
+expected<void> check_answers(const std::string& experiment, const std::string& last_problem, const context& c);
 
 }  // namespace cudal1::cli

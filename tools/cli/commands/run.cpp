@@ -17,6 +17,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/finished_search.hpp"
 #include "tools/cli/commands/first_comparison.hpp"
+#include "tools/cli/commands/followed_run.hpp"
 #include "tools/cli/commands/model_endpoints.hpp"
 #include "tools/cli/commands/part_search.hpp"
 #include "tools/cli/format.hpp"
@@ -109,70 +110,6 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   return r;
 }
 
-// Follows a running search: receives its progress, handles Ctrl-C and updates the view.
-class followed_run {
- public:
-  followed_run(interrupt_watch& interrupt, run_view& view) : interrupt_(interrupt), view_(view) {}
-
-  // Returns the experiment's id once the search has ended.
-  expected<std::string> follow(node_client& client) {
-    for (;;) {
-      auto answer = client.receive(std::chrono::seconds(10), interrupt_.fd());
-      if (!answer) {
-        if (answer.error().code == errc::cancelled) {
-          CUDAL1_CHECK(stop(client));
-          continue;
-        }
-        if (answer.error().code == errc::timeout) {
-          view_.remark("the node has not replied for a while; Ctrl-C stops the search, twice exits at once");
-          continue;
-        }
-        return lost(std::move(answer).error());
-      }
-      if (auto problem = error_of(*answer)) return tl::unexpected<error>(std::move(*problem));
-      if (!interrupted_) view_.forget_remark();
-      if (answer->progress) {
-        experiment_ = answer->progress->experiment;
-        view_.update(*answer->progress, answer->others);
-      }
-      if (answer->last) return experiment_;
-      if (interrupted_ && !stop_sent_ && !experiment_.empty()) CUDAL1_CHECK(stop(client));
-    }
-  }
-
-  bool interrupted() const { return interrupted_; }
-
- private:
-  expected<void> stop(node_client& client) {
-    interrupted_ = true;
-    interrupt_.acknowledge();
-    view_.remark("stopping: what is on a device is finished and kept (Ctrl-C again exits at once)");
-    if (experiment_.empty()) return {};  // its id is not known yet: sent after its first progress
-    stop_sent_ = true;
-    client_request r;
-    r.verb = client_verb::stop;
-    r.experiment = experiment_;
-    return client.send(r);  // the only request that is allowed while an experiment is followed
-  }
-
-  tl::unexpected<error> lost(error e) const {
-    if (!experiment_.empty())
-      e.message += fmt::format("; finished evaluations are kept, and `cudal1 run --resume {}` continues", experiment_);
-    return tl::unexpected<error>(std::move(e));
-  }
-
-  interrupt_watch& interrupt_;
-  run_view& view_;
-  std::string experiment_;
-  bool interrupted_ = false, stop_sent_ = false;
-};
-
-// What speedups are relative to where --against is not given: what the author of a model compares with.
-std::string base_of(const std::vector<task>& tasks) {
-  const bool imported = std::all_of(tasks.begin(), tasks.end(), [](const task& t) { return t.origin.has_value(); });
-  return std::string(imported ? "eager" : against_program);
-}
-
 // What is searched, which depends on the node, or for --resume on the stored experiment.
 struct chosen_work {
   run_limits limits;
@@ -216,17 +153,25 @@ void note_other_experiments(const run_options& o, const connected_node& node, ru
 }
 
 // Imports the models. The options with the folder of the imported tasks in place of the models.
-expected<run_options> with_imported_tasks(run_options o, const context& c) {
+expected<run_options> with_imported_tasks(run_options o, const context& c, int wake_fd) {
   if (!is_model_source(o.model.source))
     return fail(
         errc::invalid_argument,
         "{} is not a PyTorch model (*.py, FILE.py:NAME, package.module:NAME), a folder of them or a *.jsonl file; "
         "--tasks takes a folder of task files, --task one of them",
         o.model.source);
+  CUDAL1_CHECK(check_source(o.model.source));
   note(c, "importing " + o.model.source);
+  warn_of_execution(c, o.model.execution);
   model_choice model = o.model;
+  model.execution.wake_fd = wake_fd;
   if (model.module == whole_model) model.module.clear();
+  const stopwatch watch;
   CUDAL1_TRY(const auto models, imported_once(c.data, model));
+  detail(c, models.fresh ? fmt::format("imported in {:.1f} s into {}", watch.ms() / 1e3, models.folder)
+                         : fmt::format("imported before, into {}", models.folder));
+  if (model.execution.show_output && !models.fresh)
+    note(c, "it was imported before, and its Python was not executed again: there is no output");
   for (const auto& r : models.report.refused)
     note(c, fmt::format("{} was refused: {}", r.name, r.reason));
   for (const auto& text : notes_of(models.report))
@@ -250,13 +195,14 @@ expected<void> compare_first(first_comparison& comparison, chosen_work& work, cl
 
 // For one model, if the devices are idle: shows where its time goes, and chooses a part of one that is too slow.
 expected<void> look_first(chosen_work& work, client_request& r, run_options& o, const context& c,
-                          const node_status& node, run_view& view) {
+                          const node_status& node, run_view& view, int wake_fd) {
   // It is measured where this command runs.
   if (is_replayed(work.where) || c.coordinator || !machine_of(work.where.device).empty()) return {};
   if (o.model.source.empty() || work.tasks.size() != 1 || !is_worth_a_look(work.tasks[0]) || !node.experiments.empty())
     return {};
   view.remark("measuring each step with PyTorch");
-  const auto look = look_at(work.tasks[0], work.where);
+  const auto look = look_at(work.tasks[0], work.where, wake_fd);
+  if (!look && look.error().code == errc::cancelled) return tl::unexpected<error>(look.error());
   if (!look) {
     view.note("where the time goes was not measured: " + look.error().message);
     return {};
@@ -267,7 +213,7 @@ expected<void> look_first(chosen_work& work, client_request& r, run_options& o, 
   if (look->part.empty() || !o.model.module.empty()) return {};
   view.note(wrap(look->reason, out.width, 0));
   o.model.module = look->part;
-  CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
+  CUDAL1_TRY(o, with_imported_tasks(std::move(o), c, wake_fd));
   CUDAL1_TRY(work, complete(r, o, c, node));
   return {};
 }
@@ -338,6 +284,7 @@ expected<node_flags> checked_flags(const run_options& o, const context& c) {
   flags.sent_with_request = {"search.policy", "search.evaluations_per_task", "search.time_limit_s"};
   if (o.resume.empty()) {
     CUDAL1_CHECK(check_tasks(o.folder, o.names, o.device, c.data));
+    note_versions(c, o.folder, o.names);
   } else {
     CUDAL1_TRY(const auto reader, open_for_reading(c));
     CUDAL1_TRY(const auto before, reader->get_experiment(o.resume));
@@ -378,29 +325,33 @@ expected<int> search(const client_request& request, const run_options& o, const 
   CUDAL1_CHECK(experiment);
   CUDAL1_CHECK(print_result(finished, node.status, c));
   name_task_files(o, work, c);
+  if (follower.interrupted())
+    note(c, fmt::format("`cudal1 run --resume {}` continues this search.", finished.experiment));
   if (interrupted) return exit_code::interrupted;
-  CUDAL1_CHECK(check_answers(finished.experiment, c));
+  CUDAL1_CHECK(check_answers(finished.experiment, follower.last_problem(), c));
   return exit_code::success;
 }
 
 expected<int> run(run_options o, context& c) {
   CUDAL1_CHECK(check_resume(o));
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
   if (!o.model.source.empty()) {
-    CUDAL1_TRY(o, with_imported_tasks(std::move(o), c));
+    CUDAL1_TRY(o, with_imported_tasks(std::move(o), c, interrupt.fd()));
   }
   CUDAL1_TRY(client_request request, make_request(o, c));
   CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c));
   CUDAL1_TRY(const node_flags flags, checked_flags(o, c));
-  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
-  run_view view(o.json ? c.err : c.out, {});
+  run_view view(o.json ? c.err : c.out, {}, c.quiet ? view_mode::silent : view_mode::shown);
   CUDAL1_TRY(connected_node node, connect_or_start(
                                       c, flags, [&](const std::string& what) { view.remark(what); }, interrupt.fd()));
+  detail(c, fmt::format("node: process {} on {}, {}; its log is {}/node.log", node.status.pid, node.status.data,
+                        node.started ? "started now" : "running already", node.status.data));
   CUDAL1_TRY(auto work, complete(request, o, c, node.status));
   view.set_limits(work.limits);
   say_before_search(request, o, work, node, c, view, interrupt.fd());
   first_comparison comparison(o.uncompared ? uncompared_tasks::searched : uncompared_tasks::left_out);
   CUDAL1_CHECK(compare_first(comparison, work, request, c, view));
-  CUDAL1_CHECK(look_first(work, request, o, c, node.status, view));
+  CUDAL1_CHECK(look_first(work, request, o, c, node.status, view, interrupt.fd()));
   CUDAL1_CHECK(compare_first(comparison, work, request, c, view));  // a part that was chosen in the place of the whole
   if (o.parts > 0) {
     CUDAL1_TRY(const bool searched, search_parts(request, work, o, c, node, interrupt, view));
@@ -420,11 +371,12 @@ void add_run(CLI::App& app, context& c) {
          "source", o->model.source,
          "PyTorch models to search: a *.py with Model, get_inputs and get_init_inputs, a folder of such files, "
          "a *.jsonl, FILE.py:NAME, package.module:NAME (`cudal1 tasks import --help`); their Python is executed, "
-         "unconfined")
+         "unconfined unless with --confined")
       ->type_name("MODEL");
   add_model_options(*sub, o->model.inputs, o->model.weights, o->model.module);
+  add_execution_options(*sub, o->model.execution);
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
-  sub->add_option("--task", o->names, "only these tasks: names, or task files; may be repeated")->type_name("NAME");
+  sub->add_option("--task", o->names, "only these tasks: names, or task files; may be repeated")->type_name("TASK");
   sub->add_option("--policy", o->policy,
                   fmt::format("what writes variants: {} (default: the configuration's, evolutionary)",
                               fmt::join(policy_names(), ", ")))
@@ -483,7 +435,7 @@ void add_run(CLI::App& app, context& c) {
     resume->excludes(sub->get_option(flag));
   for (const auto* flag : {"source", "--inputs", "--weights", "--module"})
     sub->get_option(flag)->excludes(sub->get_option("--tasks"));
-  for (const auto* flag : {"--inputs", "--weights", "--module"})
+  for (const auto* flag : {"--inputs", "--weights", "--module", "--confined", "--show-output"})
     sub->get_option(flag)->needs(sub->get_option("source"));
   sub->get_option("--replay-prompts")->excludes(sub->get_option("--parts"));
   add_against_option(*sub, o->against, "eager for imported tasks, else program");

@@ -14,6 +14,8 @@
 #include "config/data_folder.hpp"
 #include "store/replay/replay_devices.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/command_line.hpp"
+#include "tools/cli/help_text.hpp"
 
 namespace {
 
@@ -47,19 +49,6 @@ Exit codes: 0 done; 1 a negative result (a wrong variant, a missing requirement)
 on it, is invalid; 3 infrastructure (no node, a corrupt store, a full disk); 130 Ctrl-C.
 )";
 
-// Prints an option as name, type and default, without CLI11's descriptions of validators, which its errors have.
-class plain_formatter : public CLI::Formatter {
- public:
-  std::string make_option_opts(const CLI::Option* option) const override {
-    std::string kind = option->get_type_name();
-    kind.erase(std::min(kind.find(':'), kind.size()));
-    std::string text = option->get_type_size() == 0 || kind.empty() ? "" : " " + kind;
-    if (option->get_expected_max() > 1) text += " ...";
-    if (!option->get_default_str().empty()) text += " (" + option->get_default_str() + ")";
-    return text;
-  }
-};
-
 // What the command line says of a coordinator on another machine.
 struct remote_flags {
   std::string address, identity;
@@ -86,7 +75,7 @@ void use_coordinator(const remote_flags& r, context& c) {
 }
 
 void add_everything(CLI::App& app, context& c, remote_flags& r) {
-  app.formatter(std::make_shared<plain_formatter>());
+  app.formatter(std::make_shared<help_formatter>(c.out.width));
   app.require_subcommand(1);
   app.fallthrough();  // --data may come before or after the command
   app.set_help_flag("-h,--help", "this text; `cudal1 COMMAND --help` has examples and exit codes");
@@ -100,6 +89,8 @@ void add_everything(CLI::App& app, context& c, remote_flags& r) {
       ->envname("CUDAL1_COORDINATOR");
   app.add_option("--identity", r.identity, "with --cluster: your certificate (default: DATA/cluster/client.pem)")
       ->type_name("FILE");
+  auto* quiet = app.add_flag("-q,--quiet", c.quiet, "no notes and no progress: results and errors alone");
+  app.add_flag("-v,--verbose", c.verbose, "also say which node, files and programs are used")->excludes(quiet);
   app.footer(journey);
   app.get_formatter()->column_width(30);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
@@ -123,24 +114,6 @@ void add_everything(CLI::App& app, context& c, remote_flags& r) {
   });
 }
 
-// Reports an error of CLI11 like one of our own.
-int say_parse_error(const CLI::App& app, const CLI::ParseError& e, const context& c) {
-  const CLI::App* at = &app;
-  std::string command = "cudal1";
-  while (!at->get_subcommands().empty()) {
-    at = at->get_subcommands().front();
-    command += " " + at->get_name();
-  }
-  const bool none = at == &app;
-  std::string message = e.what();
-  if (none && e.get_name() == "RequiredError") {
-    const auto words = app.remaining();
-    message = words.empty() ? "a command is missing" : fmt::format("there is no command \"{}\"", words.front());
-  }
-  complain(c, fmt::format("{}; see `{} --help`", message, command));
-  return exit_code::usage;
-}
-
 int run_command_line(int argc, char** argv) {
   context c;
   c.out = examine(stdout);
@@ -155,12 +128,17 @@ int run_command_line(int argc, char** argv) {
   remote.names_data = names("--data");
   remote.names_cluster = names("--cluster");
   add_everything(app, c, remote);
+  if (argc > 1 && argv[1] == complete_word) {
+    for (const auto& [word, about] : completions(app, {argv + 2, argv + argc}, c))
+      c.out.print(word + "\t" + about + "\n");
+    return exit_code::success;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return say_parse_error(app, e, c);
+    return report_parse_error(app, e, c);
   }
   return c.exit;
 }

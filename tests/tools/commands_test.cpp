@@ -654,7 +654,6 @@ TEST(arguments, that_are_wrong_are_refused_with_exit_code_2_and_a_message) {
   temporary_folder data;
   write_file(data / "a.cu1", "{}");
   const wrong_line lines[] = {
-      {{}, "a command is missing"},
       {{"fly"}, "fly"},
       {{"run", "--policy", "clairvoyant"}, "clairvoyant"},
       {{"run", "--evaluations", "0"}, "--evaluations"},

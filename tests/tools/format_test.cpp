@@ -115,6 +115,17 @@ TEST(table, drops_a_column_where_cutting_does_not_help) {
             "a lon…  1234\n");
 }
 
+TEST(rewrap, continues_a_line_where_its_last_column_begins) {
+  EXPECT_EQ(rewrap("  --flag NAME   what it does in many words\nshort\n\n  0    ended as it should have ended\n", 32),
+            "  --flag NAME   what it does in\n"
+            "                many words\n"
+            "short\n"
+            "\n"
+            "  0    ended as it should have\n"
+            "       ended\n");
+  EXPECT_EQ(rewrap("a line without a limit", 0), "a line without a limit\n");
+}
+
 TEST(table, markdown_escapes_what_would_break_it) {
   table t({{.title = "a"}, {.title = "b", .right = true}});
   t.add({"x|y", "1"});

@@ -233,6 +233,35 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   return out;
 }
 
+namespace {
+
+// Where the last column of a line begins, if that leaves half of the width for it.
+std::size_t last_column(std::string_view line, std::size_t width) {
+  const auto first = std::min(line.find_first_not_of(' '), line.size());
+  std::size_t column = first;
+  for (auto gap = line.find("  ", first); gap != std::string_view::npos; gap = line.find("  ", column)) {
+    column = line.find_first_not_of(' ', gap);
+    if (column == std::string_view::npos) return first;
+  }
+  return display_width(line.substr(0, column)) * 2 <= width ? column : first;
+}
+
+}  // namespace
+
+std::string rewrap(std::string_view text, std::size_t width) {
+  std::string out;
+  for (const auto& line : split_lines(text)) {
+    if (width == 0 || display_width(line) <= width) {
+      out += line + "\n";
+      continue;
+    }
+    const auto column = last_column(line, width);
+    const auto indent = display_width(std::string_view(line).substr(0, column));
+    out += line.substr(0, column) + wrap(std::string_view(line).substr(column), width, indent).substr(indent) + "\n";
+  }
+  return out;
+}
+
 std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {

@@ -47,6 +47,9 @@ enum class alignment { left, right };
 std::string pad(std::string text, std::size_t width, alignment side = alignment::left);
 // Wrapped at spaces into lines of at most `width` columns (longer words stay whole), indented by `indent` spaces.
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
+// Each line wrapped by itself; what continues a line is indented as its last column is: the text behind two or more
+// spaces, or else its first word. A width of 0: unchanged.
+std::string rewrap(std::string_view text, std::size_t width);
 std::vector<std::string> split_lines(std::string_view text);
 
 }  // namespace cudal1::cli

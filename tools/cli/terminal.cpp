@@ -35,6 +35,10 @@ void terminal::print(std::string_view text) const {
   std::fflush(stream);
 }
 
+void terminal::print_wrapped(std::string_view text) const {
+  print(rewrap(text, width));
+}
+
 terminal examine(std::FILE* stream) {
   terminal t;
   t.stream = stream;

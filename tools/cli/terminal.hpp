@@ -22,6 +22,8 @@ struct terminal {
   std::string paint(std::string_view code, std::string_view text) const;
   // Writes and flushes; ignores write errors such as EPIPE.
   void print(std::string_view text) const;
+  // The same, in lines that fit the width: rewrap().
+  void print_wrapped(std::string_view text) const;
 };
 
 // The current properties of a stream. One that is not a terminal has no limits, except the width $COLUMNS if it is set.

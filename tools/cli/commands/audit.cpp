@@ -47,24 +47,25 @@ expected<std::vector<audited_verdict>> audits_of_variant(store& s, const std::st
 
 void print_audit(const audited_verdict& a, const std::string& variant, const context& c) {
   const auto& v = a.judged;
-  c.out.print(
+  c.out.print_wrapped(
       c.out.bold(fmt::format("Attempt {} in {}, {}", v.attempt, a.score.experiment, format_date(v.time_unix_ms))) +
       "\n");
-  c.out.print(gates_text(v, c.out));
-  if (!v.suspicion.empty()) c.out.print("  suspicion: " + v.suspicion + "\n");
-  if (!v.reused_from.empty()) c.out.print("  reused from " + v.reused_from + "\n");
-  c.out.print(fmt::format("  score: {}\n", finding_text(a.score)));
-  if (a.score.finding != audit_finding::no_samples) c.out.print("  " + cuda_l1_text(a.score) + "\n");
-  if (a.group) c.out.print(group_text(*a.group, variant, c.out));
+  c.out.print_wrapped(gates_text(v, c.out));
+  if (!v.suspicion.empty()) c.out.print_wrapped("  suspicion: " + v.suspicion + "\n");
+  if (!v.reused_from.empty()) c.out.print_wrapped("  reused from " + v.reused_from + "\n");
+  c.out.print_wrapped(fmt::format("  score: {}\n", finding_text(a.score)));
+  if (a.score.finding != audit_finding::no_samples) c.out.print_wrapped("  " + cuda_l1_text(a.score) + "\n");
+  if (a.group) c.out.print_wrapped(group_text(*a.group, variant, c.out));
 }
 
 void print_opinions(const std::vector<opinion_record>& opinions, const context& c) {
-  if (!opinions.empty()) c.out.print(c.out.bold("Opinions of language models (evidence, not a verdict)") + "\n");
+  if (!opinions.empty())
+    c.out.print_wrapped(c.out.bold("Opinions of language models (evidence, not a verdict)") + "\n");
   for (const auto& o : opinions)
-    c.out.print(wrap(fmt::format("{}, of attempt {} in {}: {}. {}", o.model, o.attempt, o.experiment,
-                                 enum_name(o.rating), o.reasons),
-                     c.out.width, 2) +
-                "\n");
+    c.out.print_wrapped(wrap(fmt::format("{}, of attempt {} in {}: {}. {}", o.model, o.attempt, o.experiment,
+                                         enum_name(o.rating), o.reasons),
+                             c.out.width, 2) +
+                        "\n");
 }
 
 expected<int> audit_variant(store& s, const audit_command_options& o, const context& c) {
@@ -90,7 +91,7 @@ expected<int> audit_variant(store& s, const audit_command_options& o, const cont
                                      {"hacks", likeness_json(hacks)}}));
   } else {
     print_opinions(opinions, c);
-    if (!hacks.empty()) c.out.print(c.out.bold("Hack cases") + "\n" + likeness_text(hacks));
+    if (!hacks.empty()) c.out.print_wrapped(c.out.bold("Hack cases") + "\n" + likeness_text(hacks));
   }
   return right ? exit_code::success : exit_code::negative;
 }
@@ -118,9 +119,9 @@ expected<std::vector<score_audit>> audits_of(store& s, const experiment_record& 
 void print_scores(const std::vector<score_audit>& all, const std::string& experiment, const context& c) {
   const auto count = [&](audit_finding f) { return std::ranges::count(all, f, &score_audit::finding); };
   for (const auto& a : all)
-    if (a.finding == audit_finding::differs) c.out.print(short_id(a.variant) + ": " + finding_text(a) + "\n");
+    if (a.finding == audit_finding::differs) c.out.print_wrapped(short_id(a.variant) + ": " + finding_text(a) + "\n");
   const auto by_rule = std::ranges::count_if(all, [](const score_audit& a) { return a.cuda_l1.has_value(); });
-  c.out.print(fmt::format(
+  c.out.print_wrapped(fmt::format(
       "{} of {}: {} scores recomputed from their samples, {} differ, {} without a score.\nCUDA-L1's rule gives {} of "
       "them a score; it throws the others away as too noisy.\n",
       format_count(static_cast<int64_t>(all.size()), "verdict"), experiment, count(audit_finding::recomputed),
@@ -128,14 +129,14 @@ void print_scores(const std::vector<score_audit>& all, const std::string& experi
 }
 
 void print_rewards(const std::vector<reward_audit>& all, const context& c) {
-  if (all.empty()) return c.out.print("No rewards were paid: its policy does not learn from groups.\n");
+  if (all.empty()) return c.out.print_wrapped("No rewards were paid: its policy does not learn from groups.\n");
   for (const auto& a : all)
     for (const auto& d : a.differences)
-      c.out.print(fmt::format("{}: {}\n", a.group, d));
+      c.out.print_wrapped(fmt::format("{}: {}\n", a.group, d));
   const auto differing = std::ranges::count(all, reward_finding::differs, &reward_audit::finding);
   const auto groups = static_cast<int64_t>(all.size());
-  c.out.print(fmt::format("The rewards of {}: {} recomputed from their samples, {} differ.\n",
-                          format_count(groups, "group"), groups - differing, differing));
+  c.out.print_wrapped(fmt::format("The rewards of {}: {} recomputed from their samples, {} differ.\n",
+                                  format_count(groups, "group"), groups - differing, differing));
 }
 
 expected<int> recompute(store& s, const audit_command_options& o, const context& c) {
@@ -159,7 +160,7 @@ expected<int> list_hacks(store& s, const audit_command_options& o, const context
   if (o.json) {
     print_json(c, hacks_json(all));
   } else {
-    c.out.print(hacks_text(all, c.out));
+    c.out.print_wrapped(hacks_text(all, c.out));
   }
   return exit_code::success;
 }

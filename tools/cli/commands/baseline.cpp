@@ -247,7 +247,7 @@ void add_baseline(CLI::App& app, context& c) {
   sub->add_option("--tasks", o->folder,
                   "folder of imported task files (default: the tasks that the newest search has evaluated)")
       ->type_name("DIR");
-  sub->add_option("--task", o->names, "only these tasks; may be repeated")->type_name("NAME");
+  sub->add_option("--task", o->names, "only these tasks; may be repeated")->type_name("TASK");
   sub->add_option("--experiment", o->experiment, "the tasks of this experiment, with its best variants, as in e3")
       ->type_name("EXPERIMENT");
   sub->add_option("--kinds", o->kinds,

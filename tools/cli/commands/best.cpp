@@ -244,6 +244,7 @@ void add_best(CLI::App& app, context& c) {
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
   add_against_option(*sub, o->against, "eager where it was measured, else program");
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"tasks", "variants"});
   sub->footer(
       footer("  cudal1 best\n"
              "  cudal1 best --against eager\n"

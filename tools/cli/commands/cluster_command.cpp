@@ -216,6 +216,7 @@ void add_list(CLI::App& app, context& c, const char* word, const char* what, Com
   auto o = std::make_shared<list_options>();
   auto* sub = app.add_subcommand(word, what);
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"devices"});
   sub->footer(footer(fmt::format("  cudal1 {}", word), exit_codes));
   sub->callback([o, &c, run] { finish(c, run(*o, c)); });
 }

@@ -432,6 +432,7 @@ void add_compare(CLI::App& app, context& c) {
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
   sub->add_flag("--json", o->json, "one JSON document, with curves and every task");
+  add_csv_flag(*sub, c, o->json, {"policies"});
   sub->callback([o, &c] { finish(c, compare(*o, c)); });
   sub->footer(footer(
       "  cudal1 compare space.jsonl --seeds 5\n"

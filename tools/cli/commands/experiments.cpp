@@ -155,6 +155,7 @@ void add_experiments(CLI::App& app, context& c) {
   sub->add_option("experiment", o->id, "an experiment, as in e3: prints its table again")->type_name("EXPERIMENT");
   sub->add_flag("--all", o->all, "also list evaluations by hand");
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"experiments", "tasks"});
   sub->footer(
       footer("  cudal1 experiments\n"
              "  cudal1 experiments e3",

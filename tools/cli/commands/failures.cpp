@@ -85,6 +85,7 @@ void add_failures(CLI::App& app, context& c) {
       ->capture_default_str();
   sub->add_flag("--all", o->all, "also those that exceeded a limit or changed the precision, or a machine's fault");
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"failures"});
   sub->footer(
       footer("  cudal1 failures\n"
              "  cudal1 failures softmax --experiment e3 --json\n"

@@ -40,6 +40,7 @@ void add_moves(CLI::App& app, context& c) {
   auto o = std::make_shared<moves_options>();
   auto* sub = app.add_subcommand("moves", "the kinds of moves that schedules are made of");
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"moves"});
   sub->footer(footer("  cudal1 moves", "  0    printed"));
   sub->callback([o, &c] { finish(c, moves(*o, c)); });
 }

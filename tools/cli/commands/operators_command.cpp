@@ -1,4 +1,5 @@
 // cudal1 operators: lists the operators that a task may use.
+#include <algorithm>
 #include <iostream>
 #include <map>
 
@@ -10,6 +11,7 @@
 #include "sandbox/program/operators/operators.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/format.hpp"
 #include "tools/cli/table.hpp"
 
 namespace cudal1::cli {
@@ -69,24 +71,49 @@ expected<int> check_calls(context& c) {
   return exit_code::success;
 }
 
+std::string aliases_of(const operator_record& r) {
+  std::vector<std::string_view> aliases;
+  for (const std::string_view alias : r.aliases)
+    aliases.push_back(alias.substr(0, alias.find('(')));
+  return fmt::format("{}", fmt::join(aliases, ", "));
+}
+
+std::string kernel_of(const operator_record& r) {
+  if (r.traits.rows) return r.traits.kernel ? "pointwise, by row" : "by row";
+  return r.traits.kernel ? "pointwise" : r.traits.pooled_dimensions > 0 ? "by window" : "";
+}
+
+// A table; where the terminal is too narrow for the other names of an operator, they are in lines of their own.
+std::string operators_text(const terminal& out) {
+  std::vector<column> columns = {{.title = "operator"}, {.title = "kind"}, {.title = "kernel"}};
+  table narrow(columns);
+  columns.push_back({.title = "also called"});
+  table wide(columns);
+  for (const auto& r : operator_records()) {
+    narrow.add({std::string(r.name()), enum_name(r.kind), kernel_of(r)});
+    wide.add({std::string(r.name()), enum_name(r.kind), kernel_of(r), aliases_of(r)});
+  }
+  const auto whole = wide.text(out);
+  const auto fits = [&](const std::string& line) { return out.width == 0 || display_width(line) <= out.width; };
+  if (std::ranges::all_of(split_lines(whole), fits)) return whole;
+  constexpr std::size_t indent = 4;
+  const auto lines = split_lines(narrow.text(out));
+  std::string text = lines.front() + "\n";
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    text += lines[i] + "\n";
+    if (const auto aliases = aliases_of(operator_records()[i - 1]); !aliases.empty())
+      text += wrap("also called " + aliases, out.width, indent) + "\n";
+  }
+  return text;
+}
+
 expected<int> list_operators(const operators_options& o, context& c) {
   if (o.check) return check_calls(c);
   if (o.json) {
     print_json(c, operators_json());
     return exit_code::success;
   }
-  table rows(
-      {{.title = "operator"}, {.title = "kind"}, {.title = "kernel"}, {.title = "also called", .least_width = 16}});
-  for (const auto& r : operator_records()) {
-    std::vector<std::string_view> aliases;
-    for (const std::string_view alias : r.aliases)
-      aliases.push_back(alias.substr(0, alias.find('(')));
-    const char* by_row = r.traits.kernel ? "pointwise, by row" : "by row";
-    const char* elsewhere = r.traits.kernel ? "pointwise" : r.traits.pooled_dimensions > 0 ? "by window" : "";
-    const char* kernel = r.traits.rows ? by_row : elsewhere;
-    rows.add({std::string(r.name()), enum_name(r.kind), kernel, fmt::format("{}", fmt::join(aliases, ", "))});
-  }
-  c.out.print(rows.text(c.out.width));
+  c.out.print(operators_text(c.out));
   return exit_code::success;
 }
 
@@ -95,6 +122,7 @@ void add_operators(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("operators",
                                  "the ATen operators that tasks may use, and which of them moves can put into kernels");
   sub->add_flag("--json", o->json, "one JSON document; the importer of models reads it");
+  add_csv_flag(*sub, c, o->json, {"operators"});
   sub->add_flag("--check", o->check,
                 "for each line of JSON on standard input, a call with its tensors' types, print whether the rules "
                 "refuse it, and why; the importer of models asks so");

@@ -177,6 +177,7 @@ void add_port(CLI::App& app, context& c) {
       ->type_name("DEVICES")
       ->required();
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"tasks"});
   add_node_flags(*sub, o->node);
   sub->footer(
       footer("  cudal1 port --device gpu7/cuda:0               the last search, on a machine of the cluster\n"

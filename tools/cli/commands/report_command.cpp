@@ -171,6 +171,7 @@ void add_report(CLI::App& app, context& c) {
   sub->add_flag("--exportable", o->exportable,
                 "count only variants whose exported file was checked and is as KernelBench wants it");
   sub->add_flag("--json", o->json, "one JSON document, with the results of each task");
+  add_csv_flag(*sub, c, o->json, {"tasks"});
   sub->footer(footer(
       "  cudal1 report --experiment e1\n"
       "  cudal1 report --experiment e1 --against eager   what KernelBench reports; `cudal1 baseline` measures it\n"

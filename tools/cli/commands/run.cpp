@@ -443,6 +443,7 @@ void add_run(CLI::App& app, context& c) {
       ->description(sub->get_option("--against")->get_description() +
                     "; a baseline is measured at the end of the search");
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
+  add_csv_flag(*sub, c, o->json, {"tasks"});
   add_node_flags(*sub, o->node);
   sub->footer(footer(
       "  cudal1 run                                    all built-in tasks\n"

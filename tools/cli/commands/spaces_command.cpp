@@ -158,6 +158,7 @@ void add_spaces(CLI::App& app, context& c) {
   sub = all->add_subcommand("show", "the tasks of such a file");
   sub->add_option("file", o->file, "the file")->type_name("FILE")->required();
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"tasks"});
   sub->callback([o, &c] { finish(c, show(*o, c)); });
   sub =
       all->add_subcommand("estimate", "how well the estimate of a program's time orders the candidates of such a file");
@@ -166,6 +167,7 @@ void add_spaces(CLI::App& app, context& c) {
   sub->add_option("--fold", o->part.fold, "the part that is looked at, from 0 on, if there are several")
       ->capture_default_str();
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"tasks"});
   sub->callback([o, &c] { finish(c, estimate(*o, c)); });
 }
 

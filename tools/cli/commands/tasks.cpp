@@ -261,6 +261,7 @@ void add_tasks(CLI::App& app, context& c) {
       ->needs(gpu)
       ->excludes("--times");
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"ways", "operators", "tasks"});
   sub->footer(
       footer("  cudal1 tasks\n"
              "  cudal1 tasks softmax\n"

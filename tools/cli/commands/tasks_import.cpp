@@ -92,6 +92,7 @@ void add_tasks_import(CLI::App& tasks, context& c) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1024}));
   sub->add_flag("--json", o->json, "one JSON document");
+  add_csv_flag(*sub, c, o->json, {"imported"});
   sub->footer(footer(
       "  cudal1 tasks import KernelBench/KernelBench/level1 --out kb1\n"
       "  cudal1 tasks import my_model.py --out my_tasks\n"

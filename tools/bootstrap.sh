@@ -5,7 +5,8 @@
 #   tools/bootstrap.sh build    only build
 #   tools/bootstrap.sh bench    build and run the benchmarks
 # Arguments after the first go to the program that is run (cudal1 run, ctest, cudal1-bench). A second run does only
-# what changed and needs no network.
+# what changed and needs no network. It shows its steps and how far they are; what apt, pip, cmake and ninja say is in
+# packages.log, torch.log, python.log, headers.log, configure.log and build.log in the build folder.
 #
 # Environment:
 #   CUDAL1_BUILD   the build folder (default: build in the repository)
@@ -14,10 +15,12 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=tools/steps.sh
+. "$root/tools/steps.sh"
 build=${CUDAL1_BUILD:-$root/build}
 # Clones in different folders share what ccache has compiled: its keys have paths relative to each.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
-torch_version=2.11.0
+torch_version=2.11.0 torch=''
 # What KernelBench's tasks import beside torch; expecttest is for PyTorch's operator database, which a test uses.
 python_wheels=(numpy==2.4.6 einops==0.8.2 expecttest==0.3.0)
 # Headers for programs that ask for them: CUDA's, CUB's and libcu++'s, CUTLASS's. They belong to the CUDA of that torch.
@@ -27,14 +30,17 @@ packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
   libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev libexpected-dev libseccomp-dev libcapstone-dev
   libxxhash-dev libmimalloc-dev libssl-dev openssl ca-certificates zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy)
 
-say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
+# Minutes that one core compiles: for the durations that are shown.
+core_minutes_of_programs=26 core_minutes_with_tests=60
+
+say() { printf '      %s\n' "$*" >&2; }
 die() {
   printf 'bootstrap: %s\n' "$*" >&2
   exit 1
 }
 
 usage() {
-  sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit "${1:-0}"
 }
 
@@ -58,8 +64,12 @@ install_packages() {
   for p in "${packages[@]}"; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing+=("$p")
   done
-  [ ${#missing[@]} -eq 0 ] && return
-  say "installing packages: ${missing[*]}"
+  if [ ${#missing[@]} -eq 0 ]; then
+    skip_step "packages of the system" "all ${#packages[@]} are installed"
+    return
+  fi
+  begin_step "installing ${#missing[@]} packages of the system" "one to three minutes"
+  say "${missing[*]}" | fold -s -w 74 >&2
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
@@ -69,8 +79,15 @@ install_packages() {
   apt-get install --no-install-recommends ${missing[*]}"
     fi
   fi
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+  # A password is asked for here, not behind the progress.
+  [ ${#as_root[@]} -eq 0 ] || sudo -v
+  logged "$build/packages.log" apt_install "${missing[@]}" || die "the packages were not installed"
+  end_step
+}
+
+apt_install() {
+  "${as_root[@]}" apt-get update -q || return
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
 }
 
 # Prints the folder of the torch that a python imports, if it is the right version.
@@ -85,60 +102,73 @@ print(folder)
 PYTHON
 }
 
-find_torch() {
-  local want=${CUDAL1_TORCH:-} found
-  if [ -n "$want" ]; then
-    if [ -f "$want/version.py" ]; then
-      grep -q "__version__ *= *['\"]${torch_version%.*}" "$want/version.py" ||
-        die "CUDAL1_TORCH=$want is not torch ${torch_version%.*}: $(grep __version__ "$want/version.py" | tail -1)"
-      torch=$want
-    elif found=$(torch_of_python "$want"); then
-      torch=$found
-    else
-      die "CUDAL1_TORCH=$want is neither a torch folder nor a python that imports torch ${torch_version%.*}"
-    fi
-    return
-  fi
-  if [ -x "$build/venv/bin/python" ] && found=$(torch_of_python "$build/venv/bin/python"); then
+# Sets `torch`: the folder that CUDAL1_TORCH names.
+use_named_torch() {
+  local want=$1 found
+  if [ -f "$want/version.py" ]; then
+    grep -q "__version__ *= *['\"]${torch_version%.*}" "$want/version.py" ||
+      die "CUDAL1_TORCH=$want is not torch ${torch_version%.*}: $(grep __version__ "$want/version.py" | tail -1)"
+    torch=$want
+  elif found=$(torch_of_python "$want"); then
     torch=$found
-    install_python_packages
-    install_headers
+  else
+    die "CUDAL1_TORCH=$want is neither a torch folder nor a python that imports torch ${torch_version%.*}"
+  fi
+}
+
+pip_install() { # $1: the log
+  local log=$1
+  shift
+  logged "$build/$log" "$build/venv/bin/pip" install --disable-pip-version-check --progress-bar off "$@"
+}
+
+find_torch() {
+  if [ -n "${CUDAL1_TORCH:-}" ]; then
+    use_named_torch "$CUDAL1_TORCH"
+    skip_step "LibTorch" "that of CUDAL1_TORCH"
     return
   fi
-  say "installing torch $torch_version into $build/venv (4.6 GB; one to three minutes)"
-  local python=python3
-  [ -x /usr/bin/python3 ] && python=/usr/bin/python3
-  "$python" -m venv "$build/venv"
-  "$build/venv/bin/pip" install --quiet --disable-pip-version-check "torch==$torch_version" >&2
-  torch=$(torch_of_python "$build/venv/bin/python") || die "torch $torch_version did not install into $build/venv"
+  if [ -x "$build/venv/bin/python" ] && torch=$(torch_of_python "$build/venv/bin/python") && has_python_packages; then
+    skip_step "LibTorch" "torch $torch_version is in build/venv"
+    return
+  fi
+  begin_step "installing LibTorch (torch $torch_version, 4.6 GB)" "one to three minutes"
+  if [ -z "$torch" ]; then
+    local python=python3
+    [ -x /usr/bin/python3 ] && python=/usr/bin/python3
+    "$python" -m venv "$build/venv"
+    pip_install torch.log "torch==$torch_version" || die "torch $torch_version was not installed into $build/venv"
+    torch=$(torch_of_python "$build/venv/bin/python") || die "torch $torch_version did not install into $build/venv"
+  fi
   install_python_packages
-  install_headers
+  end_step
 }
 
-# As the headers: only into this script's own environment. Elsewhere an import names the package that it lacks.
+# Only into the environment that this script has made: elsewhere an import names the package that it lacks, and a
+# program that asks for headers is told which wheel is missing.
+has_numpy_and_einops() {
+  local folder=${torch%/*}
+  [ -d "$folder/numpy" ] && [ -d "$folder/einops" ] && [ -d "$folder/expecttest" ]
+}
+has_headers() {
+  local folder=${torch%/*}
+  [ -f "$folder/nvidia/cu13/include/cccl/cub/cub.cuh" ] && [ -f "$folder/nvidia/cu13/include/crt/mma.h" ] &&
+    [ -f "$folder/cutlass_library/source/include/cutlass/cutlass.h" ]
+}
+has_python_packages() { has_numpy_and_einops && has_headers; }
+
 install_python_packages() {
-  local packages_folder
-  packages_folder=$(dirname "$torch")
-  if [ -d "$packages_folder/numpy" ] && [ -d "$packages_folder/einops" ] && [ -d "$packages_folder/expecttest" ]; then
-    return
+  if ! has_numpy_and_einops; then
+    say "numpy, einops and expecttest"
+    pip_install python.log "${python_wheels[@]}" ||
+      say "no numpy, no einops: models that import them will be refused (no network?)"
   fi
-  say "installing numpy, einops and expecttest into $build/venv"
-  "$build/venv/bin/pip" install --quiet --disable-pip-version-check "${python_wheels[@]}" >&2 ||
-    say "no numpy, no einops: models that import them will be refused (no network?)"
-}
-
-# Only into the environment that this script has made. Elsewhere a program that asks for headers is told which wheel is
-# missing.
-install_headers() {
-  local packages_folder
-  packages_folder=$(dirname "$torch")
-  if [ -f "$packages_folder/nvidia/cu13/include/cccl/cub/cub.cuh" ] &&
-    [ -f "$packages_folder/nvidia/cu13/include/crt/mma.h" ] &&
-    [ -f "$packages_folder/cutlass_library/source/include/cutlass/cutlass.h" ]; then return; fi
-  say "installing the headers of CUDA, CUB and CUTLASS into $build/venv"
-  # --no-deps: only the headers are needed.
-  "$build/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "${header_wheels[@]}" >&2 ||
-    say "could not install the headers (no network?): programs that need them will be refused"
+  if ! has_headers; then
+    say "the headers of CUDA, CUB and CUTLASS"
+    # --no-deps: only the headers are needed.
+    pip_install headers.log --no-deps "${header_wheels[@]}" ||
+      say "could not install the headers (no network?): programs that need them will be refused"
+  fi
 }
 
 jobs() {
@@ -155,48 +185,76 @@ jobs() {
 
 # $1: ON or OFF, whether tests and benchmarks are built too. Once a build folder has them, they stay on.
 configure_and_build() {
-  mkdir -p "$build"
   find_torch
-  local with=$1
+  local with=$1 jobs minutes=$core_minutes_of_programs
   if [ -f "$build/CMakeCache.txt" ] && grep -q '^CUDAL1_TESTS:BOOL=ON' "$build/CMakeCache.txt"; then with=ON; fi
+  [ "$with" = OFF ] || minutes=$core_minutes_with_tests
   local stamp="$torch $with $root"
   if [ ! -f "$build/build.ninja" ] || [ "$(cat "$build/.configured" 2>/dev/null)" != "$stamp" ]; then
-    say "configuring in $build"
-    cmake -S "$root" -B "$build" -G Ninja -DLibTorch_ROOT="$torch" -DCUDAL1_TESTS="$with" -DCUDAL1_BENCHMARKS="$with" >"$build/configure.log" 2>&1 ||
-      { tail -30 "$build/configure.log" >&2 && die "configuring failed; the whole log is $build/configure.log"; }
+    begin_step "configuring" "ten seconds"
+    logged "$build/configure.log" cmake -S "$root" -B "$build" -G Ninja -DLibTorch_ROOT="$torch" \
+      -DCUDAL1_TESTS="$with" -DCUDAL1_BENCHMARKS="$with" || die "configuring failed"
     echo "$stamp" >"$build/.configured"
+    end_step
+  else
+    skip_step "configuration" "unchanged"
   fi
-  say "building"
-  cmake --build "$build" --parallel "$(jobs)" >&2
+  jobs=$(jobs)
+  begin_step "building, $jobs at a time" "$(((minutes + jobs - 1) / jobs)) min; less with ccache's help"
+  NINJA_STATUS='[%f/%t] ' logged "$build/build.log" cmake --build "$build" --parallel "$jobs" || die "building failed"
+  end_step "the programs are in $build/bin"
+}
+
+# The steps of a command: those up to the build, and its own.
+begin() { # $1: how many are its own
+  plan_steps $((4 + $1))
+  mkdir -p "$build"
+  install_packages
+}
+
+# Every built-in task, on this machine's device. With arguments it is another search than the demo's.
+demo() {
+  begin_step "searching all built-in tasks on this machine's device" "three and a half minutes"
+  "$build/bin/cudal1" run --data "$build/demo" --time 205s "$@"
+  end_step
+  [ $# -eq 0 ] || return 0
+  begin_step "measuring four of the tasks in PyTorch's own process" "half a minute"
+  "$build/bin/cudal1" baseline --data "$build/demo" --kinds eager \
+    --task gated_silu --task linear_gelu --task mse_loss --task softmax
+  end_step
+}
+
+run_tests() {
+  local how=()
+  if [ -t 1 ]; then how=(--progress); fi
+  begin_step "testing" "half an hour on two cores" # ctest's own lines are the result
+  (cd "$build" && ctest --output-on-failure --parallel "$(nproc)" "${how[@]}" "$@")
+  end_step
 }
 
 command=${1:-}
 [ $# -gt 0 ] && shift
 case "$command" in
   demo)
-    install_packages
+    begin $(($# > 0 ? 1 : 2))
     configure_and_build OFF
-    say "searching: every built-in task, on this machine's device"
-    "$build/bin/cudal1" run --data "$build/demo" --time 205s "$@"
-    [ $# -eq 0 ] || exit 0 # another search than the demo's
-    say "four of the tasks beside PyTorch's own process"
-    exec "$build/bin/cudal1" baseline --data "$build/demo" --kinds eager \
-      --task gated_silu --task linear_gelu --task mse_loss --task softmax
+    demo "$@"
     ;;
   test)
-    install_packages
+    begin 1
     configure_and_build ON
-    say "testing"
-    cd "$build" && exec ctest --output-on-failure --parallel "$(nproc)" "$@"
+    run_tests "$@"
     ;;
   build)
-    install_packages
+    begin 0
     configure_and_build "${CUDAL1_WITH_TESTS:-OFF}"
     ;;
   bench)
-    install_packages
+    begin 1
     configure_and_build ON
-    exec "$build/bin/cudal1-bench" "$@"
+    begin_step "measuring" "some minutes"
+    "$build/bin/cudal1-bench" "$@"
+    end_step
     ;;
   "" | -h | --help | help) usage 0 ;;
   *)
@@ -204,3 +262,5 @@ case "$command" in
     usage 2 >&2
     ;;
 esac
+bold "$command: done in $(time_of_script)"
+case "$command" in demo | build) say "next: export PATH=$build/bin:\$PATH; cudal1 doctor" ;; esac

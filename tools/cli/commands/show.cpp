@@ -139,9 +139,22 @@ expected<int> show_json(store& s, const variant_record& v, const std::vector<ver
   return exit_code::success;
 }
 
+// The variant of that id; of a task's name, its best one in the table of `cudal1 best`.
+expected<variant_record> find_shown(store& s, const std::string& name) {
+  auto by_id = s.find_variant(name);
+  if (by_id) return by_id;
+  CUDAL1_TRY(const auto report, report_everything(s));
+  const auto row = std::ranges::find(report.tasks, name, &best_row::name);
+  if (row == report.tasks.end()) return by_id;
+  if (row->is_reference)
+    return fail(errc::not_found, "no faster variant of {} was confirmed; `cudal1 best {}` lists its correct ones", name,
+                name);
+  return s.get_variant(row->variant);
+}
+
 expected<int> show(const show_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(const variant_record v, reader->find_variant(o.variant));
+  CUDAL1_TRY(const variant_record v, find_shown(*reader, o.variant));
   // These three print only that part, for a file or another program.
   if (o.program) {
     c.out.print(with_newline(v.program));
@@ -174,7 +187,10 @@ void add_show(CLI::App& app, context& c) {
   auto o = std::make_shared<show_options>();
   auto* sub =
       app.add_subcommand("show", "everything about a variant: schedule, verdicts, timing, program, CUDA source");
-  sub->add_option("variant", o->variant, "the id, or its first digits (at least 4)")->type_name("VARIANT")->required();
+  sub->add_option("variant", o->variant,
+                  "the id, or its first digits (at least 4); or the name of a task, for its best variant")
+      ->type_name("VARIANT")
+      ->required();
   auto* json = sub->add_flag("--json", o->json, "one JSON document, with all raw samples");
   auto* program = sub->add_flag("--program", o->program, "only the program, as `cudal1 evaluate` takes it");
   auto* source = sub->add_flag("--source", o->source, "only the CUDA source");
@@ -184,9 +200,12 @@ void add_show(CLI::App& app, context& c) {
       if (one != other) one->excludes(other);
   sub->footer(
       footer("  cudal1 show 3f9a1c2b\n"
+             "  cudal1 show softmax       its best variant\n"
              "  cudal1 show 3f9a1c2b --program > variant.cu1 && cudal1 evaluate softmax variant.cu1",
              "  0    printed\n"
-             "  2    no id of a variant, or several, begin with these digits; or there is no store yet\n"
+             "  2    no id of a variant, or several, begin with these digits, and no evaluated task has that name; or "
+             "there is\n"
+             "       no store yet\n"
              "  3    the store cannot be read"));
   sub->callback([o, &c] { finish(c, show(*o, c)); });
 }

@@ -426,6 +426,36 @@ TEST_F(commands, export_writes_what_can_be_evaluated_again) {
   EXPECT_FALSE(std::filesystem::exists(target + "/softmax.cu1"));
 }
 
+// By the task's own file: a built-in task may have its name.
+TEST_F(commands, show_takes_a_task_for_its_best_variant) {
+  EXPECT_EQ(run({"show", "diagonal_matmul", "--program"}).out, run({"show", ids_->best, "--program"}).out);
+  const auto none = run({"show", "softmax"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no faster variant of softmax was confirmed; `cudal1 best softmax`"));
+  EXPECT_THAT(run({"show", "sofmax"}).err, HasSubstr("has no variant sofmax"));
+}
+
+TEST_F(commands, export_says_how_its_programs_are_evaluated_again) {
+  temporary_folder out;
+  ASSERT_EQ(run({"export", out / "fast"}).code, 0);
+  EXPECT_THAT(read_file(out / "fast/README.md"),
+              HasSubstr("```\ncudal1 evaluate diagonal_matmul.task.json diagonal_matmul.cu1 --device cpu\n```\n"));
+  const auto definition = load_task(out / "fast/diagonal_matmul.task.json", "cuda");
+  ASSERT_TRUE(holds(definition));
+  EXPECT_EQ(definition->id, ids_->diagonal) << "with the sizes that it was searched with";
+}
+
+TEST(export_of_imported_tasks, has_what_their_evaluation_reads) {
+  temporary_folder data, out;
+  const std::string id = prepare_imported_store(data.path());
+  ASSERT_EQ(run_cudal1({"export", out / "fast", "--data", data.path()}).code, 0);
+  const auto definition = load_task(out / "fast/level1_023.task.json", "cpu");
+  ASSERT_TRUE(holds(definition));
+  EXPECT_EQ(definition->id, id);
+  ASSERT_TRUE(definition->origin);
+  EXPECT_TRUE(std::filesystem::exists(out / ("fast/blobs/" + definition->origin->source)));
+}
+
 TEST_F(commands, export_takes_only_the_tasks_that_are_named) {
   temporary_folder out;
   const auto p = run({"export", out / "fast", "--task", "softmax", "--json"});

@@ -5,11 +5,14 @@
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
+#include "sandbox/device/device_names.hpp"
+#include "store/blobs.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/export_folder.hpp"
 #include "tools/cli/commands/export_models.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/task_source.hpp"
 
 namespace cudal1::cli {
 
@@ -26,10 +29,11 @@ struct export_options {
 // A line of index.json.
 struct exported_task {
   std::string task, id;
-  std::string program, verdict;  // files in the folder; "" if the reference itself is the best
+  // Files in the folder; "" if the reference itself is the best. `definition`: the task, in blobs/ its content.
+  std::string program, verdict, definition;
   best_row best;
 };
-BOOST_DESCRIBE_STRUCT(exported_task, (), (task, id, program, verdict, best))
+BOOST_DESCRIBE_STRUCT(exported_task, (), (task, id, program, verdict, definition, best))
 
 struct export_index {
   int64_t format = 1;
@@ -50,6 +54,15 @@ std::string file_stem(const std::string& task) {
   return out.empty() ? "task" : out;
 }
 
+// Evaluates an exported program again. The task is named by its file: a built-in task may have the same name.
+std::string evaluation_command(const exported_task& t, const environment& where) {
+  const device_traits& traits = traits_of(where.device);
+  const std::string measured = traits.replays.empty() ? traits.kind : traits.replays;
+  // Else it would take the first GPU, where there is one.
+  const std::string device = traits.is_accelerator ? "" : " --device " + measured;
+  return fmt::format("cudal1 evaluate {} {}{}\n", t.definition, t.program, device);
+}
+
 std::string readme(const search_report& r, const std::vector<exported_task>& tasks) {
   std::string text = "# The fastest variants that cudal1 found\n\n";
   for (const auto& e : r.environments)
@@ -65,12 +78,19 @@ std::string readme(const search_report& r, const std::vector<exported_task>& tas
     if (!remark.empty()) text += remark + "\n\n";
   text +=
       "Speedups are medians of paired ratios of call time against the task's own program, with their 95% "
-      "interval, measured again with fresh pairs. `NAME.cu1` is the program: `cudal1 evaluate NAME NAME.cu1` checks "
-      "and times it; `NAME.verdict.json` has the results of the gates and all raw samples.\n";
-  std::string listing;
+      "interval, measured again with fresh pairs. `NAME.cu1` is the program, `NAME.task.json` its task (with the "
+      "content of its weights in `blobs/`, if it has any), and `NAME.verdict.json` has the results of the gates and "
+      "all raw samples.\n";
+  std::string commands;
   for (const auto& t : tasks)
-    if (!t.program.empty()) listing += fmt::format("- {}: `{}`, `{}`\n", t.task, t.program, t.verdict);
-  return text + (listing.empty() ? "" : "\n" + listing);
+    if (!t.program.empty()) commands += evaluation_command(t, r.environments.front());
+  if (commands.empty()) return text;
+  return text + "\nTo check and time a program again, in this folder:\n\n```\n" + commands + "```\n";
+}
+
+expected<output_file> definition_of(const task_record& record, const std::string& name) {
+  CUDAL1_TRY(const json text, json::parse(record.text));
+  return output_file{name, text.text(2) + "\n"};
 }
 
 expected<std::vector<output_file>> make_files(store& s, const search_report& r) {
@@ -90,6 +110,9 @@ expected<std::vector<output_file>> make_files(store& s, const search_report& r) 
         if (file.name == stem + ".cu1") stem += "-" + row.task.substr(0, 8);
       t.program = stem + ".cu1";
       t.verdict = stem + ".verdict.json";
+      t.definition = stem + ".task.json";
+      CUDAL1_TRY(const task_record record, s.get_task(row.task));
+      CUDAL1_TRY(files.emplace_back(), definition_of(record, t.definition));
       CUDAL1_TRY(const auto variant, s.get_variant(row.variant));
       CUDAL1_TRY(const auto best, s.best(row.task, looked_at_for_best, store::ranking::confirmed, r.experiment));
       files.push_back({t.program, variant.program + (variant.program.ends_with('\n') ? "" : "\n")});
@@ -106,6 +129,25 @@ expected<std::vector<output_file>> make_files(store& s, const search_report& r) 
   return files;
 }
 
+// Beside the task files, the content of their weights: linked where the file system allows it.
+expected<void> export_blobs(store& s, const search_report& report, const export_folder& folder, const context& c) {
+  std::vector<task> tasks;
+  for (const auto& row : report.tasks) {
+    if (row.is_reference) continue;
+    CUDAL1_TRY(const task_record record, s.get_task(row.task));
+    CUDAL1_TRY(tasks.emplace_back(), read_task(record.text, record.profile));
+  }
+  CUDAL1_CHECK(fetch_task_blobs(c, tasks));
+  const blobs here(c.data), there(folder.path());
+  for (const auto& t : tasks) {
+    for (const auto& file : t.content_files())
+      if (auto taken = there.take(here.folder(), file); !taken)
+        return fail_in("the weights of " + t.name, taken.error());
+    if (t.origin && here.has(t.origin->source)) CUDAL1_CHECK(there.take(here.folder(), t.origin->source));
+  }
+  return {};
+}
+
 expected<int> export_programs(store& s, const search_report& report, const export_folder& folder, bool as_json,
                               const context& c) {
   CUDAL1_CHECK(folder.check());
@@ -115,6 +157,7 @@ expected<int> export_programs(store& s, const search_report& report, const expor
     CUDAL1_CHECK(folder.write(file));
     names.emplace_back(file.name);
   }
+  CUDAL1_CHECK(export_blobs(s, report, folder, c));
   const auto programs = static_cast<int64_t>(
       std::count_if(files.begin(), files.end(), [](const output_file& f) { return f.name.ends_with(".cu1"); }));
   if (as_json) {
@@ -193,8 +236,7 @@ void add_export(CLI::App& app, context& c) {
       "  cudal1 export fast_kernels\n"
       "  cudal1 export --experiment e3 fast_kernels --force\n"
       "  cudal1 export --format kernelbench submission && python submission/check.py\n"
-      "Written are TASK.cu1 (the program), TASK.verdict.json (gates, raw samples), index.json and README.md; for\n"
-      "KernelBench runs/cudal1_levelL/level_L_problem_P_sample_0_kernel.py of each imported task, check.py, "
+      "Written are TASK.cu1 (the program), TASK.task.json (the task), TASK.verdict.json (gates, raw samples), "
       "index.json\n"
       "and README.md. Each such file is first built, run and compared as KernelBench does, on the device that it was\n"
       "searched on, in a process of its own: confined on cpu, not on a GPU, where CUDA does not start confined. Where\n"

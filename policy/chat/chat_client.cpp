@@ -39,8 +39,8 @@ std::thread thread_without_signals(std::function<void()> work) {
 class chat_client::core : public std::enable_shared_from_this<core> {
  public:
   core(chat_model model, endpoint to, std::shared_ptr<tls_settings> tls, std::shared_ptr<chat_budget> budget,
-       std::shared_ptr<answer_cache> cache, answer_source source, trouble notice)
-      : source_(source), budget_(std::move(budget)), work_(line_.io.get_executor()), pause_(line_.io) {
+       std::shared_ptr<answer_cache> cache, trouble notice)
+      : budget_(std::move(budget)), work_(line_.io.get_executor()), pause_(line_.io) {
     line_.model = std::move(model);
     line_.to = std::move(to);
     line_.tls = std::move(tls);
@@ -103,10 +103,6 @@ class chat_client::core : public std::enable_shared_from_this<core> {
     std::string key = answer_key(line_.to.url(), m.model, r);
     if (line_.cache)
       if (auto known = line_.cache->find(key)) return then(std::move(*known));
-    if (source_ == answer_source::cache_only)
-      return then(refusal({errc::not_found,
-                           "there is no stored answer to this request, and a replay asks no server; the prompt differs "
-                           "from the one that was answered, or answers were removed"}));
     queue_.push_back({id, std::move(r), std::move(key), std::move(then)});
     pump();
   }
@@ -187,7 +183,6 @@ class chat_client::core : public std::enable_shared_from_this<core> {
   }
 
   chat_line line_;
-  const answer_source source_;
   std::shared_ptr<chat_budget> budget_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   asio::steady_timer pause_;
@@ -200,8 +195,7 @@ class chat_client::core : public std::enable_shared_from_this<core> {
 };
 
 expected<std::unique_ptr<chat_client>> chat_client::start(chat_model model, std::shared_ptr<chat_budget> budget,
-                                                          std::shared_ptr<answer_cache> cache, answer_source source,
-                                                          trouble notice) {
+                                                          std::shared_ptr<answer_cache> cache, trouble notice) {
   auto to = parse_endpoint(model.url);
   if (!to) return fail_in("model " + model.name, to.error());
   std::shared_ptr<tls_settings> tls;
@@ -214,7 +208,7 @@ expected<std::unique_ptr<chat_client>> chat_client::start(chat_model model, std:
                  model.name, model.key.origin, to->host_header());
   }
   auto made = std::make_shared<core>(std::move(model), std::move(*to), std::move(tls), std::move(budget),
-                                     std::move(cache), source, std::move(notice));
+                                     std::move(cache), std::move(notice));
   made->begin();
   return std::unique_ptr<chat_client>(new chat_client(std::move(made)));
 }

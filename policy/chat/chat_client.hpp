@@ -13,12 +13,6 @@
 
 namespace cudal1 {
 
-// Where answers come from.
-enum class answer_source {
-  cache_and_server,
-  cache_only,  // a replay: a request without a stored answer is errc::not_found
-};
-
 // Owns its network thread. Thread-safe, but for the destructor.
 class chat_client {
  public:
@@ -33,9 +27,7 @@ class chat_client {
 
   // `cache` may be null. errc::invalid_argument if the URL or the file of certificates cannot be used. Nothing is sent.
   static expected<std::unique_ptr<chat_client>> start(chat_model model, std::shared_ptr<chat_budget> budget,
-                                                      std::shared_ptr<answer_cache> cache,
-                                                      answer_source source = answer_source::cache_and_server,
-                                                      trouble notice = {});
+                                                      std::shared_ptr<answer_cache> cache, trouble notice = {});
   // Cancels what is under way and joins: every callback has been called when it returns. That may take as long as the
   // system's resolver takes to look up a host name.
   ~chat_client();

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "config/base/describe.hpp"
+#include "policy/chat/endpoint.hpp"
+#include "policy/chat/request_text.hpp"
 #include "policy/search/second_opinion.hpp"
 #include "store/blobs.hpp"
 
@@ -42,6 +44,29 @@ void note_answer(json& trace, const chat_answer& a) {
   trace.set("cached", a.cached);
 }
 
+// The models of a replay, which asks none: their prompts say whom they were sent to.
+std::vector<chat_model> without_endpoints(const policy_setup& setup) {
+  std::vector<chat_model> models;
+  models.reserve(setup.models.size());
+  for (const auto& name : setup.models) {
+    auto& model = models.emplace_back();
+    model.name = name;
+    model.parallel = setup.llm.parallel;
+  }
+  return models;
+}
+
+tl::unexpected<error> no_kept_answer(const asked_model& asked) {
+  return fail(errc::not_found,
+              "the answer of model {} at {} is not among the kept ones, and a replay asks no server; was it removed?",
+              asked.model, asked.url);
+}
+
+std::string normal_url(const chat_model& model) {
+  const auto where = parse_endpoint(model.url);
+  return where ? where->url() : model.url;  // it was parsed when the model was read
+}
+
 }  // namespace
 
 expected<std::unique_ptr<policy>> llm_policy::make(const policy_setup& setup) {
@@ -49,6 +74,7 @@ expected<std::unique_ptr<policy>> llm_policy::make(const policy_setup& setup) {
     return fail(errc::invalid_argument,
                 "the policy llm needs a language model: name one with --model, as its endpoint names it, and set "
                 "llm.url (--set llm.url=http://localhost:11434/v1 for Ollama), or describe it in models.toml");
+  if (setup.only_kept_answers) return std::unique_ptr<policy>(new llm_policy(setup, without_endpoints(setup)));
   CUDAL1_TRY(auto models, read_chat_models(setup.models, setup.llm, setup.data, setup.environment));
   return std::unique_ptr<policy>(new llm_policy(setup, std::move(models)));
 }
@@ -85,12 +111,16 @@ policy_traits llm_policy::traits() const {
     t.island_reset = t.exemplars.sample.scheme == sampling_scheme::islands ? o.island_reset : 0;
   }
   if (o.mode == "evolutionary" || o.mode == "repair") t.repair_rounds = o.repair_rounds;
-  t.gives_opinions = o.second_opinion;
+  t.gives_opinions = o.second_opinion && !setup_.only_kept_answers;
   return t;
 }
 
 expected<std::string> llm_policy::document_of(const prompt& p) {
-  CUDAL1_TRY(const auto request, requests_.write(p));
+  CUDAL1_TRY(auto request, requests_.write(p));
+  const chat_model& m = models_[place_of(p.model)];
+  for (auto& message : request.messages)
+    message.content = m.key.value.masked(std::move(message.content));
+  request.asked = {normal_url(m), m.model, m.max_answer_tokens, m.temperature, m.top_p};
   return to_text(request);
 }
 
@@ -102,12 +132,9 @@ std::size_t llm_policy::place_of(const std::string& model) const {
 expected<chat_client*> llm_policy::client_of(std::size_t model) {
   auto& client = clients_[model];
   if (!client) {
-    CUDAL1_TRY(client, chat_client::start(
-                           models_[model], budget_, cache_,
-                           setup_.only_kept_answers ? answer_source::cache_only : answer_source::cache_and_server,
-                           [trouble = setup_.trouble, name = models_[model].name](const std::string& what) {
-                             trouble->set(name, what);
-                           }));
+    CUDAL1_TRY(client, chat_client::start(models_[model], budget_, cache_,
+                                          [trouble = setup_.trouble, name = models_[model].name](
+                                              const std::string& what) { trouble->set(name, what); }));
   }
   return client.get();
 }
@@ -121,25 +148,50 @@ ticket llm_policy::refuse(const error& why) {
 ticket llm_policy::ask(std::size_t model, std::vector<chat_request> requests, bool resumed, answer_reading read) {
   const auto client = client_of(model);
   if (!client) return refuse(client.error());
-  const ticket t = ++last_ticket_;
-  {
-    const std::lock_guard lock(mutex_);
-    open_[t] = {model, {}, static_cast<int64_t>(requests.size())};
-  }
+  const ticket t = open(model, requests.size());
   for (auto& r : requests) {
     const uint64_t number = (*client)->ask(std::move(r), [this, t, model, resumed, read](expected<chat_answer> a) {
-      deliver(t, [this, model, resumed, read, a = std::move(a)]() -> expected<proposal> {
-        CUDAL1_TRY(const auto answer, a);
-        proposal made = read(answer);
-        made.cost = cost_of(answer, models_[model], resumed);
-        note_answer(made.trace, answer);
-        return made;
-      });
+      deliver(t, proposal_reader(model, resumed, read, std::move(a)));
     });
     const std::lock_guard lock(mutex_);
     if (const auto found = open_.find(t); found != open_.end()) found->second.requests.push_back(number);
   }
   return t;
+}
+
+ticket llm_policy::replay(std::size_t model, const asked_model& asked, std::vector<chat_request> requests,
+                          const answer_reading& read) {
+  if (asked.url.empty())
+    return refuse({errc::not_found,
+                   "the prompt was stored by an earlier version of cudal1, which did not keep the endpoint that "
+                   "answered it: its answers cannot be found"});
+  const ticket t = open(model, requests.size());
+  for (auto& r : requests) {
+    r.max_tokens = asked.max_tokens;
+    r.temperature = asked.temperature;
+    r.top_p = asked.top_p;
+    const auto kept = cache_->find(answer_key(asked.url, asked.model, r));
+    deliver(t, proposal_reader(model, false, read, kept ? expected<chat_answer>(*kept) : no_kept_answer(asked)));
+  }
+  return t;
+}
+
+ticket llm_policy::open(std::size_t model, std::size_t requests) {
+  const ticket t = ++last_ticket_;
+  const std::lock_guard lock(mutex_);
+  open_[t] = {model, {}, static_cast<int64_t>(requests)};
+  return t;
+}
+
+std::function<expected<proposal>()> llm_policy::proposal_reader(std::size_t model, bool resumed, answer_reading read,
+                                                                expected<chat_answer> a) const {
+  return [this, model, resumed, read = std::move(read), a = std::move(a)]() -> expected<proposal> {
+    CUDAL1_TRY(const auto answer, a);
+    proposal made = read(answer);
+    made.cost = cost_of(answer, models_[model], resumed);
+    note_answer(made.trace, answer);
+    return made;
+  };
 }
 
 ticket llm_policy::propose(prompt p, int64_t n) {
@@ -153,8 +205,10 @@ ticket llm_policy::propose(prompt p, int64_t n) {
   }
   const answer_context context{p.what, p.target,
                                enum_value<answer_form>(document->form).value_or(answer_form::program)};
-  return ask(place_of(p.model), std::move(requests), p.resumed,
-             [context](const chat_answer& a) { return proposal_of(a.text, a.finish_reason, context); });
+  const auto read = [context](const chat_answer& a) { return proposal_of(a.text, a.finish_reason, context); };
+  const std::size_t model = place_of(p.model);
+  return setup_.only_kept_answers ? replay(model, document->asked, std::move(requests), read)
+                                  : ask(model, std::move(requests), p.resumed, read);
 }
 
 ticket llm_policy::give_opinion(const std::shared_ptr<const task>& what, const stored_exemplar& suspicious) {

@@ -17,7 +17,8 @@ namespace cudal1 {
 
 class llm_policy final : public policy {
  public:
-  // errc::invalid_argument without a model, and the errors of read_chat_models. Nothing is sent before propose().
+  // errc::invalid_argument without a model, and the errors of read_chat_models. Nothing is sent before propose(). With
+  // policy_setup::only_kept_answers no endpoint is needed, and nothing is ever sent.
   static expected<std::unique_ptr<policy>> make(const policy_setup& setup);
   ~llm_policy() override;
 
@@ -49,6 +50,12 @@ class llm_policy final : public policy {
   // Sends the requests of a ticket; `read` makes a proposal of each answer.
   using answer_reading = std::function<proposal(const chat_answer&)>;
   ticket ask(std::size_t model, std::vector<chat_request> requests, bool resumed, answer_reading read);
+  // The answers that were kept, or errc::not_found.
+  ticket replay(std::size_t model, const asked_model& asked, std::vector<chat_request> requests,
+                const answer_reading& read);
+  ticket open(std::size_t model, std::size_t requests);
+  std::function<expected<proposal>()> proposal_reader(std::size_t model, bool resumed, answer_reading read,
+                                                      expected<chat_answer> a) const;
   ticket refuse(const error& why);
   void deliver(ticket t, std::function<expected<proposal>()> read);
 

@@ -17,7 +17,7 @@ expected<llm_request> llm_request_writer::write(const prompt& p) {
   CUDAL1_TRY(auto document, build_document(p, sources));
   CUDAL1_TRY(auto text, render(std::move(document), options_.prompt_tokens));
   return llm_request{
-      {{"system", std::move(text.system)}, {"user", std::move(text.user)}}, options_.form, std::move(text.dropped)};
+      {{"system", std::move(text.system)}, {"user", std::move(text.user)}}, options_.form, std::move(text.dropped), {}};
 }
 
 proposal proposal_of(const std::string& text, const std::string& finish_reason, const answer_context& c) {

@@ -14,13 +14,24 @@
 
 namespace cudal1 {
 
+// Whom a request is sent to, and how. With its messages, sample and seed this is all that its answer depends on
+// (answer_key).
+struct asked_model {
+  std::string url;    // as endpoint::url writes it; "" in prompts of earlier versions, which did not keep it
+  std::string model;  // as the server names it
+  int64_t max_tokens = 0;
+  double temperature = 0, top_p = 1;
+};
+BOOST_DESCRIBE_STRUCT(asked_model, (), (url, model, max_tokens, temperature, top_p))
+
 // The request of a prompt, as it is stored with its group.
 struct llm_request {
   std::vector<chat_message> messages;
   std::string form;                  // answer_form, by name
   std::vector<std::string> dropped;  // parts of the document that did not fit into the budget of tokens
+  asked_model asked;                 // when it was written: a replay finds the answers by it, whatever the settings are
 };
-BOOST_DESCRIBE_STRUCT(llm_request, (), (messages, form, dropped))
+BOOST_DESCRIBE_STRUCT(llm_request, (), (messages, form, dropped, asked))
 
 // Writes requests. Not thread-safe.
 class llm_request_writer {

@@ -16,9 +16,9 @@ import tempfile
 import time
 import unittest
 
+from scripted_models import ROOT, Server, answer, library, numbered, of_task
+
 CUDAL1 = sys.argv.pop(1) if len(sys.argv) > 1 else "cudal1"
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SERVER = ROOT / "tests/policy/chat/chat_server.py"
 KEY = "sk-test-4f1d9a7c2b8e"
 PRICE_PROMPT, PRICE_ANSWER = 2.0, 10.0  # per million tokens
 TASKS = ("bias_relu_twice", "huber_loss")
@@ -29,47 +29,8 @@ SETTINGS = ["device.allow_weak_confinement=true", "timing.max_seconds=1.5", "tim
             "llm.parallel=4", "llm.patience_s=60", "llm.repair_rounds=1"]
 
 
-def library(task):
-    return (ROOT / f"config/programs/cpu/{task}.cu1").read_text()
-
-
-def of_task(task):
-    """What the server's rules find in a prompt of that task."""
-    return rf"# The task: {task}\n"
-
-
-def answer(code, analysis="The reference launches each operator by itself; one kernel moves less memory."):
-    return f"## Performance analysis\n{analysis}\n\n## Design\nOne kernel.\n\n## Code\n```cuda\n{code}\n```\n"
-
-
-def numbered(code, n):
-    """The same program, which a comment makes another one."""
-    return code.replace("\n---\n", f"\n---\n// variant {n}\n", 1)
-
-
 def wrong(code):
     return code.replace("\n---\n", "\n---\n// wrong: every output is one\n", 1).replace(" = ", " = 1.0f + 0 * ", 1)
-
-
-class Server:
-    def __init__(self, folder, script, name):
-        self.log = folder / f"{name}.jsonl"
-        path = folder / f"{name}.json"
-        path.write_text(json.dumps(script))
-        self.process = subprocess.Popen([sys.executable, str(SERVER), "--script", str(path), "--log", str(self.log)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-
-    def events(self, kind):
-        if not self.log.exists():
-            return []
-        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
-        return [line for line in lines if line["event"] == kind]
 
 
 class LlmExperiments(unittest.TestCase):
@@ -88,7 +49,7 @@ class LlmExperiments(unittest.TestCase):
     def serve(self, rules, name="server"):
         server = Server(self.folder, {"key": KEY, "models": ["good", "bad"], "rules": rules}, name)
         self.servers.append(server)
-        self.url = f"llm.url=http://127.0.0.1:{server.port}/v1"
+        self.url = f"llm.url={server.url}"
         return server
 
     def environment(self):
@@ -223,6 +184,18 @@ class LlmExperiments(unittest.TestCase):
         self.assertEqual(again["cost"]["cached"], again["cost"]["answers"])
         self.assertEqual(again["cost"]["money"], 0)
         self.assertEqual(self.variants_of("e1"), self.variants_of("e2"))
+
+        # Without a server, an endpoint or a key, with another temperature: tasks and limits are those of e1.
+        self.servers.remove(server)
+        server.close()
+        self.run_cudal1("stop", "--node")
+        environment = {k: v for k, v in self.environment().items() if k != "OPENAI_API_KEY"}
+        alone = subprocess.run(self.command("run", "--replay-prompts", "e1", "--device", "replay", "--set",
+                                            "llm.temperature=0.1"), env=environment, capture_output=True, text=True)
+        self.check(alone)
+        self.assertEqual([t["name"] for t in self.report("e3")["tasks"]], [task])
+        self.assertEqual(self.report("e3")["models"][0]["evaluations"], 8)
+        self.assertEqual(self.variants_of("e1"), self.variants_of("e3"))
 
     def variants_of(self, experiment):
         audit = self.run_cudal1("audit", "--recompute", experiment, "--json")

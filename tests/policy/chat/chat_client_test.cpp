@@ -91,9 +91,8 @@ TEST(chat_client, tells_of_each_failed_try_and_when_it_answers_again) {
       R"({"rules": [{"answers": [{"status": 500, "body": "out of memory"}, {"text": "yes"}]}]})");
   std::vector<std::string> told;
   {
-    const auto client =
-        chat_client::start(test_model(server.url()), chat_budget::make(0, 0), nullptr, answer_source::cache_and_server,
-                           [&](const std::string& what) { told.push_back(what); });
+    const auto client = chat_client::start(test_model(server.url()), chat_budget::make(0, 0), nullptr,
+                                           [&](const std::string& what) { told.push_back(what); });
     ASSERT_TRUE(client) << client.error().message;
     EXPECT_TRUE(ask_and_wait(**client, request_for("hello")));
   }
@@ -248,23 +247,6 @@ TEST(chat_client, an_answer_is_asked_for_once_by_any_number_of_clients) {
   const auto other = ask_and_wait(*client, request_for("hello", 1));
   ASSERT_TRUE(other);
   EXPECT_FALSE(other->cached) << "another sample of the same prompt";
-}
-
-TEST(chat_client, without_a_server_it_gives_what_is_stored_and_asks_nothing) {
-  const chat_server_process server(always(R"({"text": "abcd"})"));
-  const temporary_folder data;
-  const auto cache = std::make_shared<answer_cache>(data.path());
-  ASSERT_TRUE(ask_and_wait(*client_of(test_model(server.url()), cache), request_for("hello")));
-  const auto replayed =
-      chat_client::start(test_model(server.url()), chat_budget::make(1, 0), cache, answer_source::cache_only);
-  ASSERT_TRUE(replayed);
-  const auto a = ask_and_wait(**replayed, request_for("hello"));
-  ASSERT_TRUE(a) << a.error().message;
-  EXPECT_TRUE(a->cached);
-  const auto b = ask_and_wait(**replayed, request_for("something else"));
-  ASSERT_FALSE(b);
-  EXPECT_EQ(b.error().code, errc::not_found);
-  EXPECT_EQ(server.begun().size(), 1u);
 }
 
 TEST(chat_client, no_socket_is_inherited_by_the_processes_that_are_started) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include <fmt/format.h>
@@ -56,8 +57,9 @@ struct run_options {
   bool json = false;
 };
 
-// The policy and its models: as the flags say, as in the experiment whose prompts are replayed, or by default.
-expected<void> choose_policy(const run_options& o, const context& c, const std::string& by_default, client_request& r) {
+// The policy and its models: as the flags say, as in the experiment whose prompts are replayed, or by default. The
+// limits of that experiment become the defaults.
+expected<void> choose_policy(const run_options& o, const context& c, search_options& defaults, client_request& r) {
   r.policy = o.policy;
   r.models = o.models;
   r.replays = o.replays;
@@ -67,8 +69,11 @@ expected<void> choose_policy(const run_options& o, const context& c, const std::
     CUDAL1_TRY(const auto before, reader->get_experiment(o.replays));
     if (r.policy.empty()) r.policy = before.policy;
     if (r.models.empty()) r.models = before.models;
+    defaults.evaluations_per_task = before.evaluations_per_task;
+    defaults.time_limit_s = before.time_limit_s;
+    if (!o.evaluations && o.time.empty()) r.device_s_per_task = before.device_s_per_task;
   }
-  if (r.policy.empty()) r.policy = r.models.empty() ? by_default : "llm";
+  if (r.policy.empty()) r.policy = r.models.empty() ? defaults.policy : "llm";
   if (!r.models.empty() && r.policy != "llm")
     return fail(errc::invalid_argument, "--model names a language model, but the policy is {}; use --policy llm",
                 r.policy);
@@ -85,7 +90,7 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   }
   client_request r;
   r.verb = client_verb::run;
-  CUDAL1_CHECK(choose_policy(o, c, defaults.policy, r));
+  CUDAL1_CHECK(choose_policy(o, c, defaults, r));
   // Before a node is started.
   if (!r.policy.empty()) CUDAL1_CHECK(check_policy_name(r.policy));
   // A flag for one limit disables the default of the other.
@@ -108,6 +113,32 @@ expected<client_request> make_request(const run_options& o, const context& c) {
   r.fresh_policy = o.fresh;
   r.stop_on_disconnect = true;  // so that a second Ctrl-C or a closed terminal ends the search
   return r;
+}
+
+// The tasks of the experiment whose prompts are given again; of these names, where --task has any.
+expected<std::vector<task>> replayed_tasks(const run_options& o, const context& c) {
+  CUDAL1_TRY(const auto reader, open_for_reading(c));
+  CUDAL1_TRY(const auto before, reader->get_experiment(o.replays));
+  CUDAL1_TRY(auto tasks, tasks_of(*reader, before));
+  if (o.names.empty()) return tasks;
+  std::vector<task> chosen;
+  for (const auto& name : o.names) {
+    const auto found = std::ranges::find(tasks, name, &task::name);
+    if (found == tasks.end())
+      return fail(errc::not_found, "{}, whose prompts are to be given again, has no task \"{}\"; it has: {}", o.replays,
+                  name, fmt::join(tasks | std::views::transform(&task::name), ", "));
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+// The tasks of a new experiment, with the files of their weights where the node finds them.
+expected<std::vector<task>> new_tasks(const run_options& o, const std::string& device, const context& c) {
+  if (!o.replays.empty()) return replayed_tasks(o, c);  // their files came with that experiment
+  CUDAL1_TRY(const std::string profile, profile_of(device));
+  CUDAL1_TRY(auto tasks, choose_tasks(o.folder, o.names, profile, c.data));
+  CUDAL1_CHECK(copy_task_blobs(c, tasks));
+  return tasks;
 }
 
 // What is searched, which depends on the node, or for --resume on the stored experiment.
@@ -133,9 +164,7 @@ expected<chosen_work> complete(client_request& r, run_options& o, const context&
   }
   CUDAL1_TRY(const device_report device, choose_device(node, o.device));
   r.device = o.device.empty() ? device.where.device : o.device;
-  CUDAL1_TRY(const std::string profile, profile_of(r.device));
-  CUDAL1_TRY(auto tasks, choose_tasks(o.folder, o.names, profile, c.data));
-  CUDAL1_CHECK(copy_task_blobs(c, tasks));
+  CUDAL1_TRY(auto tasks, new_tasks(o, r.device, c));
   if (o.against.empty()) o.against = base_of(tasks);
   r.tasks.clear();
   for (const auto& t : tasks)
@@ -282,7 +311,9 @@ expected<node_flags> checked_flags(const run_options& o, const context& c) {
   node_flags flags = o.node;
   flags.device = o.device;
   flags.sent_with_request = {"search.policy", "search.evaluations_per_task", "search.time_limit_s"};
-  if (o.resume.empty()) {
+  if (!o.replays.empty()) {
+    CUDAL1_CHECK(replayed_tasks(o, c));
+  } else if (o.resume.empty()) {
     CUDAL1_CHECK(check_tasks(o.folder, o.names, o.device, c.data));
     note_versions(c, o.folder, o.names);
   } else {
@@ -418,8 +449,8 @@ void add_run(CLI::App& app, context& c) {
                   "repeated, the models take turns on each task")
       ->type_name("NAME");
   sub->add_option("--replay-prompts", o->replays,
-                  "give the policy the prompts of this experiment again, in their order; a language model is not "
-                  "asked: its kept answers are read")
+                  "give the policy the prompts of this experiment again, in their order, with its tasks (or those of "
+                  "--task) and limits; a language model is not asked, and needs no endpoint: its kept answers are read")
       ->type_name("EXPERIMENT");
   sub->add_option("--priority", o->priority,
                   "low, normal or high: its part of the devices' time beside other searches, a quarter or four times "
@@ -437,7 +468,8 @@ void add_run(CLI::App& app, context& c) {
     sub->get_option(flag)->excludes(sub->get_option("--tasks"));
   for (const auto* flag : {"--inputs", "--weights", "--module", "--confined", "--show-output"})
     sub->get_option(flag)->needs(sub->get_option("source"));
-  sub->get_option("--replay-prompts")->excludes(sub->get_option("--parts"));
+  for (const auto* flag : {"--parts", "source", "--tasks"})
+    sub->get_option("--replay-prompts")->excludes(sub->get_option(flag));
   add_against_option(*sub, o->against, "eager for imported tasks, else program");
   sub->get_option("--against")
       ->description(sub->get_option("--against")->get_description() +
@@ -456,7 +488,8 @@ void add_run(CLI::App& app, context& c) {
       "  cudal1 run network.py --parts 16              a large one: each of its parts first\n"
       "  cudal1 run --device cuda                      every GPU of every machine; each model has its own table\n"
       "  cudal1 run --resume e3                        after Ctrl-C or a power cut\n"
-      "  cudal1 run --device replay --set replay.source=OTHER   what OTHER measured, replayed in seconds",
+      "  cudal1 run --device replay --set replay.source=OTHER   what OTHER measured, replayed in seconds\n"
+      "  cudal1 run --replay-prompts e1 --device replay         prompts and answers of e1, neither asked nor measured",
       "  0    the search reached its limit; the table was printed\n"
       "  2    the command line, or a task file or name on it, is invalid\n"
       "  3    no node could be reached or started, or the node was lost; or no language model answered\n"

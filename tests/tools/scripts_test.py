@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The shell scripts of tools/: what their steps show on a terminal of 80 columns, in a log, and of a failure."""
+"""The shell scripts of tools/: what their steps show on a terminal of 80 columns, in a log, and of a failure; what
+bundle.sh refuses before it builds."""
 
 import fcntl
 import os
@@ -95,6 +96,22 @@ class Steps(unittest.TestCase):
         other = self.piped('logged "$LOG" bash -c "seq 1 50; exit 1"')
         self.assertIn("      | 50\n", other.stderr)
         self.assertNotIn("      | 20\n", other.stderr)
+
+
+class Bundle(unittest.TestCase):
+    def run_script(self, *arguments, prefix=()):
+        return subprocess.run([*prefix, "bash", TOOLS / "bundle.sh", *arguments], capture_output=True, text=True)
+
+    def test_the_trial_is_refused_before_anything_is_built_where_it_is_not_possible(self):
+        nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        done = self.run_script(prefix=nobody)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"^bundle: the trial .* needs root: .*--no-trial\n$")
+
+    def test_an_unknown_option_is_an_error(self):
+        done = self.run_script("--trial")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no option --trial", done.stderr)
 
 
 if __name__ == "__main__":

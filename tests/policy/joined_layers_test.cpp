@@ -172,7 +172,7 @@ std::vector<network> plain_networks() {
        R"(["y"])"}};
 }
 
-const std::vector<task>& networks() {
+const std::vector<task>& joined_networks() {
   static const std::vector<task> all = [] {
     std::vector<task> out;
     for (const auto& each : plain_networks())
@@ -187,7 +187,7 @@ const std::vector<task>& networks() {
 }
 
 const task& network_named(const std::string& name) {
-  return *std::ranges::find(networks(), name, &task::name);
+  return *std::ranges::find(joined_networks(), name, &task::name);
 }
 
 bool joins(const schedule& s) {
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(all, join_layers, testing::Values("cpu", "cuda"));
 
 TEST_P(join_layers, is_accepted_by_the_gates) {
   proof_checks proofs;
-  for (const auto& t : networks()) {
+  for (const auto& t : joined_networks()) {
     judged_task judged(t);
     const auto schedules = joined(t, target());
     EXPECT_GE(schedules.size(), 2U) << t.name;
@@ -230,7 +230,7 @@ TEST_P(join_layers, is_accepted_by_the_gates) {
 }
 
 TEST_P(join_layers, has_parts_that_the_gates_accept) {
-  for (const auto& t : networks()) {
+  for (const auto& t : joined_networks()) {
     const auto layouts = partitions_by_layout(t, target());
     ASSERT_EQ(layouts.size(), 2U) << t.name;
     EXPECT_TRUE(joins(layouts.back().proofs)) << t.name;
@@ -247,7 +247,7 @@ TEST_P(join_layers, has_parts_that_the_gates_accept) {
 }
 
 TEST_P(join_layers, is_assembled_from_its_parts) {
-  for (const auto& t : networks()) {
+  for (const auto& t : joined_networks()) {
     const auto layouts = partitions_by_layout(t, target());
     judged_task judged(t);
     const auto schedules = assemble(t, target(), layouts.back(), all_known(layouts.back(), target()));
@@ -263,7 +263,7 @@ TEST_P(join_layers, is_assembled_from_its_parts) {
 }
 
 TEST_P(join_layers, is_in_some_whole_schedules_and_not_in_others) {
-  for (const auto& t : networks()) {
+  for (const auto& t : joined_networks()) {
     const auto whole = whole_schedules(t, target());
     const auto with = std::ranges::count_if(whole, joins);
     EXPECT_GE(with, 1) << t.name;
@@ -286,7 +286,7 @@ TEST(JoinLayers, OtherImplementationsApplyToTheJoinedLayer) {
   for (const char* further : {"product_kernel(steps=0)", "graph()"})
     EXPECT_NO_THROW(lowered_for_cuda(t, std::string("join_layers(steps=0+3+6); ") + further)) << further;
   EXPECT_NO_THROW(lowered_for_cuda(network_named("gated"), "join_layers(steps=0+2); precision(step=0, as=tf32x3)"));
-  for (const auto& each : networks())
+  for (const auto& each : joined_networks())
     for (const auto& s : joined(each, for_cuda())) {
       const program made = lowered_for_cuda(each, print_schedule(s));
       if (made.source.empty()) continue;

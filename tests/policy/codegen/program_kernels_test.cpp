@@ -36,7 +36,7 @@ std::size_t kernels_in(const program& p) {
 
 std::size_t launches_in(const program& p) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(p.steps, [](const step& s) { return std::holds_alternative<launch_step>(s); }));
+      std::ranges::count_if(p.steps, [](const cudal1::step& s) { return std::holds_alternative<launch_step>(s); }));
 }
 
 TEST(ProgramKernels, EqualLayersShareOne) {

@@ -21,7 +21,7 @@ TEST(CudaMoves, AProductBecomesThreeTf32ProductsWithItsWeightSplitOnce) {
   EXPECT_EQ(products, 3);
   EXPECT_EQ(biased, 1);
   EXPECT_EQ(std::count_if(p.setup.begin(), p.setup.end(),
-                          [](const step& s) { return std::holds_alternative<launch_step>(s); }),
+                          [](const cudal1::step& s) { return std::holds_alternative<launch_step>(s); }),
             1);
   EXPECT_FALSE(lower(t, parsed("precision(step=0, as=tf32x3); precision(step=0, as=tf32x3)"), for_cuda()));
   EXPECT_FALSE(lower(t, parsed("precision(step=1, as=tf32x3)"), for_cuda()));

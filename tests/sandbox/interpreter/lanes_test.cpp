@@ -318,7 +318,7 @@ class lane_log final : public lane_driver {
   std::set<int> recorded_;
 };
 
-class laned_interpreter : public testing::Test {
+class laned_interpreter : public ::testing::Test {
  protected:
   std::unique_ptr<interpreter> load(const std::string& text) {
     auto made = interpreter::load(checked(text), nullptr, {.threads = 1, .cuda_device = -1, .lanes = &log_});

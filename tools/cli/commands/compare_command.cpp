@@ -57,7 +57,7 @@ struct fold_search {
   expected<void> done;
 };
 
-struct compared {
+struct compared_policy {
   std::string name;
   bool trained_on_them = false;  // on these tasks
   // [trainings][folds]; without a model [seeds][folds], so that more can be searched beside each other.
@@ -161,8 +161,8 @@ expected<std::vector<std::vector<shared_writer>>> models_of(const trained_policy
 }
 
 // Its searches, of which none has begun.
-expected<compared> planned(const trained_policy& p, const recorded_space& space, const compare_options& o) {
-  compared out;
+expected<compared_policy> planned(const trained_policy& p, const recorded_space& space, const compare_options& o) {
+  compared_policy out;
   out.name = p.name;
   const auto folds = folds_of(space, o);
   std::vector<std::vector<shared_writer>> models(o.plan.seeds, std::vector<shared_writer>(folds.size()));
@@ -223,9 +223,9 @@ void side_by_side(std::size_t count, std::size_t threads, const std::function<vo
 }
 
 // All searches of all policies, on so many threads.
-expected<void> search_all(std::vector<compared>& all, const recorded_space& space, double temperature,
+expected<void> search_all(std::vector<compared_policy>& all, const recorded_space& space, double temperature,
                           std::size_t threads) {
-  std::vector<std::pair<const compared*, fold_search*>> waiting;
+  std::vector<std::pair<const compared_policy*, fold_search*>> waiting;
   for (auto& one : all)
     for (auto& training : one.searches)
       for (auto& each : training)
@@ -247,7 +247,7 @@ expected<void> search_all(std::vector<compared>& all, const recorded_space& spac
   return {};
 }
 
-void join(compared& c) {
+void join(compared_policy& c) {
   std::vector<std::vector<trial_curves>> curves;
   for (auto& training : c.searches) {
     auto& of_training = curves.emplace_back();
@@ -265,7 +265,7 @@ void join(compared& c) {
 constexpr std::size_t shown_evaluations[] = {4, 8, 16, 64};
 
 // The numbers of a row by their names in the JSON document.
-std::vector<std::pair<std::string, trial_number>> numbers_of(const compared& r) {
+std::vector<std::pair<std::string, trial_number>> numbers_of(const compared_policy& r) {
   std::vector<std::pair<std::string, trial_number>> out;
   for (const std::size_t n : shown_evaluations)
     if (n <= r.curves.evaluations) out.emplace_back(fmt::format("share_after_{}", n), share_after(n, r.tasks));
@@ -278,14 +278,14 @@ json document_of(const curve_estimate& e) {
   return json::make_object({{"value", e.value}, {"low", e.low}, {"high", e.high}});
 }
 
-json curve_of(const compared& r) {
+json curve_of(const compared_policy& r) {
   json::array out;
   for (std::size_t n = 1; n <= r.curves.evaluations; ++n)
     out.push_back(document_of(mean_of(r.curves, share_after(n, r.tasks))));
   return json(std::move(out));
 }
 
-json tasks_of(const compared& r) {
+json tasks_of(const compared_policy& r) {
   json::array out;
   for (std::size_t t = 0; t < r.tasks.size(); ++t) {
     json one = json::make_object(
@@ -302,7 +302,7 @@ json tasks_of(const compared& r) {
 }
 
 // With its ratios to those before it, on the same tasks.
-json document_of(const compared& r, std::span<const compared> before) {
+json document_of(const compared_policy& r, std::span<const compared_policy> before) {
   json out = json::make_object({{"name", r.name},
                                 {"tasks", static_cast<int64_t>(r.curves.tasks)},
                                 {"seeds", static_cast<int64_t>(r.curves.seeds)},
@@ -332,7 +332,7 @@ std::string number_text(const curve_estimate& e) {
   return fmt::format("{:.3g} [{:.3g}, {:.3g}]", e.value, e.low, e.high);
 }
 
-std::string table_of(std::span<const compared> all, const context& c) {
+std::string table_of(std::span<const compared_policy> all, const context& c) {
   std::vector<column> columns = {{.title = "policy", .least_width = 16}};
   for (const auto& [name, number] : numbers_of(all.front()))
     columns.push_back({.title = name == "area"                        ? "area"
@@ -369,7 +369,7 @@ expected<int> compare(const compare_options& o, context& c) {
     if (!names.insert(p.name).second)
       return fail(errc::invalid_argument, "two policies are called {}: give one of them a name, --model NAME=...",
                   p.name);
-  std::vector<compared> all;
+  std::vector<compared_policy> all;
   for (const auto& p : policies) {
     CUDAL1_TRY(all.emplace_back(), planned(p, space, o));
   }

@@ -10,7 +10,6 @@ namespace cudal1 {
 
 namespace {
 
-
 // An answer that is no program has no program id: its id is derived from its text.
 std::string id_of_answer(const proposal& idea, const std::string& task) {
   const json* text = idea.trace.find("text");

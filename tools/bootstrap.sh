@@ -183,7 +183,8 @@ jobs() {
   echo $((cores < by_memory ? cores : by_memory))
 }
 
-# $1: ON or OFF, whether tests and benchmarks are built too. Once a build folder has them, they stay on.
+# $1: ON or OFF, whether tests and benchmarks are built too. Once a build folder has them, they stay on. The rest: the
+# targets, by default all.
 configure_and_build() {
   find_torch
   local with=$1 jobs minutes=$core_minutes_of_programs
@@ -201,7 +202,9 @@ configure_and_build() {
   fi
   jobs=$(jobs)
   begin_step "building, $jobs at a time" "$(((minutes + jobs - 1) / jobs)) min; less with ccache's help"
-  NINJA_STATUS='[%f/%t] ' logged "$build/build.log" cmake --build "$build" --parallel "$jobs" || die "building failed"
+  shift
+  NINJA_STATUS='[%f/%t] ' logged "$build/build.log" cmake --build "$build" --parallel "$jobs" ${1:+--target "$@"} ||
+    die "building failed"
   end_step "the programs are in $build/bin"
 }
 
@@ -210,6 +213,11 @@ begin() { # $1: how many are its own
   plan_steps $((4 + $1))
   mkdir -p "$build"
   install_packages
+}
+
+# What a search needs: on a machine without a GPU not the programs for GPUs.
+search_targets() {
+  if [ ! -e /dev/nvidiactl ]; then echo cudal1 cudal1-node cudal1-worker; fi
 }
 
 # Every built-in task, on this machine's device. With arguments it is another search than the demo's.
@@ -237,7 +245,8 @@ command=${1:-}
 case "$command" in
   demo)
     begin $(($# > 0 ? 1 : 2))
-    configure_and_build OFF
+    # shellcheck disable=SC2046
+    configure_and_build OFF $(search_targets)
     demo "$@"
     ;;
   test)

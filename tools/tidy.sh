@@ -6,7 +6,12 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 build=${CUDAL1_BUILD:-$root/build}
-[ -f "$build/compile_commands.json" ] || { echo "tidy: $build has no compile_commands.json; run tools/bootstrap.sh test first" >&2 && exit 1; }
+[ -f "$build/CMakeCache.txt" ] || { echo "tidy: $build is not configured; run tools/bootstrap.sh test first" >&2 && exit 1; }
+# Compile commands of each source alone.
+torch=$(sed -n 's/^LibTorch_ROOT:[A-Z]*=//p' "$build/CMakeCache.txt")
+cmake -S "$root" -B "$build/tidy" -G Ninja -DCUDAL1_UNITY=OFF -DLibTorch_ROOT="$torch" >"$build/tidy-configure.log" 2>&1 ||
+  { tail -20 "$build/tidy-configure.log" >&2 && exit 1; }
+build=$build/tidy
 
 base=${1:-${CUDAL1_TIDY_BASE:-$(git rev-parse --quiet --verify HEAD~1 || git hash-object -t tree /dev/null)}}
 mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" HEAD -- '*.cpp' |

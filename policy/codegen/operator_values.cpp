@@ -53,6 +53,10 @@ expected<void> check_only_first_is_read(const body_builder& b, const graph_step&
 
 // Rounded once, as the operator's: the mean of equal elements is that element wherever their sum is exact, so that
 // nothing is left of them when it is subtracted. A power of two has an exact reciprocal.
+int rounded_to(body_builder& b, int x, dtype half) {
+  return b.pointwise(loaded(half, stored(half, "$0")), {x});
+}
+
 int divided(body_builder& b, int sum, double count) {
   int exponent = 0;
   if (std::frexp(count, &exponent) == 0.5) return b.pointwise("$0 * $1", {sum, b.constant(1 / count)});

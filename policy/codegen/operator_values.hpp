@@ -20,6 +20,8 @@ expected<int> expression_node(body_builder& b, const graph_step& s, const tensor
 expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self");
 // errc::unsupported where a result beside the first one, of which the message calls them all `what`, is read.
 expected<void> check_only_first_is_read(const body_builder& b, const graph_step& s, const char* what);
+// What is left of a float32 value in a half type, as float32.
+int rounded_to(body_builder& b, int x, dtype half);
 // A sum of so many values, divided by their number.
 int divided(body_builder& b, int sum, double count);
 // The mean over the columns.

@@ -202,7 +202,9 @@ expected<void> build_conversion(body_builder& b, const graph_step& s) {
   if (from != to && !is_defined)
     return fail(errc::unsupported, "{} of {} to {} stays a library call", s.op(), name_of(from), name_of(to));
   CUDAL1_TRY(const int x, b.operand(s, "self", s.result_types[0], to));
-  return b.bind(s, 0, x);
+  // The rounding stays where no memory has the type, either.
+  const bool rounds = is_half(to) && from != to && (is_floating(from) || size_of(from) > 1);
+  return b.bind(s, 0, rounds ? rounded_to(b, x, to) : x);
 }
 
 expected<void> build_identity(body_builder& b, const graph_step& s) {

@@ -134,7 +134,7 @@ expected<int> rounded_elements(body_builder& b, const graph_step& s, const char*
   CUDAL1_TRY(const int x, elements(b, s, name));
   const dtype type = type_of_argument(b.program(), s, name).type;
   if (!is_half(type) || b.node(x).kind == node_kind::load) return x;
-  return b.pointwise(loaded(type, stored(type, "$0")), {x});
+  return rounded_to(b, x, type);
 }
 
 // Sum of squared distances from the mean: two passes, as exact as the operator's own.

@@ -42,8 +42,8 @@ expected<void> check_characters(std::string_view source) {
   for (std::size_t i = 0; i < source.size(); ++i)
     if (const auto why = problem_of_characters(source, i); !why.empty())
       return refuse_line(1 + static_cast<std::size_t>(
-                            std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(i), '\n')),
-                    why);
+                                 std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(i), '\n')),
+                         why);
   return {};
 }
 
@@ -113,8 +113,9 @@ expected<void> check_include(std::string_view rest, std::size_t line) {
     return !leading_word({&c, 1}).empty() || std::string_view("/.+-").find(c) != std::string_view::npos;
   });
   if (!plain || path.front() == '/' || path.find("..") != std::string_view::npos)
-    return refuse_line(line, fmt::format("#include {}: a header has a relative path without \"..\", such as <cub/cub.cuh>",
-                                    rest.substr(0, 80)));
+    return refuse_line(line,
+                       fmt::format("#include {}: a header has a relative path without \"..\", such as <cub/cub.cuh>",
+                                   rest.substr(0, 80)));
   return {};
 }
 
@@ -131,17 +132,19 @@ expected<void> check_directive(std::string_view text, std::span<const token> wor
   if (directive == "include" && !headers.empty())
     return check_include(text_after_include(text, {first + 1, words.end()}, first->end), line);
   if (directive.starts_with("include"))
-    return refuse_line(line,
-                  "#include is not allowed: the device's prologue has all that a kernel may use, and a program that "
-                  "needs CUDA's libraries names them as \"headers\" in its head; remove the line, or write, for "
-                  "cuda_fp16.h or mma.h on a GPU, \"headers\": [\"cuda\"]");
+    return refuse_line(
+        line,
+        "#include is not allowed: the device's prologue has all that a kernel may use, and a program that "
+        "needs CUDA's libraries names them as \"headers\" in its head; remove the line, or write, for "
+        "cuda_fp16.h or mma.h on a GPU, \"headers\": [\"cuda\"]");
   if (!is_one_of(directive, allowed))
     return refuse_line(
         line, fmt::format("#{} is not allowed (only #define, #undef, #if and the like, #pragma unroll)", directive));
   if (directive == "pragma" && subject != "unroll")
     return refuse_line(line, fmt::format("#pragma {} is not allowed, only #pragma unroll", subject));
   if ((directive == "define" || directive == "undef") && subject.starts_with("__"))
-    return refuse_line(line, fmt::format("#{} {}: names that begin with two underscores are reserved", directive, subject));
+    return refuse_line(line,
+                       fmt::format("#{} {}: names that begin with two underscores are reserved", directive, subject));
   return {};
 }
 

@@ -10,7 +10,7 @@
 #include "sandbox/program/operators/record.hpp"
 #include "tests/sandbox/interpreter/operator_harness.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 namespace {
 
 // The case in float64, whose results are computed without error as far as a check sees.
@@ -110,4 +110,4 @@ TEST(element_rules, give_the_elements_that_aten_computes) {
 }
 
 }  // namespace
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

@@ -1,7 +1,7 @@
 // One case at least for every operator of the table.
 #include "tests/sandbox/interpreter/operator_harness.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 
 namespace {
 
@@ -563,4 +563,4 @@ std::vector<const char*> operator_cases() {
   return all;
 }
 
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

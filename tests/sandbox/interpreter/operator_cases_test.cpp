@@ -6,7 +6,7 @@
 
 #include "tests/sandbox/interpreter/operator_harness.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 namespace {
 
 TEST(operator_cases, types_and_values_equal_those_of_a_direct_call) {
@@ -36,4 +36,4 @@ TEST(operator_cases, schemas_equal_those_of_this_libtorch) {
 }
 
 }  // namespace
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

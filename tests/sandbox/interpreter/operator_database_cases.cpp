@@ -1,7 +1,7 @@
 // Cases of what PyTorch's operator database found missing (tests/tools/operator_database).
 #include "tests/sandbox/interpreter/operator_harness.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 
 const std::vector<const char*>& operator_database_cases() {
   // clang-format off
@@ -136,4 +136,4 @@ const std::vector<const char*>& operator_database_cases() {
   return cases;
 }
 
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

@@ -14,7 +14,7 @@
 #include "sandbox/interpreter/boxed_values.hpp"
 #include "sandbox/program/operators/record.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 
 namespace {
 
@@ -258,4 +258,4 @@ std::string compare_with_direct_call(const operator_case& c, uint64_t seed) {
   return {};
 }
 
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

@@ -14,7 +14,7 @@
 
 #include "sandbox/interpreter/interpreter.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 
 struct operand {
   std::string name;
@@ -47,4 +47,4 @@ tensor_type type_of(const at::Tensor& t);
 // Compares a program with the one step with a direct call. Returns "" or the difference.
 std::string compare_with_direct_call(const operator_case& c, uint64_t seed);
 
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

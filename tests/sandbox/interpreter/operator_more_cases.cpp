@@ -1,7 +1,7 @@
 // Cases for operators of imported models: lists of views, recurrent layers, einsum, resampling, indexing.
 #include "tests/sandbox/interpreter/operator_harness.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 
 const std::vector<const char*>& more_operator_cases() {
   // clang-format off
@@ -233,4 +233,4 @@ const std::vector<const char*>& more_operator_cases() {
   return cases;
 }
 
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

@@ -11,7 +11,7 @@
 
 #include "tests/sandbox/interpreter/operator_harness.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 namespace {
 
 class generator {
@@ -393,4 +393,4 @@ TEST(operator_random, convolutions_and_pools) {
 }
 
 }  // namespace
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

@@ -5,7 +5,7 @@
 
 #include "tests/sandbox/interpreter/operator_harness.hpp"
 
-namespace cudal1::testing {
+namespace cudal1::operator_tests {
 namespace {
 
 // clang-format off
@@ -219,4 +219,4 @@ TEST(operator_refusals, extreme_numbers_are_handled) {
 }
 
 }  // namespace
-}  // namespace cudal1::testing
+}  // namespace cudal1::operator_tests

@@ -223,11 +223,7 @@ struct doctor_options {
 
 // What is checked without a node; the result is the place of the compiler among the items.
 std::size_t check_this_machine(doctor_report& r, const context& c) {
-  r.items = {check_program("cudal1-node"),
-             check_program("cudal1-worker"),
-             check_data(c),
-             check_disk(c),
-             check_store(c),
+  r.items = {check_program("cudal1-node"), check_program("cudal1-worker"), check_data(c), check_disk(c), check_store(c),
              check_built_in_tasks()};
   for (const auto* type : device_types())
     if (type->traits().numbered && type->traits().replays.empty()) r.items.push_back(check_devices(*type));

@@ -30,7 +30,7 @@ void experiment_flow::begin(experiment_actor::pointer self, experiment_setup set
   const auto now = clock::now();
   books_.emplace(setup_.record, std::move(names), now, setup_.in_a_row);
   books_->count_devices(setup_.devices);
-  if (setup_.policy && !is_replayed(setup_.where)) books_->allow_second_looks();
+  if (setup_.second_looks && setup_.policy && !is_replayed(setup_.where)) books_->allow_second_looks();
   for (const auto& t : setup_.tallies)
     if (const auto task = books_->index_of(t.task)) books_->resume(*task, t);
   books_->count_answer(setup_.spent);

@@ -59,6 +59,7 @@ struct experiment_setup {
   int64_t devices = 1;                     // that it runs on
   int64_t in_a_row = 1;                    // evaluations of a task in one turn
   int64_t credit = 2;                      // variants in preparation or on a device, at most
+  bool second_looks = false;               // at possible bests that were not confirmed
   int proposals = 8;                       // in a row that bring nothing new, before a task is exhausted
   std::string reuse_class;                 // of environments whose verdicts are reused; "": none are
   std::vector<group_record> open_groups;   // of the last run, which the policy is asked for again

@@ -178,6 +178,7 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   s.where = device.report.where;
   s.devices = static_cast<int64_t>(context_.devices->count_here(devices));
   s.in_a_row = options.settings_of(device.what.name).search.in_a_row;
+  s.second_looks = options.settings_of(device.what.name).timing.second_look_factor > 0;
   s.credit = credit_for(devices);
   s.unrecorded_allowed = options.settings.replay.unrecorded_in_a_row;
   s.compile_timeout = options.compile_timeout(static_cast<int>(s.credit));

@@ -75,9 +75,9 @@ struct profiling_options {
   double max_seconds =
       key(3.0, {0.1, 3600, "s"}, "No fork of a variant is started after this time, screening included.", gpu(1));
   double second_look_factor =
-      key(3.0, {1, 100, "times"},
+      key(3.0, {0, 100, "times"},
           "At the end of a search a possible best that was not confirmed is measured again, for so many times as long "
-          "and with so many times the forks.");
+          "and with so many times the forks; 0: it is not.");
   double confirmed_limit =
       key(0.25, {1e-3, 10, "half width"},
           "A best with a larger half width is not confirmed; one that is far ahead may have twice as much.", gpu(0.1));

@@ -60,7 +60,7 @@ std::vector<std::string> quick_settings() {
   std::vector<std::string> arguments;
   for (const char* setting : {"timing.screening_forks=1", "timing.screening_pairs=2", "timing.refinement_forks=1",
                               "timing.refinement_pairs=4", "timing.max_forks=2", "timing.max_seconds=1",
-                              "device.flush_mb=4", "verification.declared_draws=2"}) {
+                              "timing.second_look_factor=0", "device.flush_mb=4", "verification.declared_draws=2"}) {
     arguments.emplace_back("--set");
     arguments.emplace_back(setting);
   }

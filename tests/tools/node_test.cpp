@@ -134,11 +134,11 @@ def get_init_inputs(): return []
 TEST_F(with_a_node, what_was_not_compared_with_its_model_is_marked_and_searched_only_if_that_is_asked_for) {
   write_file(folder_ / "cast.py", cast_on_gpus);
   const std::string why_not = "a CPU does not cast as torch.autocast(\"cuda\") does";
-  const auto imported = run({"tasks", "import", folder_ / "cast.py", "--out", folder_ / "tasks"});
+  const auto imported = run({"tasks", "import", folder_ / "cast.py", "--out", folder_ / "models"});
   ASSERT_EQ(imported.code, 0) << imported.err;
   EXPECT_THAT(imported.out, AllOf(HasSubstr("uncompared"), HasSubstr(why_not)));
-  EXPECT_THAT(run({"tasks", "--tasks", folder_ / "tasks"}).out, HasSubstr("cast (uncompared)"));
-  const std::vector<std::string> search = {"run", "--tasks",   folder_ / "tasks", "--evaluations",
+  EXPECT_THAT(run({"tasks", "--tasks", folder_ / "models"}).out, HasSubstr("cast (uncompared)"));
+  const std::vector<std::string> search = {"run", "--tasks",   folder_ / "models", "--evaluations",
                                            "1",   "--against", "program"};
   const auto refused = run_with_node(search);
   EXPECT_NE(refused.code, 0);
@@ -153,15 +153,15 @@ TEST_F(with_a_node, what_was_not_compared_with_its_model_is_marked_and_searched_
 
 TEST_F(with_a_node, what_could_not_be_compared_when_it_was_imported_is_compared_first_on_the_device) {
   write_file(folder_ / "stack.py", stack_of_blocks);
-  const auto imported = run({"tasks", "import", folder_ / "stack.py", "--out", folder_ / "tasks"});
+  const auto imported = run({"tasks", "import", folder_ / "stack.py", "--out", folder_ / "models"});
   ASSERT_EQ(imported.code, 0) << imported.err;
-  const std::string path = folder_ / "tasks/stack.json";
+  const std::string path = folder_ / "models/stack.json";
   std::string text = read_file(path);
   const std::string seed = "\"seed\": 42";
   ASSERT_NE(text.find(seed), std::string::npos);
   text.replace(text.find(seed), seed.size(), seed + ", \"uncompared\": \"it was slow\"");
   write_file(path, text);
-  const std::vector<std::string> search = {"run", "--tasks",   folder_ / "tasks", "--evaluations",
+  const std::vector<std::string> search = {"run", "--tasks",   folder_ / "models", "--evaluations",
                                            "1",   "--against", "program"};
   const auto p = run_with_node(search);
   EXPECT_EQ(p.code, 0) << why(p);

@@ -89,7 +89,7 @@ TEST(reply_reader, reads_a_document_that_comes_in_pieces) {
 TEST(reply_reader, says_what_is_wrong) {
   EXPECT_THAT(problem_of(delta(R"({"content":"abc"})")), HasSubstr("in the middle of the answer, after 3 bytes"));
   EXPECT_THAT(problem_of(event("{\"choices\"")), HasSubstr("not a JSON object"));
-  EXPECT_THAT(problem_of("<html>busy</html>"), HasSubstr("stream ended"));
+  EXPECT_THAT(problem_of("<html>busy</html>"), HasSubstr("neither JSON nor a stream of events"));
   EXPECT_THAT(problem_of(R"({"choices":[]})"), HasSubstr("no answer"));
   EXPECT_THAT(problem_of("{\"a\""), HasSubstr("not JSON"));
   EXPECT_THAT(problem_of(""), HasSubstr("stream ended"));

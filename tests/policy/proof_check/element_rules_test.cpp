@@ -1,5 +1,7 @@
 // Elements by the rules of the proof check are those that ATen computes.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include <ATen/ops/empty.h>
@@ -20,12 +22,19 @@ operator_case in_float64(operator_case c) {
   return c;
 }
 
+// Integers and flags are drawn as a task says; others have a draw without saying.
+std::string draw_of(const operand& o) {
+  if (o.type.type == dtype::bool_) return R"(, "draw": {"distribution": "bernoulli", "probability": 0.5})";
+  if (!is_integral(o.type.type)) return "";
+  return fmt::format(R"(, "draw": {{"distribution": "integer", "low": 0, "high": {}}})", o.below);
+}
+
 expected<task> task_of(const operator_case& c, std::size_t results) {
   std::string inputs, outputs = R"("r")";
   for (const auto& o : c.operands)
-    inputs +=
-        fmt::format(R"({}{{"name": "{}", "dtype": "{}", "shape": [{}], "facts": [{}]}})", inputs.empty() ? "" : ",",
-                    o.name, name_of(o.type.type), fmt::join(o.type.shape, ","), o.positive ? R"("non_negative")" : "");
+    inputs += fmt::format(R"({}{{"name": "{}", "dtype": "{}", "shape": [{}], "facts": [{}]{}}})",
+                          inputs.empty() ? "" : ",", o.name, name_of(o.type.type), fmt::join(o.type.shape, ","),
+                          o.positive ? R"("non_negative")" : "", draw_of(o));
   for (std::size_t i = 1; i < results; ++i)
     outputs += R"(, "")";
   return read_task(fmt::format(R"({{"format": 1, "name": "t", "family": "test", "inputs": [{}], "steps": [
@@ -81,6 +90,8 @@ std::vector<const char*> cases() {
   out.insert(out.end(),
              {R"(aten::diag | a=f[5] | {"self":"a"})", R"(aten::type_as | a=f[4,5] c=f[2] | {"self":"a","other":"c"})",
               R"(aten::new_ones | a=f[4] | {"self":"a","size":[2,3]})"});
+  std::ranges::copy_if(operator_database_cases(), std::back_inserter(out),
+                       [](std::string_view line) { return line.starts_with("aten::bitwise_"); });
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -250,6 +251,15 @@ expected<node_client> connect_client(const context& c) {
 expected<connected_node> connect_to_node(const context& c) {
   CUDAL1_TRY(node_client client, connect_client(c));
   return greet(std::move(client), std::chrono::seconds(30), -1);
+}
+
+void wait_for_device(const context& c, const std::string& device) {
+  const auto end = clock::now() + std::chrono::seconds(20);
+  while (clock::now() < end) {
+    const auto node = connect_to_node(c);
+    if (!node || std::ranges::none_of(node->status.troubled, [&](const auto& t) { return t.device == device; })) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  }
 }
 
 namespace {

@@ -48,6 +48,9 @@ std::vector<std::string> names_of(const std::vector<device_report>& devices);
 expected<node_client> connect_client(const context& c);
 // The same, and gets its status.
 expected<connected_node> connect_to_node(const context& c);
+// Waits, some seconds at most, until the node has the device again from another program that used it. A device that
+// does not come back is the next request's error.
+void wait_for_device(const context& c, const std::string& device);
 
 // The same, but starts cudal1-node if none runs on the data folder (never on another machine), in a session of its own:
 // it logs to DATA/node.log, may outlive this process and exits when idle. `progress` is called with a description of

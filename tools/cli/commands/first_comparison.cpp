@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include "sandbox/device/device_names.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "store/blobs.hpp"
 #include "tools/baseline/task_comparison.hpp"
+#include "tools/cli/node_process.hpp"
 
 namespace cudal1::cli {
 
@@ -35,8 +37,10 @@ expected<std::string> first_comparison::why_uncompared(task& t, const environmen
 expected<void> first_comparison::compare(std::vector<task>& tasks, const environment& where, const context& c,
                                          run_view& view) {
   std::vector<task> kept;
+  bool used_device = false;
   for (auto& t : tasks) {
     if (is_uncompared(t)) {
+      used_device = true;
       auto why = why_uncompared(t, where, c, view);
       if (!why && why.error().code == errc::refused && tasks.size() > 1) {
         view.note(why.error().message);
@@ -58,6 +62,8 @@ expected<void> first_comparison::compare(std::vector<task>& tasks, const environ
   if (kept.empty() && !tasks.empty())
     return fail(errc::refused, "no task was compared with its model, so that nothing is searched; see the notes above");
   tasks = std::move(kept);
+  // The node left it to the Python process, and looks for it every few seconds.
+  if (used_device && traits_of(where.device).is_accelerator) wait_for_device(c, where.device);
   return {};
 }
 

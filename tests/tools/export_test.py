@@ -5,8 +5,11 @@
 """
 
 import argparse
+import fcntl
+import multiprocessing
 import pathlib
 import sys
+import tempfile
 import textwrap
 import unittest
 
@@ -230,6 +233,67 @@ class ModelNew(Model):
         result = judged(new, problem=indexed)
         self.assertEqual(result["problem"], "")
         self.assertIn("eager itself fails with its inputs cast to float32", result["notes"][0])
+
+
+def take_turn(lock: pathlib.Path, alone: bool, name: str, events, leave) -> None:
+    with evaluate_file.Turns(lock, 60.0).turn(alone):
+        events.put(f"{name} begins")
+        leave.wait()
+    events.put(f"{name} ends")
+
+
+class TakingTurns(unittest.TestCase):
+    """Checks of several files on one device, each a process."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.lock = pathlib.Path(folder.name) / "lock"
+        self.fork = multiprocessing.get_context("fork")
+        self.events = self.fork.Queue()
+
+    def started(self, name: str, alone: bool = False):
+        leave = self.fork.Event()
+        process = self.fork.Process(target=take_turn, args=(self.lock, alone, name, self.events, leave), daemon=True)
+        process.start()
+        self.addCleanup(process.join)
+        self.addCleanup(leave.set)
+        return leave
+
+    def wait_until_someone_wants_to_be_alone(self):
+        with open(f"{self.lock}.next", "ab") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return
+                fcntl.flock(file, fcntl.LOCK_UN)
+
+    def test_comparing_goes_on_beside_others(self):
+        first, second = self.started("first"), self.started("second")
+        self.assertEqual({self.events.get(), self.events.get()}, {"first begins", "second begins"})
+        first.set(), second.set()
+
+    def test_who_waits_to_be_alone_comes_before_who_begins(self):
+        comparing = self.started("comparing")
+        self.assertEqual(self.events.get(), "comparing begins")
+        timing = self.started("timing", alone=True)
+        self.wait_until_someone_wants_to_be_alone()
+        beginning = self.started("beginning")
+        comparing.set()
+        self.assertEqual({self.events.get(), self.events.get()}, {"comparing ends", "timing begins"})
+        self.assertTrue(self.events.empty())
+        timing.set()
+        self.assertEqual({self.events.get(), self.events.get()}, {"timing ends", "beginning begins"})
+        beginning.set()
+
+    def test_the_pace_is_kept_for_the_next_check(self):
+        turns = evaluate_file.Turns(self.lock, 60.0)
+        self.assertEqual(turns.known_pace_us(), 0.0)
+        for pace_us in (30.0, 20.0, 25.0, 0.0):
+            turns.keep_pace_us(pace_us)
+        self.assertEqual(evaluate_file.Turns(self.lock, 60.0).known_pace_us(), 20.0)
+        self.assertEqual(evaluate_file.Turns(None, 60.0).known_pace_us(), 0.0)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,16 @@
 #include <iterator>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/client.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/hash.hpp"
+#include "config/base/thread_cores.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/confined_python.hpp"
 #include "tools/cli/python_process.hpp"
@@ -28,6 +31,8 @@ namespace {
 
 constexpr const char* k_script = "evaluate_file.py";
 constexpr const char* k_lock = "lock";
+constexpr std::size_t k_least_cores_to_share = 8;  // of a machine where timed calls have cores of their own
+constexpr std::size_t k_timed_cores = 2;
 constexpr std::size_t k_longest_result = 1 << 20;
 constexpr double k_probe_limit_s = 300;  // importing torch takes a minute from a cold disk or on a busy machine
 constexpr const char* k_or_unchecked = "or export without checks: --no-check";
@@ -95,7 +100,7 @@ constexpr double k_turns = 10;
 struct file_checker::held_device {
   std::string surroundings;             // PyTorch, compilers and hardware, in words
   std::mutex busy;                      // of a CPU, which one check takes whole
-  std::optional<private_folder> turns;  // with the lock by which checks on a GPU take turns
+  std::optional<private_folder> turns;  // with the locks by which checks on a GPU take turns
   std::optional<node_client> node;
 };
 
@@ -105,8 +110,16 @@ std::ptrdiff_t cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+// More than are compared at a time: some load PyTorch while others wait to be timed.
 std::ptrdiff_t compared_at_once() {
-  return std::max<std::ptrdiff_t>(1, cores() / 2);
+  return std::max<std::ptrdiff_t>(1, cores() * 3 / 4);
+}
+
+// "14,15": builds on all cores would make every call that is timed meanwhile a slow one. "" for any core.
+std::string timed_cores() {
+  const auto all = cores_of_this_thread();
+  if (all.size() < k_least_cores_to_share) return "";
+  return fmt::format("{}", fmt::join(std::span(all).last(k_timed_cores), ","));
 }
 
 }  // namespace
@@ -179,7 +192,6 @@ expected<void> file_checker::prepare(const std::string& device) {
   if (traits_of(device).is_accelerator) {
     CUDAL1_TRY(auto turns, private_folder::create());
     held->turns.emplace(std::move(turns));
-    CUDAL1_CHECK(write_file(fs::path(held->turns->path()) / k_lock, ""));
   }
   if (auto client = node_client::connect(options_.data); client) {
     client_request r;
@@ -220,8 +232,9 @@ expected<file_check_result> file_checker::build_and_check(const checked_file& fi
   const auto& in = folder.path();
   CUDAL1_CHECK(write_file(fs::path(in) / file.name, file.text));
   CUDAL1_CHECK(write_file(fs::path(in) / "problem.py", file.problem));
-  const std::vector<std::string> common{in + "/" + file.name, "--reference", in + "/problem.py", "--device",
-                                        file.device};
+  auto& device = *devices_.at(file.device);
+  std::vector<std::string> common{in + "/" + file.name, "--reference", in + "/problem.py", "--device", file.device};
+  if (device.turns) common.insert(common.end(), {"--cores", timed_cores()});
   auto arguments = common;
   arguments.emplace_back("--build");
   child_result built;
@@ -238,7 +251,6 @@ expected<file_check_result> file_checker::build_and_check(const checked_file& fi
   arguments.insert(arguments.end(), {"--result", result, "--seconds", fmt::format("{}", options_.timed_s), "--pace-us",
                                      fmt::format("{}", file.pace_us)});
   if (file.is_kernelbench) arguments.emplace_back("--cast");
-  auto& device = *devices_.at(file.device);
   const turn one(checks_);
   std::unique_lock<std::mutex> alone(device.busy, std::defer_lock);
   double limit_s = options_.check_limit_s;

@@ -32,7 +32,7 @@ import statistics
 import subprocess
 import sys
 import types
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import torch
 
@@ -41,7 +41,6 @@ HALF_TYPES = (torch.float16, torch.bfloat16)
 NOISE_FACTOR = 2
 SEED = 42
 DRAWS = 5
-IN_A_ROW = 5
 PERFORMANCE_TRIALS = 100
 FLUSHED_BYTES = 256 << 20
 # How much less accurate float64 may be in another order of the batch, for the order not to matter to the definition.
@@ -95,6 +94,10 @@ def form_of(value: Any) -> str:
     return f"{kind}({', '.join(name + form_of(item) for name, item in items)})"
 
 
+def free_host_bytes() -> int:
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def tolerance_of(t: torch.Tensor) -> float:
     return 1e-2 if t.dtype in HALF_TYPES else 1e-4
 
@@ -121,6 +124,7 @@ class Sides:
     def __init__(self, reference: str, exported: str, device: torch.device, cast: bool):
         self.device, self.cast = device, cast
         self.other_form = ""  # how what the file returns differs from what the problem does
+        self.kept: dict[int, list[Any]] = {}  # inputs by seed, as get_inputs gave them: it may take seconds
         context: dict[str, Any] = {}
         set_seed(SEED)  # a source may make its module at once
         exec(compile(reference, "<string>", "exec"), context)
@@ -136,19 +140,27 @@ class Sides:
         self.ModelNew = context["ModelNew"]
 
     def placed(self, t: torch.Tensor) -> torch.Tensor:
-        return (t.to(torch.float32) if self.cast else t).to(self.device)
+        return t.to(self.device, torch.float32 if self.cast else t.dtype, copy=True)
 
     def make(self, cls: Any, seed: int = SEED) -> torch.nn.Module:
         set_seed(seed)
         model = cls(**self.initial) if isinstance(self.initial, dict) else cls(*self.initial)
         return model.to(self.device, dtype=torch.float32) if self.cast else model.to(self.device)
 
-    def draw(self, seed: int | None = None) -> list[Any]:
-        if seed is not None:
-            set_seed(seed)
-        inputs = tree_map(self.placed, list(self.get_inputs()))
-        if seed is not None:
-            set_seed(seed)
+    def inputs_of(self, seed: int) -> list[Any]:
+        """What get_inputs gives after that seed; not to be written to."""
+        if seed in self.kept:
+            return self.kept[seed]
+        set_seed(seed)
+        inputs = list(self.get_inputs())
+        if sum(t.nbytes for t in leaves(inputs)) <= free_host_bytes() // 4:
+            self.kept[seed] = inputs
+        return inputs
+
+    def draw(self, seed: int) -> list[Any]:
+        """Inputs on the device, new ones each time; random numbers of a forward begin after the seed."""
+        inputs = tree_map(self.placed, self.inputs_of(seed))
+        set_seed(seed)
         return inputs
 
 
@@ -176,12 +188,11 @@ def compare_draws(sides: Sides, seeds: list[int]) -> list[tuple[float, float]]:
     return found
 
 
-def compare_row(sides: Sides, seed: int) -> tuple[float, float]:
+def compare_row(sides: Sides, seeds: list[int]) -> tuple[float, float]:
     """Calls of fresh modules one after the other; all outputs are kept as they were returned until the end, and so are
     the inputs, into which a forward may write. The last call is one of deep copies, which go on from where these are."""
     reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
-    set_seed(seed)
-    inputs = [sides.draw() for _ in range(IN_A_ROW)]
+    inputs = [sides.draw(seed) for seed in seeds]
     copies = [tree_map(torch.clone, i) for i in inputs]
     wanted = [[t.clone() for t in leaves(reference(*i))] for i in copies[:-1]]
     got = [leaves(exported(*i)) for i in inputs[:-1]]
@@ -325,7 +336,13 @@ def timed_sides(sides: Sides) -> list[Any]:
     """Eager and the file, over the same rotation of inputs on the device. To make them takes longer than to time them."""
     import pytorch_calls
 
-    module = types.SimpleNamespace(__name__="problem", Model=sides.Model, get_inputs=lambda: sides.draw(),
+    seeds = iter(sides.kept)
+
+    def get_inputs() -> list[Any]:
+        seed = next(seeds, None)
+        return tree_map(sides.placed, list(sides.get_inputs())) if seed is None else sides.draw(seed)
+
+    module = types.SimpleNamespace(__name__="problem", Model=sides.Model, get_inputs=get_inputs,
                                    get_init_inputs=sides.get_init_inputs)
     pytorch_calls.load_torch()
     reference = pytorch_calls.Subject(module, SEED, sides.device)
@@ -334,8 +351,8 @@ def timed_sides(sides: Sides) -> list[Any]:
     return [pytorch_calls.Calls("eager", reference), pytorch_calls.Calls("exported", exported)]
 
 
-def call_times(both: list[Any], device: torch.device, o: argparse.Namespace) -> dict[str, float]:
-    """The medians of both sides, their ratio, and how fast the host was."""
+def call_times(both: list[Any], device: torch.device, o: argparse.Namespace, turns: Turns) -> dict[str, float]:
+    """The medians of both sides, their ratio, and how fast the host was. To be called while alone."""
     import host_pace
     import measuring
     import pytorch_calls
@@ -343,9 +360,10 @@ def call_times(both: list[Any], device: torch.device, o: argparse.Namespace) -> 
     clock = pytorch_calls.Clock(device, 0)
     for side in both:
         side.prepare()
-    pace = host_pace.Pace(device, o.pace_us)
+    pace = host_pace.Pace(device, o.pace_us or turns.known_pace_us())
     for side in both:
         measuring.measure(clock, pace, side, {"seconds": o.seconds, "least_samples": 10, "cores": o.cores})
+    turns.keep_pace_us(pace.best_us())
     eager_us, exported_us = (statistics.median(side.call_us) for side in both)
     result = {"eager_us": eager_us, "exported_us": exported_us, "speedup": eager_us / exported_us,
               "pace_us": both[0].pace_us}
@@ -395,10 +413,11 @@ def kernelbench_times(both: list[Any], device: torch.device) -> dict[str, Any]:
 def sides_of(reference: str, exported: str, device: torch.device, cast: bool) -> tuple[Sides, list[str]]:
     """With inputs cast to float32, as KernelBench does, where eager takes them so."""
     sides = Sides(reference, exported, device, cast)
-    if not cast or all(t.dtype == torch.float32 for t in leaves(list(sides.get_inputs()))):
+    first = draw_seeds()[0]
+    if not cast or all(t.dtype == torch.float32 for t in leaves(sides.inputs_of(first))):
         return sides, []
     try:
-        sides.make(sides.Model)(*sides.draw(SEED))
+        sides.make(sides.Model)(*sides.draw(first))
         return sides, []
     except Exception as problem:  # noqa: BLE001: whatever the model does
         said = str(problem).strip().split("\n")[0][:200]
@@ -411,7 +430,7 @@ def judge(result: dict[str, Any]) -> str:
     """Why the file is wrong, or nothing. Where eager differs from itself by more than is allowed, so may the file."""
     allowed = result["tolerance_factor"]
     for name, what in (("excess", f"in {DRAWS - result['passed_draws']} of {DRAWS} draws"),
-                       ("row_excess", f"within {IN_A_ROW} calls in a row"),
+                       ("row_excess", f"within {DRAWS} calls in a row"),
                        ("other_weights_excess", "with other weights")):
         if result[name] > allowed:
             return (f"its output differs from eager's {what}: {result[name]:.3g} times the tolerance"
@@ -422,7 +441,7 @@ def judge(result: dict[str, Any]) -> str:
 def evaluate(sides: Sides, notes: list[str], o: argparse.Namespace) -> dict[str, Any]:
     seeds = draw_seeds()
     draws = compare_draws(sides, seeds)
-    row, weights = compare_row(sides, seeds[0]), compare_other_weights(sides, seeds[0])
+    row, weights = compare_row(sides, seeds), compare_other_weights(sides, seeds[0])
     noise = eager_noise(sides, seeds[0])
     result: dict[str, Any] = {
         "device": str(sides.device), "torch": torch.__version__, "draws": DRAWS,
@@ -486,21 +505,43 @@ def surroundings(device: torch.device) -> str:
 
 class Turns:
     """When this process computes on the device: beside other checks, or alone. Without a file, at once. SIGALRM ends it
-    once it has computed for `limit_s`, without its waiting."""
+    once it has computed for `limit_s`, without its waiting. Checks that wait to be alone come before those that begin, so
+    that the device changes hands once for several of them."""
 
     def __init__(self, lock: pathlib.Path | None, limit_s: float):
         self.lock, self.left_s = lock, limit_s
 
+    def locked(self, ending: str, how: int) -> Any:
+        """A lock until the end of the with statement. It is of a file beside the one that all checks have."""
+        if not self.lock:
+            return contextlib.nullcontext()
+        file = open(f"{self.lock}{ending}", "ab")  # closing it unlocks
+        fcntl.flock(file, how)
+        return file
+
     @contextlib.contextmanager
     def turn(self, alone: bool) -> Iterator[None]:
-        with open(self.lock, "rb") if self.lock else contextlib.nullcontext() as file:
-            if file:
-                fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        with contextlib.ExitStack() as held:
+            with contextlib.ExitStack() as begin:
+                (held if alone else begin).enter_context(
+                    self.locked(".next", fcntl.LOCK_SH if alone else fcntl.LOCK_EX))
+                held.enter_context(self.locked("", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
             signal.setitimer(signal.ITIMER_REAL, self.left_s)
             try:
                 yield
             finally:
                 self.left_s = signal.setitimer(signal.ITIMER_REAL, 0)[0]
+
+    def known_pace_us(self) -> float:
+        """Of the host at its best, as checks before this one have found it; 0: none has. To be asked while alone."""
+        with contextlib.suppress(OSError, ValueError):
+            return float(pathlib.Path(f"{self.lock}.pace").read_text(encoding="utf-8")) if self.lock else 0.0
+        return 0.0
+
+    def keep_pace_us(self, pace_us: float) -> None:
+        if self.lock and pace_us > 0:
+            known = self.known_pace_us()
+            pathlib.Path(f"{self.lock}.pace").write_text(str(min(pace_us, known or pace_us)), encoding="utf-8")
 
 
 def give_memory_back(device: torch.device) -> None:
@@ -521,6 +562,13 @@ def beside_others(what: Callable[[], Any], turns: Turns, device: torch.device) -
         return what()
 
 
+def use_cores(cores: Iterable[int]) -> None:
+    """This process, its compilers and threads that start from now on run on these. None given: where they may now."""
+    if cores:
+        with contextlib.suppress(OSError):  # a container that allows fewer
+            os.sched_setaffinity(0, cores)
+
+
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=pathlib.Path, nargs="?")
@@ -530,10 +578,11 @@ def options() -> argparse.Namespace:
     parser.add_argument("--cast", action="store_true", help="all inputs to float32, as KernelBench does")
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing a side")
     parser.add_argument("--pace-us", type=float, default=0.0)
-    parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",") if word], default=[])
+    parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",") if word], default=[],
+                        help="those of timed calls; all else runs on the others")
     parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--build", action="store_true")
-    parser.add_argument("--lock", type=pathlib.Path, help="a file that all checks on the device have")
+    parser.add_argument("--lock", type=pathlib.Path, help="a path that all checks on the device have, for files beside it")
     parser.add_argument("--limit", type=float, default=1e6, help="seconds that it may compute")
     parser.add_argument("--result", type=pathlib.Path)
     return parser.parse_args()
@@ -548,6 +597,8 @@ def main() -> int:
             o.result.write_text(surroundings(torch.device(o.device)), encoding="utf-8")
         return 1 if missing else 0
     exported = o.file.read_text(encoding="utf-8")
+    if o.cores:
+        use_cores(os.sched_getaffinity(0) - set(o.cores))
     if o.build:
         exec(compile(exported, "<string>", "exec"), {})
         return 0
@@ -558,16 +609,21 @@ def main() -> int:
     with torch.no_grad():
         problem = o.reference.read_text(encoding="utf-8")
 
-        def check() -> tuple[Sides, dict[str, Any]]:
+        def check() -> tuple[dict[str, Any], list[Any]]:
             sides, notes = sides_of(problem, exported, device, o.cast)
-            return sides, evaluate(sides, notes, o)
+            result = evaluate(sides, notes, o)
+            if result["problem"] or o.no_time:
+                return result, []
+            give_memory_back(device)  # so that what is timed does not lie in pieces of memory that the checks have left
+            both = timed_sides(sides)
+            sides.kept.clear()
+            return result, both
 
-        sides, result = beside_others(check, turns, device)
-        give_memory_back(device)  # also so that what is timed does not lie in pieces of memory that the checks have left
-        if not result["problem"] and not o.no_time:
-            both = beside_others(lambda: timed_sides(sides), turns, device)
+        result, both = beside_others(check, turns, device)
+        if both:
             with turns.turn(alone=True):
-                result.update(call_times(both, device, o))
+                use_cores(o.cores)
+                result.update(call_times(both, device, o, turns))
                 if device.type == "cuda":
                     result.update(kernelbench_times(both, device))
     text = json.dumps(finite(result))

@@ -6,6 +6,7 @@
 #include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
 #include "policy/graph/part_family.hpp"
+#include "sandbox/device/environment_id.hpp"
 #include "sandbox/verify/disturbance.hpp"
 #include "sandbox/verify/timing_draws.hpp"
 
@@ -96,10 +97,22 @@ void device_state::start_session() {
   tell_ready();
 }
 
+// Verdicts by another tolerance are of another environment: they are not reused, nor compared.
+environment device_state::where() const {
+  auto w = session_->report().where;
+  if (!is_kernelbench(setup_.verification) || is_replayed(w)) return w;
+  constexpr const char* held_to = "; held to KernelBench's tolerance";
+  w.details += held_to;
+  if (!w.libraries.empty()) w.libraries += held_to;
+  w.id = environment_id(w);
+  return w;
+}
+
 void device_state::tell_ready() {
   message::device_state_changed m;
   m.device = setup_.session.device;
   m.report = session_->report();
+  m.report.where = where();
   if (const auto remark = setup_.cores.remarks.find(setup_.session.device); remark != setup_.cores.remarks.end())
     m.report.remarks.push_back(remark->second);
   self_->send(setup_.agent, m);
@@ -183,7 +196,7 @@ void device_state::open() {
   now_->draft.task = item.attempt.task;
   now_->draft.variant = item.attempt.variant;
   now_->draft.attempt = item.attempt.number;
-  now_->draft.environment_id = session_->report().where.id;
+  now_->draft.environment_id = where().id;
   if (item.code) now_->draft.resources = item.code->resources;
   if (auto* const recording = session_->recording()) return answer_from(*recording);
   // Sent first, so that the plan is ready once the task is open.
@@ -394,7 +407,7 @@ void device_state::finish(verdict v) {
   m.has_verdict = true;
   m.result = std::move(v);
   m.result.time_unix_ms = unix_ms();
-  m.where = session_->report().where;
+  m.where = where();
   report_to_node(std::move(m));
 }
 

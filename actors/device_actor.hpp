@@ -94,6 +94,7 @@ class device_state {
   void start_session();
   expected<std::unique_ptr<device_session>> start_on_its_cores() const;
   void start_failed(const error& e);
+  environment where() const;  // what verdicts say of it
   void tell_ready();
   void pull();
 

@@ -26,6 +26,10 @@ struct verification_options {
 
   int64_t declared_draws = key(
       5, {1, 64, "draws"}, "Draws of a task's inputs that every variant is checked on; KernelBench uses five.", gpu(6));
+  std::string tolerance = key(
+      "own", one_of{{"own", "kernelbench"}},
+      "What gate 2 allows on a task's own draws. `kernelbench`: every element within 1e-4 of eager's (1e-2 for half "
+      "types), as its evaluator asks, also where eager is as far from the exact result or from itself.");
   double error_factor_strict =
       key(32.0, {1, 1e4, "times"},
           "Limit of a variant's error, as a multiple of the error of PyTorch eager in strict float32.");
@@ -43,8 +47,11 @@ struct verification_options {
           "constants aside, is checked on fresh draws, too.");
 };
 BOOST_DESCRIBE_STRUCT(verification_options, (),
-                      (declared_draws, error_factor_strict, error_floor_float32, error_floor_half, call_limit_ms,
-                       memory_limit_mb, hack_similarity))
+                      (declared_draws, tolerance, error_factor_strict, error_floor_float32, error_floor_half,
+                       call_limit_ms, memory_limit_mb, hack_similarity))
+inline bool is_kernelbench(const verification_options& o) {
+  return o.tolerance == "kernelbench";
+}
 
 // The defaults of `cpu` are calibrated on a shared machine with 10-15% noise per call: a correct variant is hardly ever
 // unmeasurable there, and takes about 1 s to screen and 3-4 s to confirm. On a GPU one process times both sides, and

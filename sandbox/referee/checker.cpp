@@ -186,7 +186,7 @@ expected<check_report> checker::check(program_runners& runners, const std::strin
   check_report report;
   first_.reset();
   notes_.clear();
-  pool_.set_tolerances({plan.close, plan.close_loose});
+  pool_.set_tolerances({plan.close, plan.close_loose, plan.eager_alone});
   CUDAL1_CHECK(ours(runners, run(runners, variant, plan, report)));
   report.problem = runners.problem();
   report.load_ms = runners.load_ms();
@@ -211,6 +211,7 @@ expected<check_report> checker::check_pool(program_runners& runners, const check
   plan.draws = unchecked_draws(request);
   plan.close = request.close;
   plan.close_loose = request.close_loose;
+  plan.eager_alone = request.eager_alone;
   plan.repeat_first = false;
   return check(runners, request.variant.key, plan);
 }

@@ -37,17 +37,20 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 inline bool finite(double x) {
   return std::abs(x) < infinity;
 }
-// What is allowed, and from which number on the type of the outputs has infinity alone.
+// What is allowed, from which number on the type of the outputs has infinity alone, and whether outputs are held
+// against eager alone.
 struct limits {
   tolerance allowed;
   double infinite = infinity;
+  bool eager_alone = false;
 };
 
 // Whether an output is finite, infinite or NaN as eager's is. Where eager overflows on its way to a result that is
 // finite, an output near the exact one is none the worse, nor is infinity where the type has nothing nearer to it.
 inline bool same_class(double v, double e, double d, const limits& l) {
   return (finite(v) && finite(e)) || v == e || (v != v && e != e) ||
-         (finite(v) && finite(d) && std::abs(v - d) <= l.allowed.absolute + l.allowed.relative * std::abs(d)) ||
+         (!l.eager_alone && finite(v) && finite(d) &&
+          std::abs(v - d) <= l.allowed.absolute + l.allowed.relative * std::abs(d)) ||
          (v == infinity && d >= l.infinite) || (v == -infinity && d <= -l.infinite);
 }
 
@@ -99,12 +102,12 @@ struct block_sums {
 
 // How far an element is off beyond what is allowed; -infinity where it is not off, or not finite. Eager's own error is
 // not held against an output that is nearer to the exact one.
-[[gnu::always_inline]] inline double excess_of(double v, double e, double d, const tolerance& t) {
-  const bool both = finite(v) && finite(e), known = finite(d);
+[[gnu::always_inline]] inline double excess_of(double v, double e, double d, const limits& l) {
+  const bool both = finite(v) && finite(e), known = finite(d) && !l.eager_alone;
   const double gap = both ? std::abs(v - e) : 0.0;
   const double exact_gap = both && known ? std::abs(v - d) : gap;
   const double off = exact_gap < gap ? exact_gap : gap;
-  return off > 0 ? off - (t.absolute + t.relative * std::abs(e)) : -infinity;
+  return off > 0 ? off - (l.allowed.absolute + l.allowed.relative * std::abs(e)) : -infinity;
 }
 
 // Everything in one pass. A comparison with NaN is false, and infinities count as masks.
@@ -117,7 +120,7 @@ template <class V, class D>
     mismatches += same_class(v, e, d, l) ? 0.0 : 1.0;
     const double gap = both ? std::abs(v - e) : 0.0;
     largest = gap > largest ? gap : largest;
-    const double excess = excess_of(v, e, d, l.allowed);
+    const double excess = excess_of(v, e, d, l);
     worst = excess > worst ? excess : worst;
     outside += excess > 0 ? 1.0 : 0.0;
     count += all ? 1.0 : 0.0;
@@ -197,7 +200,7 @@ void note_worst(const B& b, int64_t first, bool mismatch, const limits& l, outpu
   for (int64_t i = 0; i < b.count; ++i) {
     const double v = b.value[i], e = b.eager[i];
     if (mismatch && same_class(v, e, b.exact[i], l)) continue;
-    const double here = mismatch ? infinity : excess_of(v, e, b.exact[i], l.allowed);
+    const double here = mismatch ? infinity : excess_of(v, e, b.exact[i], l);
     if (!(here > excess)) continue;
     excess = here;
     worst = i;
@@ -206,6 +209,10 @@ void note_worst(const B& b, int64_t first, bool mismatch, const limits& l, outpu
   check.worst_index = first + worst;
   check.worst_value = b.value[worst];
   check.worst_expected = b.eager[worst];
+}
+
+limits limits_of(const compared_output& o, const expected_statistics& s) {
+  return {s.within(o.type), least_infinite(o.type), s.allowed.eager_alone};
 }
 
 }  // namespace
@@ -222,7 +229,7 @@ expected_statistics expected_statistics_of(const compared_output& o, draw_kind k
 }
 
 output_check compare_output(const compared_output& o, const expected_statistics& statistics) {
-  const limits l{statistics.within(o.type), least_infinite(o.type)};
+  const limits l = limits_of(o, statistics);
   output_check check;
   check.elements = o.elements;
   statistics.describe(o.type, check);
@@ -278,7 +285,7 @@ bool is_nearly_all_zero(const compared_output& o) {
 void allow_rounding(const compared_output& o, const expected_statistics& statistics, draw_kind kind,
                     std::span<const float> moved, output_check& check) {
   const bool raises = check.outside > 0 || is_nearly_all_zero(o);
-  const tolerance t = statistics.within(o.type);
+  const limits l = limits_of(o, statistics);
   const double tail = is_half(o.type) ? rounding_tail * statistics.error * statistics.size : 0;
   check.outside = 0;
   check.max_excess = 0;
@@ -292,10 +299,10 @@ void allow_rounding(const compared_output& o, const expected_statistics& statist
   for_each_block(o, true, [&]<class B>(const B& b, int64_t first) {
     for (int64_t i = 0; i < b.count; ++i) {
       const double v = b.value[i], e = b.eager[i], d = b.exact[i];
-      double excess = excess_of(v, e, d, t);
+      double excess = excess_of(v, e, d, l);
       if (!(excess > 0)) continue;
-      if (tail > 0 && finite(d)) excess = std::min(excess, std::abs(v - d) - tail);
-      if (!moved.empty())
+      if (!l.eager_alone && tail > 0 && finite(d)) excess = std::min(excess, std::abs(v - d) - tail);
+      if (!l.eager_alone && !moved.empty())
         excess -= rounding_allowance(moved[static_cast<std::size_t>(first + i)], e, statistics.size, kind);
       if (!(excess > 0)) continue;
       ++check.outside;

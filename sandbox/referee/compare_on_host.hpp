@@ -30,7 +30,8 @@ output_check compare_output(const compared_output& output, const expected_statis
 void add_moved_output(const compared_output& moved, std::span<float> largest);
 // Counts again in `check` which elements are outside, where each may also be off by its rounding_allowance, and raises
 // eager's errors to those on the moved inputs where some were outside or few elements are not 0. Of half types `moved`
-// is empty, and an element may be as far from the exact one as the tail of eager's own errors reaches.
+// is empty, and an element may be as far from the exact one as the tail of eager's own errors reaches. Against eager
+// alone nothing is allowed to elements.
 void allow_rounding(const compared_output& output, const expected_statistics& statistics, draw_kind kind,
                     std::span<const float> moved, output_check& check);
 

@@ -8,10 +8,11 @@ namespace cudal1 {
 
 tolerances tolerances_on(draw_kind kind, dtype type, double size, const tolerances& plan) {
   constexpr tolerance equal{0, 0};
-  if (!is_floating(type)) return {equal, equal};
-  if (kind == draw_kind::declared) return plan;
+  if (kind == draw_kind::declared && is_floating(type)) return plan;
+  if (!is_floating(type)) return {equal, equal, plan.eager_alone && kind == draw_kind::declared};
   const double scale = std::isfinite(size) ? std::max(1.0, size) : 1.0;
   tolerances scaled = plan;
+  scaled.eager_alone = false;
   scaled.close.absolute *= scale;
   scaled.loose.absolute *= scale;
   if (kind == draw_kind::small_integers) scaled.close = equal;
@@ -40,7 +41,7 @@ double rounding_allowance(double moved, double expected, double size, draw_kind 
 }
 
 bool expected_statistics::is_loose(dtype type) const {
-  return type == dtype::float16 || type == dtype::bfloat16 || outside > 0 || strict_outside > 0;
+  return is_half(type) || (!allowed.eager_alone && (outside > 0 || strict_outside > 0));
 }
 
 void expected_statistics::describe(dtype type, output_check& check) const {

@@ -1,4 +1,5 @@
 // A client that holds a device: no other client uses the device meanwhile, and its baselines are stored.
+#include "store/exemplars.hpp"
 #include "tests/actors/node_fixture.hpp"
 
 namespace cudal1 {
@@ -99,6 +100,29 @@ TEST_F(node_holds, a_baseline_is_stored_with_its_task_and_the_devices_environmen
   EXPECT_GT(back->front().time_unix_ms, 0);
   EXPECT_EQ(s->get_environment(held.hold->device.where.id)->model, held.hold->device.where.model);
   EXPECT_EQ(s->get_task(t.id)->name, t.name);
+}
+
+// So that no verdict by the one tolerance is taken for one by the other.
+TEST_F(node_holds, a_device_held_to_kernelbenchs_tolerance_is_another_environment) {
+  std::vector<environment> found;
+  for (const char* tolerance : {"own", "kernelbench"}) {
+    start_node({"--set", fmt::format("verification.tolerance={}", tolerance)});
+    auto holder = connect();
+    ASSERT_TRUE(holder.send(hold_request()));
+    auto held = read_to_end(holder);
+    ASSERT_TRUE(held.hold) << held.error;
+    ASSERT_TRUE(holder.send(evaluate_request(relu_chain_task())));
+    const auto own = read_to_end(holder);
+    ASSERT_TRUE(own.result) << own.error;
+    EXPECT_TRUE(own.result->result == outcome::correct || own.result->result == outcome::unmeasurable)
+        << own.result->reason;
+    found.push_back(held.hold->device.where);
+    EXPECT_EQ(own.result->environment_id, found.back().id);
+    kill_node(SIGKILL);
+    wait_node();
+  }
+  EXPECT_NE(found[0].id, found[1].id);
+  EXPECT_NE(environment_class(found[0]), environment_class(found[1]));
 }
 
 }  // namespace

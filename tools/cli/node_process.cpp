@@ -174,6 +174,14 @@ void add_node_flags(CLI::App& command, node_flags& flags) {
                   "that has another value; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command
+      .add_option_function<std::string>(
+          "--tolerance",
+          [&flags](const std::string& name) { flags.settings.push_back("verification.tolerance=" + name); },
+          "what outputs are held to: own (a multiple of eager's own error), or kernelbench, as its evaluator and what "
+          "an "
+          "export keeps: 1e-4 of eager's, 1e-2 for half types; short for --set verification.tolerance=...")
+      ->check(CLI::IsMember({"own", "kernelbench"}));
 }
 
 expected<void> check_setting_names(const node_flags& flags) {

@@ -53,7 +53,7 @@ expected<std::size_t> output_comparer::start(const compared_tensors& t, const to
   CUDAL1_TRY(auto record, new_record());
   tolerances within = allowed;
   compared_tensors operands = t;
-  int type = static_cast<int>(t.type), reference = with_reference ? 1 : 0;
+  int type = static_cast<int>(t.type), reference = with_reference ? 1 : 0, eager_alone = within.eager_alone ? 1 : 0;
   long long elements = t.elements;
   void* sums = block_sums_.mutable_data_ptr();
   void* arguments[] = {&operands.value,
@@ -65,6 +65,7 @@ expected<std::size_t> output_comparer::start(const compared_tensors& t, const to
                        &within.close.relative,
                        &within.loose.absolute,
                        &within.loose.relative,
+                       &eager_alone,
                        &reference,
                        &sums};
   const int64_t each = referee_kernel_threads * elements_of_thread;

@@ -27,7 +27,7 @@ class output_comparer {
 
   // Each returns the number under which its result is available after collect().
   expected<std::size_t> start_compare(const compared_tensors& output, const expected_statistics& statistics) {
-    return start(output, {statistics.within(output.type), {}}, false);
+    return start(output, {statistics.within(output.type), {}, statistics.allowed.eager_alone}, false);
   }
   expected<std::size_t> start_hash(const tensor_type& type, const void* data, uint64_t key, std::size_t output);
   expected<void> collect();

@@ -95,6 +95,33 @@ TEST_F(verifier, a_task_whose_own_result_is_far_from_the_exact_one_is_ill_condit
   EXPECT_EQ(judged().ill_conditioned, "") << "the type's own rounding is as large";
 }
 
+TEST_F(verifier, kernelbenchs_tolerance_has_no_exception_for_eagers_own_error) {
+  const auto with_inexact_eager = [&](const std::string& type) {
+    use(type == "int32"
+            ? make_task(input(type, "[4, 8]", R"("draw": {"distribution": "integer", "low": 0, "high": 9})"),
+                        "aten::relu", R"({"self": "x"})")
+            : relu(type));
+    for (auto& d : report.draws) {
+      d.outputs[0].loose = true;
+      d.outputs[0].outside = d.outputs[0].reference_outside = d.outputs[0].reference_outside_loose = 2;
+    }
+  };
+  for (const auto* type : {"float32", "bfloat16", "int32"}) {
+    options.tolerance = "own";
+    with_inexact_eager(type);
+    EXPECT_FALSE(plan.eager_alone);
+    EXPECT_EQ(judged().result, outcome::correct) << type << ": " << judged().reason;
+    options.tolerance = "kernelbench";
+    with_inexact_eager(type);
+    EXPECT_TRUE(plan.eager_alone);
+    EXPECT_EQ(failed_gate(), "2 close") << type;
+  }
+  with_inexact_eager("float32");
+  for (auto& d : report.draws)
+    if (d.draw.kind == draw_kind::declared) d.outputs[0].outside = 0;
+  EXPECT_EQ(judged().result, outcome::correct) << "KernelBench has no other draws: " << judged().reason;
+}
+
 TEST_F(verifier, plans_five_declared_draws_and_one_of_every_other_kind) {
   std::multiset<draw_kind> kinds;
   for (const auto& d : plan.draws) {

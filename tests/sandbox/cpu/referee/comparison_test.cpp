@@ -107,6 +107,30 @@ TEST(comparison, each_type_has_its_own_least_infinite_number) {
   EXPECT_TRUE(std::isinf(least_infinite(dtype::float64)) && std::isinf(least_infinite(dtype::int64)));
 }
 
+// As KernelBench's evaluator: what is right, and near what eager would be on other inputs, is outside all the same.
+TEST(comparison, eager_alone_counts_on_declared_draws_where_it_is_asked_for) {
+  three t(5000);
+  t.eager[7] += 5e-3F;  // eager's own error: the value is the exact one
+  t.eager[8] = std::numeric_limits<float>::infinity();
+  const tolerances as_kernelbench{{1e-4, 1e-4}, {1e-2, 1e-2}, true};
+  const auto compared = [&](draw_kind kind, const tolerances& plan) {
+    return compare_output(t.all(), expected_statistics_of(t.all(), kind, plan));
+  };
+  EXPECT_EQ(t.compare().outside, 0);
+  EXPECT_TRUE(t.compare().loose);
+  const auto statistics = expected_statistics_of(t.all(), draw_kind::declared, as_kernelbench);
+  output_check check = compared(draw_kind::declared, as_kernelbench);
+  EXPECT_EQ(check.outside, 1);
+  EXPECT_EQ(check.mask_mismatches, 1);
+  EXPECT_FALSE(check.loose);
+  EXPECT_EQ(check.within.absolute, 1e-4);
+  const std::vector<float> moved(5000, 1.0F);
+  allow_rounding(t.all(), statistics, draw_kind::declared, moved, check);
+  EXPECT_EQ(check.outside, 1);
+  EXPECT_EQ(check.worst_index, 7);
+  EXPECT_EQ(compared(draw_kind::standard_normal, as_kernelbench).outside, 0) << "KernelBench has no such draws";
+}
+
 // Elements 7 and 8 are off alike; on moved inputs eager is off at 7 alone.
 TEST(comparison, rounding_explains_only_the_elements_that_it_moves) {
   three t(5000);

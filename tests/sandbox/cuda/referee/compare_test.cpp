@@ -113,6 +113,17 @@ void expect_same(const output_check& a, const output_check& b) {
 constexpr dtype all_types[] = {dtype::bool_, dtype::uint8,   dtype::int8,     dtype::int16,   dtype::int32,
                                dtype::int64, dtype::float16, dtype::bfloat16, dtype::float32, dtype::float64};
 
+TEST_F(comparing, gives_the_numbers_of_the_cpu_where_eager_alone_counts) {
+  std::mt19937_64 random(12);
+  allowed.eager_alone = true;
+  for (const dtype type : all_types)
+    for (const bool specials : {false, true}) {
+      SCOPED_TRACE(name_of(type));
+      const operands o = random_operands(type, 5000, random, 3e-3, specials);
+      expect_same(on_device(o), on_host(o));
+    }
+}
+
 TEST_F(comparing, gives_the_numbers_of_the_cpu_for_every_dtype_and_size) {
   std::mt19937_64 random(11);
   for (const dtype type : all_types)

@@ -1,7 +1,9 @@
 // A node as its clients see it.
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include <sys/socket.h>
@@ -24,6 +26,36 @@ bool right(const verdict& v) {
 int64_t sum_of(const std::map<std::string, int64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0},
                          [](int64_t s, const auto& c) { return s + c.second; });
+}
+
+// With these settings nothing is ever confirmed, so that what is ahead is looked at again, longer.
+TEST_F(node, what_is_ahead_but_not_confirmed_is_measured_again_at_the_end) {
+  start_node({"--set", "timing.second_look_factor=3", "--set", "timing.confirmed_limit=0.001", "--set",
+              "timing.target_half_width=0.0001", "--set", "timing.decided_half_width=0.0001", "--set",
+              "timing.max_seconds=10"});
+  auto client = connect();
+  constexpr int64_t budget = 4;
+  auto request = run_request({diagonal_task()}, budget);
+  request.policy = "evolutionary";
+  ASSERT_TRUE(client.send(request));
+  const auto last = read_to_end(client);
+  ASSERT_TRUE(last.last);
+  ASSERT_EQ(last.error, "");
+  ASSERT_TRUE(last.progress);
+  const auto s = read_store();
+  const auto attempts = s->attempts(last.progress->experiment);
+  ASSERT_TRUE(attempts);
+  const auto second = std::ranges::find(*attempts, 2, &attempt_record::number);
+  ASSERT_NE(second, attempts->end()) << "of " << attempts->size() << " attempts none is a second one";
+  EXPECT_EQ(second->state, attempt_state::finished);
+  EXPECT_LE(attempts->size(), static_cast<std::size_t>(budget)) << "a second look is an evaluation of the budget";
+  const auto all = s->verdicts_of_task(diagonal_task().id, last.progress->experiment, store::verdict_parts::all);
+  ASSERT_TRUE(all);
+  std::map<int, std::size_t> samples;  // by the number of the attempt
+  for (const auto& v : *all)
+    if (v.variant == second->variant) samples[v.attempt] = v.samples.size();
+  ASSERT_EQ(samples.size(), 2U) << "the first verdict is kept";
+  EXPECT_GT(samples[2], samples[1]);
 }
 
 TEST_F(node, an_experiment_uses_its_budget_and_everything_it_reports_is_in_the_store) {

@@ -29,6 +29,7 @@ sandbox/verify
 store
 policy/graph
 policy/proof_check
+policy/tile
 policy/codegen
 policy/moves
 policy/estimate

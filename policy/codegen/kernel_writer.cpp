@@ -117,6 +117,27 @@ void kernel_writer::close() {
   line("}");
 }
 
+std::vector<index_expr> kernel_writer::write_coordinates(const std::string& prefix,
+                                                         std::span<const index_expr> coordinates) {
+  std::vector<index_expr> out(coordinates.size(), 0);
+  for (std::size_t d = coordinates.size(); d-- > 0;) {
+    const std::string name = fmt::format("{}{}", prefix, d);
+    line(fmt::format("const int {} = {};", name, coordinates[d].text()));
+    out[d] = index_expr::variable(name, coordinates[d].most() + 1);
+  }
+  return out;
+}
+
+std::vector<index_expr> kernel_writer::write_row_coordinates() {
+  const auto dims = static_cast<std::size_t>(body().row_dims);
+  const index_expr row = index_expr::variable("row", body().rows());
+  std::vector<index_expr> out(dims, row);
+  if (dims > 1) out = write_coordinates("r", split(row, std::span(body().domain).first(dims)));
+  for (auto& each : out)
+    each = each.as("long long");
+  return out;
+}
+
 // A tensor of which the kernel has a part gets a parameter of its own, and the part a pointer into it.
 void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks, int64_t cluster) {
   std::string parameters;
@@ -262,6 +283,10 @@ std::string kernel_writer::element(int n, const std::string& pointer, const std:
                                    const spelling& spell) const {
   const dtype type = body().operands[static_cast<std::size_t>(node(n).operand)].type.type;
   return loaded(type, fmt::format("{}[{}]", pointer, looked_up(n, offset, spell)));
+}
+
+std::string at(const std::string& pointer, const index_expr& offset) {
+  return offset.is(0) ? pointer : fmt::format("{} + {}", pointer, offset.text());
 }
 
 std::string kernel_writer::remark(int n) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "policy/codegen/emit_kernel.hpp"
+#include "policy/tile/index_expr.hpp"
 
 namespace cudal1 {
 
@@ -22,6 +23,10 @@ class kernel_writer {
   void open(const std::string& text);  // "text {", and indents
   void open_unrolled(const std::string& loop);
   void close();
+  // Declares an `int` for each coordinate, the last one first, and returns them: `prefix` and the dimension's number.
+  std::vector<index_expr> write_coordinates(const std::string& prefix, std::span<const index_expr> coordinates);
+  // The same of the coordinates of `row`, where rows have several dimensions: r0, r1, ...; as `long long`.
+  std::vector<index_expr> write_row_coordinates();
   const std::string& text() const { return text_; }
 
   // C names: a node's value, an operand's pointer, a result's pointer.
@@ -83,6 +88,8 @@ class kernel_writer {
   std::vector<std::string> variables_, pointers_, targets_;
 };
 
+// The pointer so many elements further.
+std::string at(const std::string& pointer, const index_expr& offset);
 // The expression of a node, its operands spelled by `spell`.
 std::string expanded(const body_node& node, const std::function<std::string(int)>& spell);
 

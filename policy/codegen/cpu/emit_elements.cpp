@@ -12,6 +12,7 @@ class elements_writer {
   explicit elements_writer(const emit_request& request) : w_(request) {
     for (const auto size : w_.body().domain)
       elements_ *= size;
+    if (!w_.body().domain.empty()) coordinates_ = {index_expr::variable("i", elements_)};
   }
 
   emitted_kernel write() {
@@ -44,16 +45,8 @@ class elements_writer {
     w_.line("int i = blockIdx.x * blockDim.x + threadIdx.x;");
     const bool exact = elements_ % threads_ == 0;
     if (!exact) w_.open(fmt::format("if (i < {})", elements_));
-    const auto& domain = w_.body().domain;
-    if (domain.size() > 1) {
-      int64_t below = 1;
-      for (std::size_t d = domain.size(); d-- > 0;) {
-        std::string index = below == 1 ? "i" : fmt::format("i / {}", below);
-        if (d > 0) index = below == 1 ? fmt::format("i % {}", domain[d]) : fmt::format("({}) % {}", index, domain[d]);
-        w_.line(fmt::format("const int i{} = {};", d, index));
-        below *= domain[d];
-      }
-    }
+    if (w_.body().domain.size() > 1)
+      coordinates_ = w_.write_coordinates("i", split(index_expr::variable("i", elements_), w_.body().domain));
     write_values();
     if (!exact) w_.close();
   }
@@ -70,20 +63,7 @@ class elements_writer {
     w_.close();
   }
 
-  std::string offset(const std::vector<int64_t>& strides) const {
-    if (w_.body().domain.empty()) return "0";
-    if (strides.size() == 1) {
-      if (strides[0] == 0) return "0";
-      return strides[0] == 1 ? "i" : fmt::format("i * {}", strides[0]);
-    }
-    std::string out;
-    for (std::size_t d = 0; d < strides.size(); ++d) {
-      if (strides[d] == 0) continue;
-      if (!out.empty()) out += " + ";
-      out += strides[d] == 1 ? fmt::format("i{}", d) : fmt::format("i{} * {}", d, strides[d]);
-    }
-    return out.empty() ? "0" : out;
-  }
+  std::string offset(const std::vector<int64_t>& strides) const { return offset_of(coordinates_, strides).text(); }
 
   void write_values() {
     std::vector<bool> needed(w_.body().nodes.size(), false);
@@ -116,6 +96,7 @@ class elements_writer {
 
   kernel_writer w_;
   int64_t elements_ = 1, threads_ = 0, items_ = 0;
+  std::vector<index_expr> coordinates_;  // of an element
 };
 
 }  // namespace

@@ -49,40 +49,22 @@ class rows_writer {
     w_.line("const int row = blockIdx.x * blockDim.x + threadIdx.x;");
     guarded_ = rows % threads_ != 0;
     if (guarded_) w_.open(fmt::format("if (row < {})", rows));
-    const auto& domain = w_.body().domain;
-    int64_t below = 1;
-    for (int d = w_.body().row_dims; d-- > 0;) {
-      if (w_.body().row_dims > 1) {
-        std::string index = below == 1 ? "row" : fmt::format("row / {}", below);
-        if (d > 0) index = fmt::format("({}) % {}", index, domain[static_cast<std::size_t>(d)]);
-        w_.line(fmt::format("const int r{} = {};", d, index));
-      }
-      below *= domain[static_cast<std::size_t>(d)];
-    }
+    row_ = w_.write_row_coordinates();
     for (std::size_t i = 0; i < w_.body().operands.size(); ++i) {
       const auto& o = w_.body().operands[i];
       if (!w_.operand_used(static_cast<int>(i))) continue;
       const bool over = w_.in_place(o);
-      w_.line(fmt::format("{}{}* {}_r = {}{};", over ? "" : "const ", memory_type(o.type.type),
-                          w_.pointer(static_cast<int>(i)), w_.pointer(static_cast<int>(i)), row_offset(o.strides)));
+      const std::string& pointer = w_.pointer(static_cast<int>(i));
+      w_.line(fmt::format("{}{}* {}_r = {};", over ? "" : "const ", memory_type(o.type.type), pointer,
+                          at(pointer, offset_of(row_, o.strides))));
     }
     if (!w_.request().options.in_place.empty()) return;
     for (std::size_t i = 0; i < w_.body().results.size(); ++i) {
       const auto& t = w_.body().results[i].target;
-      w_.line(fmt::format("{}* {}_r = {}{};", memory_type(t.type.type), w_.target(static_cast<int>(i)),
-                          w_.target(static_cast<int>(i)), row_offset(t.strides)));
+      const std::string& pointer = w_.target(static_cast<int>(i));
+      w_.line(
+          fmt::format("{}* {}_r = {};", memory_type(t.type.type), pointer, at(pointer, offset_of(row_, t.strides))));
     }
-  }
-
-  std::string row_offset(const std::vector<int64_t>& strides) const {
-    std::string out;
-    for (int d = 0; d < w_.body().row_dims; ++d) {
-      const int64_t stride = strides[static_cast<std::size_t>(d)];
-      if (stride == 0) continue;
-      const std::string index = w_.body().row_dims > 1 ? fmt::format("r{}", d) : "row";
-      out += fmt::format(" + (long long){} * {}", index, stride);
-    }
-    return out;
   }
 
   // ---- passes ----
@@ -239,26 +221,21 @@ class rows_writer {
 
   // ---- values ----
 
+  // Of column `j` of the innermost ones, in the loops over the others.
+  std::vector<index_expr> column_coordinates(const std::string& j) const {
+    std::vector<index_expr> at;
+    for (std::size_t d = 0; d < columns_.size(); ++d)
+      at.push_back(index_expr::variable(d + 1 == columns_.size() ? j : fmt::format("c{}", d), columns_[d]));
+    return at;
+  }
+
   std::string column_offset(const std::vector<int64_t>& strides, const std::string& j) const {
-    std::string out;
-    for (std::size_t d = 0; d < columns_.size(); ++d) {
-      const int64_t stride = strides[static_cast<std::size_t>(w_.body().row_dims) + d];
-      if (stride == 0) continue;
-      const std::string index = d + 1 == columns_.size() ? j : fmt::format("c{}", d);
-      if (!out.empty()) out += " + ";
-      out += stride == 1 ? index : fmt::format("{} * {}", index, stride);
-    }
-    return out.empty() ? "0" : out;
+    const auto rows = static_cast<std::size_t>(w_.body().row_dims);
+    return offset_of(column_coordinates(j), std::span(strides).subspan(rows)).text();
   }
 
   std::string kept_offset(const std::string& j) const {
-    std::vector<int64_t> strides(w_.body().domain.size(), 0);
-    int64_t below = 1;
-    for (std::size_t d = columns_.size(); d-- > 0;) {
-      strides[static_cast<std::size_t>(w_.body().row_dims) + d] = below;
-      below *= columns_[d];
-    }
-    return column_offset(strides, j);
+    return offset_of(column_coordinates(j), contiguous_strides(columns_)).text();
   }
 
   void write_element(int number, const std::string& j) {
@@ -373,6 +350,7 @@ class rows_writer {
 
   kernel_writer w_;
   pass_plan plan_;
+  std::vector<index_expr> row_;  // its coordinates
   std::vector<int64_t> columns_;
   int64_t inner_ = 1, threads_ = 0, lanes_ = 0;
   bool guarded_ = false;

@@ -52,22 +52,15 @@ class tiles_writer {
     w_.line(fmt::format("const int first = tile % {} * {};", tiles_per_side(), tile_));
     if (side_ % tile_ != 0)
       w_.line(fmt::format("const int width = {0} - first < {1} ? {0} - first : {1};", side_, tile_));
-    int64_t below = tiles_per_side();
-    for (int d = w_.body().row_dims - 1; d-- > 0;) {
-      std::string index = fmt::format("tile / {}", below);
-      if (d > 0) index = fmt::format("{} % {}", index, w_.body().domain[static_cast<std::size_t>(d)]);
-      w_.line(fmt::format("const int r{} = {};", d, index));
-      below *= w_.body().domain[static_cast<std::size_t>(d)];
-    }
+    const auto outer = std::span(w_.body().domain).first(static_cast<std::size_t>(w_.body().row_dims) - 1);
+    std::vector<index_expr> row =
+        w_.write_coordinates("r", split(index_expr::variable("tile", tiles()) / tiles_per_side(), outer));
+    row.push_back(index_expr::variable("first", side_));
+    for (auto& r : row)
+      r = r.as("long long");
     const auto pointer = [&](const std::string& name, const body_operand& o, bool written) {
-      std::string offset;
-      for (int d = 0; d < w_.body().row_dims; ++d) {
-        const int64_t stride = o.strides[static_cast<std::size_t>(d)];
-        if (stride == 0) continue;
-        offset +=
-            fmt::format(" + (long long){} * {}", d + 1 == w_.body().row_dims ? "first" : fmt::format("r{}", d), stride);
-      }
-      w_.line(fmt::format("{0}{1}* {2}_r = {2}{3};", written ? "" : "const ", memory_type(o.type.type), name, offset));
+      w_.line(fmt::format("{}{}* {}_r = {};", written ? "" : "const ", memory_type(o.type.type), name,
+                          at(name, offset_of(row, o.strides))));
     };
     for (std::size_t i = 0; i < w_.body().operands.size(); ++i) {
       const auto& o = w_.body().operands[i];
@@ -161,25 +154,19 @@ class tiles_writer {
     }
   }
 
-  std::string column_number() const {
-    std::string out;
-    int64_t below = 1;
-    for (std::size_t d = columns_.size(); d-- > 0;) {
-      out = fmt::format("c{}{}{}{}", d, below == 1 ? "" : fmt::format(" * {}", below), out.empty() ? "" : " + ", out);
-      below *= columns_[d];
-    }
-    return columns_.size() == 1 ? out : "(" + out + ")";
+  std::string column_number() const { return offset_of(column_coordinates(), contiguous_strides(columns_)).operand(); }
+
+  std::vector<index_expr> column_coordinates() const {
+    std::vector<index_expr> at;
+    for (std::size_t d = 0; d < columns_.size(); ++d)
+      at.push_back(index_expr::variable(fmt::format("c{}", d), columns_[d]));
+    return at;
   }
 
   std::string offset(const std::vector<int64_t>& strides) const {
-    std::string out;
-    const int64_t side = strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
-    for (std::size_t d = 0; d < columns_.size(); ++d) {
-      const int64_t stride = strides[static_cast<std::size_t>(w_.body().row_dims) + d];
-      if (stride != 0) out += fmt::format("c{} * {} + ", d, stride);
-    }
-    if (side == 0) return out + "0";
-    return out + (side == 1 ? "t" : fmt::format("t * {}", side));
+    const auto rows = static_cast<std::size_t>(w_.body().row_dims);
+    const index_expr in_tile = index_expr::variable("t", tile_) * strides[rows - 1];
+    return (offset_of(column_coordinates(), std::span(strides).subspan(rows)) + in_tile).text();
   }
 
   std::string spell(int n) const {

@@ -29,46 +29,34 @@ void cuda_row_group::write_row() {
 }
 
 void cuda_row_group::write_row_indices() {
-  const auto& domain = w_->body().domain;
-  int64_t below = 1;
-  for (int d = w_->body().row_dims; d-- > 0;) {
-    if (w_->body().row_dims > 1) {
-      std::string index = below == 1 ? "row" : fmt::format("row / {}", below);
-      if (d > 0) index = fmt::format("({}) % {}", index, domain[static_cast<std::size_t>(d)]);
-      w_->line(fmt::format("const int r{} = {};", d, index));
-    }
-    below *= domain[static_cast<std::size_t>(d)];
-  }
+  row_ = w_->write_row_coordinates();
 }
 
 void cuda_row_group::write_pointers() {
   for (std::size_t i = 0; i < w_->body().operands.size(); ++i) {
     const auto& o = w_->body().operands[i];
     if (!w_->operand_used(static_cast<int>(i))) continue;
-    w_->line(fmt::format("{0}{1}* {2}_r = {2}{3};", w_->in_place(o) ? "" : "const ", memory_type(o.type.type),
-                         w_->pointer(static_cast<int>(i)), row_offset(o.strides)));
+    const std::string& pointer = w_->pointer(static_cast<int>(i));
+    w_->line(fmt::format("{}{}* {}_r = {};", w_->in_place(o) ? "" : "const ", memory_type(o.type.type), pointer,
+                         at(pointer, row_offset(o.strides))));
   }
   if (!w_->request().options.in_place.empty()) return;
   for (std::size_t i = 0; i < w_->body().results.size(); ++i) {
     const auto& t = w_->body().results[i].target;
-    w_->line(fmt::format("{0}* {1}_r = {1}{2};", memory_type(t.type.type), w_->target(static_cast<int>(i)),
-                         row_offset(t.strides)));
+    const std::string& pointer = w_->target(static_cast<int>(i));
+    w_->line(fmt::format("{}* {}_r = {};", memory_type(t.type.type), pointer, at(pointer, row_offset(t.strides))));
   }
 }
 
 // Where consecutive rows have a constant distance, the row number alone gives the offset: simple enough for the
 // compiler to see alignment.
-std::string cuda_row_group::row_offset(const std::vector<int64_t>& strides) const {
+index_expr cuda_row_group::row_offset(const std::vector<int64_t>& strides) const {
   const auto rows = static_cast<std::size_t>(w_->body().row_dims);
   bool linear = rows > 0;
   for (std::size_t d = 1; d < rows; ++d)
     linear = linear && strides[d - 1] == strides[d] * w_->body().domain[d];
-  if (linear) return strides[rows - 1] == 0 ? "" : fmt::format(" + (long long)row * {}", strides[rows - 1]);
-  std::string out;
-  for (std::size_t d = 0; d < rows; ++d) {
-    if (strides[d] != 0) out += fmt::format(" + (long long)r{} * {}", d, strides[d]);
-  }
-  return out;
+  if (linear) return index_expr::variable("row", w_->body().rows()).as("long long") * strides[rows - 1];
+  return offset_of(row_, strides);
 }
 
 void cuda_row_group::open_live() {

@@ -23,8 +23,8 @@ class cuda_row_group {
   void write_row();
   // Declares the indices of `row` along each dimension, where there are several.
   void write_row_indices();
-  // " + ..." from the tensor's first element to that row.
-  std::string row_offset(const std::vector<int64_t>& strides) const;
+  // From the tensor's first element to that row.
+  index_expr row_offset(const std::vector<int64_t>& strides) const;
   // Every thread of the row gets the values; there is at most one __syncthreads().
   void write_reductions(const std::vector<group_value>& values);
 
@@ -50,6 +50,7 @@ class cuda_row_group {
 
   kernel_writer* w_;
   const row_layout* l_;
+  std::vector<index_expr> row_;  // its coordinates
 };
 
 }  // namespace cudal1

@@ -141,32 +141,24 @@ class cuda_elements_writer {
     for (std::size_t r = 0; r < w_.body().results.size() && (!reading || both); ++r)
       straight = straight && is_linear(w_.body().results[r].target);
     if (straight) return;
-    int64_t below = 1;
-    for (std::size_t d = domain.size(); d-- > 0;) {
-      const int64_t size = d + 1 == domain.size() ? domain[d] / width : domain[d];
-      std::string index = below == 1 ? i : fmt::format("{} / {}", i, below);
-      if (d > 0) index = below == 1 ? fmt::format("{} % {}", i, size) : fmt::format("({}) % {}", index, size);
-      if (d + 1 == domain.size() && width > 1) index = fmt::format("({}) * {}", index, width);
-      w_.line(fmt::format("const int i{} = {};", d, index_ == "int" ? index : "(int)(" + index + ")"));
-      below *= size;
-    }
+    auto at = split_in_vectors(number(i, width), domain, width);
+    for (auto& each : at)
+      if (index_ != "int") each = each.as("int");
+    w_.write_coordinates("i", at);
   }
 
+  // Of a vector, or an element.
+  index_expr number(const std::string& i, int64_t width) const { return index_expr::variable(i, elements_ / width); }
+
   std::string offset(const body_operand& o, const std::string& i, int64_t width) const {
-    const auto& strides = o.strides;
-    if (strides.empty()) return "0";
-    if (is_linear(o)) {
-      const int64_t step = strides.back() * width;
-      return step == 0 ? "0" : step == 1 ? i : fmt::format("{} * {}", i, step);
+    if (o.strides.empty()) return "0";
+    if (is_linear(o)) return (number(i, width) * (o.strides.back() * width)).text();
+    std::vector<index_expr> at;
+    for (std::size_t d = 0; d < o.strides.size(); ++d) {
+      const index_expr each = index_expr::variable(fmt::format("i{}", d), w_.body().domain[d]);
+      at.push_back(index_ == "int" ? each : each.as(index_));
     }
-    std::string out;
-    for (std::size_t d = 0; d < strides.size(); ++d) {
-      if (strides[d] == 0) continue;
-      if (!out.empty()) out += " + ";
-      const std::string index = index_ == "int" ? fmt::format("i{}", d) : fmt::format("({})i{}", index_, d);
-      out += strides[d] == 1 ? index : fmt::format("{} * {}", index, strides[d]);
-    }
-    return out.empty() ? "0" : "(" + out + ")";
+    return offset_of(at, o.strides).text();
   }
 
   void write_loads(const std::string& i, const std::string& k, int64_t width) {

@@ -240,29 +240,14 @@ class cuda_rows_writer {
       w_.line(fmt::format("const bool whole = c0 >= 0 && c0 <= {};", w_.body().columns() - l_.width));
       return;
     }
-    int64_t below = 1;
-    for (std::size_t d = columns_.size(); d-- > 0;) {
-      const bool last = d + 1 == columns_.size();
-      const int64_t size = last ? columns_[d] / l_.width : columns_[d];
-      std::string index = below == 1 ? "j" : fmt::format("j / {}", below);
-      if (d > 0) index = last ? fmt::format("j % {}", size) : fmt::format("({}) % {}", index, size);
-      if (last && l_.width > 1)
-        index = d > 0 ? fmt::format("({}) * {}", index, l_.width) : fmt::format("j * {}", l_.width);
-      w_.line(fmt::format("const int c{} = {};", d, index));
-      below *= size;
-    }
+    w_.write_coordinates("c", split_in_vectors(index_expr::variable("j", l_.vectors), columns_, l_.width));
   }
 
-  std::string column_offset(const std::vector<int64_t>& strides) const {
-    std::string out;
-    for (std::size_t d = 0; d < columns_.size(); ++d) {
-      const int64_t stride = strides[static_cast<std::size_t>(w_.body().row_dims) + d];
-      if (stride == 0) continue;
-      if (!out.empty()) out += " + ";
-      out += stride == 1 ? fmt::format("c{}", d) : fmt::format("c{} * {}", d, stride);
-    }
-    if (out.empty()) return "0";
-    return out.find('+') == std::string::npos ? out : "(" + out + ")";
+  index_expr column_offset(const std::vector<int64_t>& strides) const {
+    std::vector<index_expr> at;
+    for (std::size_t d = 0; d < columns_.size(); ++d)
+      at.push_back(index_expr::variable(fmt::format("c{}", d), columns_[d]));
+    return offset_of(at, std::span(strides).subspan(static_cast<std::size_t>(w_.body().row_dims)));
   }
 
   // `edge`: of a shifted row's vector that does not lie in the row as a whole.
@@ -272,8 +257,8 @@ class cuda_rows_writer {
     if (edge)
       write_edge_load(w_, o, array_width(n), pointer, array(n), place);
     else
-      write_vector_load(w_, as_accessed(l_, o), array_width(n), pointer, w_.looked_up(n, column_offset(o.strides)),
-                        array(n), place);
+      write_vector_load(w_, as_accessed(l_, o), array_width(n), pointer,
+                        w_.looked_up(n, column_offset(o.strides).text()), array(n), place);
   }
 
   // Those of all vectors before those at the row's ends, so that none waits for another.
@@ -378,7 +363,7 @@ class cuda_rows_writer {
       else if (edge)
         write_edge_store(w_, o, l_.width, w_.target(r) + "_r", w_.target(r) + "_q");
       else
-        write_vector_store(w_, as_accessed(l_, o), l_.width, w_.target(r) + "_r", column_offset(o.strides),
+        write_vector_store(w_, as_accessed(l_, o), l_.width, w_.target(r) + "_r", column_offset(o.strides).text(),
                            w_.target(r) + "_q");
     }
     group_.close_live();
@@ -409,8 +394,8 @@ class cuda_rows_writer {
     for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
       if (!is_staged(static_cast<int>(r))) continue;
       const body_operand& o = w_.body().results[r].target;
-      w_.line(fmt::format("{}[{}{}] = {};", w_.target(static_cast<int>(r)), column_offset(o.strides),
-                          group_.row_offset(o.strides),
+      w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(r)),
+                          (column_offset(o.strides) + group_.row_offset(o.strides)).text(),
                           stored(o.type.type, fmt::format("{}[i % {}][c0]", stage(static_cast<int>(r)), l_.rows))));
     }
     w_.close();

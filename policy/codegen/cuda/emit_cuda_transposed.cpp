@@ -1,7 +1,8 @@
 // All elements of a tensor of which an operand has another dimension side by side in memory: blocks take square tiles,
 // read such operands along their own dimension into shared memory, and go on along that of the result.
 #include <algorithm>
-#include <set>
+#include <functional>
+#include <numeric>
 
 #include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
@@ -41,20 +42,23 @@ class cuda_transposed_writer {
     for (const int n : tiled())
       w_.line(fmt::format("__shared__ {} {}[{}][{}];", c_type(w_.node(n).type), tile(n), k_side, k_side + 1));
     w_.line("const int lane = threadIdx.x % 32, part = threadIdx.x / 32;");
-    int64_t below = tiles(along_);
-    w_.line(fmt::format("const int along = (int)(blockIdx.x % {}) * {};", below, k_side));
-    w_.line(fmt::format("const int across = (int)(blockIdx.x / {} % {}) * {};", below, tiles(across_), k_side));
-    below *= tiles(across_);
-    for (std::size_t d = along_; d-- > 0;) {
-      if (d == across_) continue;
-      w_.line(fmt::format("const int i{} = (int)(blockIdx.x / {} % {});", d, below, domain[d]));
-      below *= domain[d];
-    }
+    std::vector<int64_t> grid;  // of blocks: the other dimensions, then tiles across and along
+    for (std::size_t d = 0; d < along_; ++d)
+      if (d != across_) grid.push_back(domain[d]);
+    grid.insert(grid.end(), {tiles(across_), tiles(along_)});
+    const int64_t blocks = std::accumulate(grid.begin(), grid.end(), int64_t{1}, std::multiplies<>());
+    auto at = split(index_expr::variable("blockIdx.x", blocks), grid);
+    for (auto& each : at)
+      each = each.as("int");
+    const index_expr along = at.back() * k_side, across = at[at.size() - 2] * k_side;
+    w_.line(fmt::format("const int along = {}, across = {};", along.text(), across.text()));
+    for (std::size_t d = 0, own = 0; d < along_; ++d)
+      if (d != across_) w_.line(fmt::format("const int i{} = {};", d, at[own++].text()));
     write_tiles();
     w_.line("__syncthreads();");
     write_elements();
     w_.close();
-    auto out = w_.finished(below, threads_);
+    auto out = w_.finished(blocks, threads_);
     out.work[w_.request().name] = work();
     return out;
   }
@@ -78,13 +82,12 @@ class cuda_transposed_writer {
   }
 
   std::string offset(const body_operand& o) const {
-    std::string out;
+    std::vector<index_expr> at;
     for (std::size_t d = 0; d < o.strides.size(); ++d) {
-      if (o.strides[d] == 0) continue;
-      out += out.empty() ? "" : " + ";
-      out += o.strides[d] == 1 ? fmt::format("i{}", d) : fmt::format("(long long)i{} * {}", d, o.strides[d]);
+      const index_expr i = index_expr::variable(fmt::format("i{}", d), w_.body().domain[d]);
+      at.push_back(o.strides[d] == 1 ? i : i.as("long long"));
     }
-    return out.empty() ? "0" : out;
+    return offset_of(at, o.strides).text();
   }
 
   // A loop over the tile, its lanes along dimension `lanes`, and the rounds of its warps along the other one.

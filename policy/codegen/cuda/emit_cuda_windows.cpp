@@ -71,36 +71,27 @@ class cuda_windows_writer {
     return dimension < 0 ? 0 : o.strides[static_cast<std::size_t>(dimension)];
   }
   int64_t size_along(int dimension) const { return body_.domain[static_cast<std::size_t>(dimension)]; }
-  std::string row_index(int d) const {
-    return in_window_ && is_several() && d == layout_.stacked ? "s" : fmt::format("i{}", d);
+  index_expr row_index(int d) const {
+    return index_expr::variable(in_window_ && is_several() && d == layout_.stacked ? "s" : fmt::format("i{}", d),
+                                size_along(d));
   }
 
   void write_indices() {
-    int64_t below = 1;
-    for (const int d : layout_.order(body_)) {
-      const int64_t step = layout_.step(d);
-      const int64_t size = (size_along(d) + step - 1) / step;
-      std::string index = below == 1 ? "i" : fmt::format("i / {}", below);
-      if (below * size < total_)
-        index = below == 1 ? fmt::format("i % {}", size) : fmt::format("({}) % {}", index, size);
-      if (step > 1) index = fmt::format("({}) * {}", index, step);
-      w_.line(fmt::format("const {} i{} = {};", index_, d, index));
-      below *= size;
-    }
+    const std::vector<int> order = layout_.order(body_);  // the fastest one first
+    std::vector<int64_t> extents;
+    for (auto d = order.rbegin(); d != order.rend(); ++d)
+      extents.push_back((size_along(*d) + layout_.step(*d) - 1) / layout_.step(*d));
+    const auto at = split(index_expr::variable("i", total_), extents);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      w_.line(fmt::format("const {} i{} = {};", index_, order[i],
+                          (at[order.size() - 1 - i] * layout_.step(order[i])).text()));
   }
 
-  static std::string plus(const std::string& sum, const std::string& term, int64_t factor) {
-    if (factor == 0) return sum;
-    const std::string product = factor == 1 ? term : fmt::format("{} * {}", term, factor);
-    return sum.empty() ? product : sum + " + " + product;
-  }
-
-  std::string row_offset(const body_operand& o, int64_t before = 0) const {
-    std::string out;
+  index_expr row_offset(const body_operand& o, int64_t before = 0) const {
+    index_expr sum = 0;
     for (int d = 0; d < body_.row_dims; ++d)
-      out = plus(out, row_index(d), along(o, d));
-    if (before > 0) return out.empty() ? std::to_string(-before) : fmt::format("{} - {}", out, before);
-    return out.empty() ? "0" : out;
+      sum = sum + row_index(d) * along(o, d);
+    return sum + -before;
   }
 
   // As vectors of neighbouring windows are accessed.
@@ -127,9 +118,9 @@ class cuda_windows_writer {
       const std::string type = c_type(w_.node(n).type), &pointer = w_.pointer(w_.node(n).operand);
       if (is_vector(n)) {
         w_.line(fmt::format("{} {}[{}];", type, array(n), layout_.width));
-        write_vector_load(w_, of_lanes(o), layout_.width, pointer, row_offset(o), array(n), "");
+        write_vector_load(w_, of_lanes(o), layout_.width, pointer, row_offset(o).text(), array(n), "");
       } else {
-        const std::string value = w_.element(n, pointer, row_offset(o));
+        const std::string value = w_.element(n, pointer, row_offset(o).text());
         w_.line(fmt::format("const {} {} = {};", type, w_.variable(n), value));
       }
     }
@@ -163,9 +154,8 @@ class cuda_windows_writer {
 
   // Where a window begins in what it slides over, along one of its dimensions.
   std::string first_position(const body_window& w) const {
-    const std::string index = w.row < 0 ? "0" : index_ == "int" ? row_index(w.row) : "(int)" + row_index(w.row);
-    const std::string row = plus("", index, w.walk.stride);
-    return w.walk.padding == 0 ? row : fmt::format("{} - {}", row, w.walk.padding);
+    const index_expr row = w.row < 0 ? 0 : row_index(w.row);
+    return ((index_ == "int" ? row : row.as("int")) * w.walk.stride + -w.walk.padding).text();
   }
 
   std::string window_size(bool counts_padding) const {
@@ -207,14 +197,17 @@ class cuda_windows_writer {
   }
 
   bool is_stacked_column(int d) const { return layout_.is_shared(body_, d); }
-  std::string column_index(int d) const { return is_stacked_column(d) ? "r" : fmt::format("k{}", d); }
+  index_expr column_index(int d) const {
+    return is_stacked_column(d) ? index_expr::unknown("r") : index_expr::variable(fmt::format("k{}", d), size_along(d));
+  }
 
   // Where the first element of the windows is, in each tensor and along each dimension that they may leave.
   void write_beginnings() {
     for (const int n : front_) {
       if (w_.node(n).kind != node_kind::load || is_row_load(n)) continue;
       const auto& o = operand_of(n);
-      w_.line(fmt::format("const {} {}_at = {};", index_, w_.variable(n), row_offset(o, elements_before(body_, o))));
+      w_.line(
+          fmt::format("const {} {}_at = {};", index_, w_.variable(n), row_offset(o, elements_before(body_, o)).text()));
     }
     for (std::size_t i = 0; i < body_.windows.size(); ++i) {
       const auto& w = body_.windows[i];
@@ -228,9 +221,9 @@ class cuda_windows_writer {
     for (std::size_t i = 0; i < body_.windows.size(); ++i) {
       const auto& w = body_.windows[i];
       if (!is_masked(w)) continue;
-      const std::string at =
-          w.column < 0 ? fmt::format("p{}", i) : plus(fmt::format("p{}", i), column_index(w.column), w.walk.dilation);
-      out += fmt::format("{}(unsigned)({}) < {}u", out.empty() ? "" : " && ", at, w.walk.size);
+      index_expr at = index_expr::unknown(fmt::format("p{}", i));
+      if (w.column >= 0) at = at + column_index(w.column) * w.walk.dilation;
+      out += fmt::format("{}(unsigned){} < {}u", out.empty() ? "" : " && ", at.operand(), w.walk.size);
     }
     return out;
   }
@@ -239,9 +232,10 @@ class cuda_windows_writer {
     for (const int n : front_) {
       if (w_.node(n).kind != node_kind::load || is_row_load(n)) continue;
       const auto& o = operand_of(n);
-      std::string at = w_.variable(n) + "_at";
+      index_expr sum = index_expr::unknown(w_.variable(n) + "_at");
       for (int d = body_.row_dims; d < static_cast<int>(body_.domain.size()); ++d)
-        at = plus(at, column_index(d), along(o, d));
+        sum = sum + column_index(d) * along(o, d);
+      const std::string at = sum.text();
       const std::string type = c_type(w_.node(n).type), &pointer = w_.pointer(w_.node(n).operand);
       if (lanes() == 1) {
         const std::string value = w_.element(n, pointer, at);
@@ -252,8 +246,7 @@ class cuda_windows_writer {
       }
       w_.line(fmt::format("{} {}[{}]{};", type, array(n), lanes(), is_masked() ? " = {}" : ""));
       if (is_masked()) w_.open("if (inside)");
-      write_vector_load(w_, layout_.width > 1 ? of_lanes(o) : of_pieces(o), lanes(), pointer, "(" + at + ")", array(n),
-                        "");
+      write_vector_load(w_, layout_.width > 1 ? of_lanes(o) : of_pieces(o), lanes(), pointer, at, array(n), "");
       if (is_masked()) w_.close();
     }
   }
@@ -367,7 +360,7 @@ class cuda_windows_writer {
     for (std::size_t r = 0; r < body_.results.size(); ++r) {
       const std::string& target = w_.target(static_cast<int>(r));
       const body_operand& to = body_.results[r].target;
-      write_vector_store(w_, of_lanes(to), layout_.width, target, "(" + row_offset(to) + ")", target + "_q");
+      write_vector_store(w_, of_lanes(to), layout_.width, target, row_offset(to).text(), target + "_q");
     }
   }
 

@@ -75,20 +75,14 @@ void product_writer::write_place_of_warpgroups() {
 
 std::string product_writer::offset(const std::vector<int64_t>& strides, const std::vector<int>& dims,
                                    const std::string& index) const {
-  std::string out;
-  int64_t below = 1;
-  for (std::size_t i = dims.size(); i-- > 0;) {
-    const int64_t size = w_.body().domain[static_cast<std::size_t>(dims[i])];
-    const int64_t stride = strides[static_cast<std::size_t>(dims[i])];
-    std::string at = below == 1 ? index : fmt::format("{} / {}", index, below);
-    if (i > 0) at = below == 1 ? fmt::format("{} % {}", at, size) : fmt::format("({}) % {}", at, size);
-    const bool is_name = below == 1 && i == 0;
-    below *= size;
-    if (stride == 0) continue;
-    if (stride != 1) at = is_name ? fmt::format("{} * {}", at, stride) : fmt::format("({}) * {}", at, stride);
-    out += (out.empty() ? "" : " + ") + at;
+  std::vector<int64_t> extents, own;
+  int64_t count = 1;
+  for (const int d : dims) {
+    extents.push_back(w_.body().domain[static_cast<std::size_t>(d)]);
+    own.push_back(strides[static_cast<std::size_t>(d)]);
+    count *= extents.back();
   }
-  return out.empty() ? "0" : out;
+  return offset_of(split(index_expr::variable(index, count), extents), own).text();
 }
 
 std::string product_writer::line_offset(const product_side& side, const std::string& at) const {

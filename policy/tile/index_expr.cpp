@@ -1,0 +1,182 @@
+#include "policy/tile/index_expr.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace cudal1 {
+
+namespace {
+
+enum class operation { constant, variable, sum, product, quotient, remainder, conversion };
+
+// Of numbers that are not negative.
+int64_t saturated_product(int64_t a, int64_t b) {
+  int64_t out = 0;
+  return __builtin_mul_overflow(a, b, &out) ? std::numeric_limits<int64_t>::max() : out;
+}
+int64_t saturated_sum(int64_t a, int64_t b) {
+  int64_t out = 0;
+  return __builtin_add_overflow(a, b, &out) ? std::numeric_limits<int64_t>::max() : out;
+}
+
+}  // namespace
+
+// `number`: a constant's value, a factor or a divisor. `text`: a variable's, or a type.
+struct index_expr::node {
+  operation kind = operation::constant;
+  std::vector<index_expr> parts;
+  int64_t number = 0;
+  std::string text;
+  int64_t least = 0, most = 0;
+};
+
+index_expr::index_expr(int64_t value)
+    : node_(std::make_shared<node>(node{operation::constant, {}, value, {}, value, value})) {}
+
+index_expr index_expr::variable(std::string text, int64_t count) {
+  if (count == 1) return 0;
+  return index_expr(std::make_shared<node>(node{operation::variable, {}, 0, std::move(text), 0, count - 1}));
+}
+
+index_expr index_expr::unknown(std::string text) {
+  constexpr int64_t any = int64_t{1} << 62;
+  return index_expr(std::make_shared<node>(node{operation::variable, {}, 0, std::move(text), -any, any}));
+}
+
+int64_t index_expr::least() const {
+  return node_->least;
+}
+int64_t index_expr::most() const {
+  return node_->most;
+}
+
+// Terms in the order in which they were added, the constant last.
+index_expr index_expr::operator+(const index_expr& other) const {
+  std::vector<index_expr> terms;
+  int64_t constant = 0;
+  const auto add = [&](const index_expr& i, const auto& self) -> void {
+    if (i.node_->kind == operation::constant) {
+      constant += i.node_->number;
+    } else if (i.node_->kind == operation::sum) {
+      for (const auto& part : i.node_->parts)
+        self(part, self);
+    } else {
+      terms.push_back(i);
+    }
+  };
+  add(*this, add);
+  add(other, add);
+  if (terms.empty()) return constant;
+  if (terms.size() == 1 && constant == 0) return terms[0];
+  node n{operation::sum, std::move(terms), 0, {}, constant, constant};
+  for (const auto& term : n.parts) {
+    n.least = saturated_sum(n.least, term.least());
+    n.most = saturated_sum(n.most, term.most());
+  }
+  if (constant != 0) n.parts.emplace_back(constant);
+  return index_expr(std::make_shared<node>(std::move(n)));
+}
+
+index_expr index_expr::operator*(int64_t factor) const {
+  if (factor == 0 || is(0)) return 0;
+  if (factor == 1) return *this;
+  if (node_->kind == operation::constant) return node_->number * factor;
+  if (node_->kind == operation::product) return node_->parts[0] * (node_->number * factor);
+  const int64_t a = saturated_product(least(), std::abs(factor)), b = saturated_product(most(), std::abs(factor));
+  return index_expr(
+      std::make_shared<node>(node{operation::product, {*this}, factor, {}, factor > 0 ? a : -b, factor > 0 ? b : -a}));
+}
+
+index_expr index_expr::operator/(int64_t divisor) const {
+  if (divisor == 1) return *this;
+  if (node_->kind == operation::constant) return node_->number / divisor;
+  if (least() >= 0 && most() < divisor) return 0;
+  if (node_->kind == operation::quotient) return node_->parts[0] / (node_->number * divisor);
+  return index_expr(
+      std::make_shared<node>(node{operation::quotient, {*this}, divisor, {}, least() / divisor, most() / divisor}));
+}
+
+index_expr index_expr::operator%(int64_t divisor) const {
+  if (divisor == 1) return 0;
+  if (node_->kind == operation::constant) return node_->number % divisor;
+  if (least() >= 0 && most() < divisor) return *this;
+  return index_expr(std::make_shared<node>(node{operation::remainder, {*this}, divisor, {}, 0, divisor - 1}));
+}
+
+index_expr index_expr::as(const std::string& type) const {
+  if (node_->kind == operation::constant) return *this;
+  return index_expr(std::make_shared<node>(node{operation::conversion, {*this}, 0, type, least(), most()}));
+}
+
+std::string index_expr::operand() const {
+  switch (node_->kind) {
+    case operation::variable:
+    case operation::conversion:
+      return text();
+    case operation::constant:
+      return node_->number < 0 ? "(" + text() + ")" : text();
+    default:
+      return "(" + text() + ")";
+  }
+}
+
+std::string index_expr::text() const {
+  const node& n = *node_;
+  switch (n.kind) {
+    case operation::constant:
+      return std::to_string(n.number);
+    case operation::variable:
+      return n.text;
+    case operation::product:
+      return fmt::format("{} * {}", n.parts[0].operand(), n.number);
+    case operation::quotient:
+      return fmt::format("{} / {}", n.parts[0].operand(), n.number);
+    case operation::remainder:
+      return fmt::format("{} % {}", n.parts[0].operand(), n.number);
+    case operation::conversion:
+      return fmt::format("({}){}", n.text, n.parts[0].operand());
+    case operation::sum:
+      break;
+  }
+  std::string out;
+  for (const auto& part : n.parts) {
+    const bool is_constant = part.node_->kind == operation::constant;
+    if (out.empty())
+      out = part.text();
+    else if (is_constant && part.node_->number < 0)
+      out += fmt::format(" - {}", -part.node_->number);
+    else
+      out += " + " + part.text();
+  }
+  return out;
+}
+
+std::vector<index_expr> split(const index_expr& number, std::span<const int64_t> extents) {
+  std::vector<index_expr> out(extents.size(), 0);
+  int64_t below = 1;
+  for (std::size_t d = extents.size(); d-- > 0;) {
+    out[d] = number / below % extents[d];
+    below *= extents[d];
+  }
+  return out;
+}
+
+std::vector<index_expr> split_in_vectors(const index_expr& number, std::span<const int64_t> extents, int64_t width) {
+  std::vector<int64_t> vectors(extents.begin(), extents.end());
+  vectors.back() /= width;
+  auto out = split(number, vectors);
+  out.back() = out.back() * width;
+  return out;
+}
+
+index_expr offset_of(std::span<const index_expr> coordinates, std::span<const int64_t> strides) {
+  index_expr sum = 0;
+  for (std::size_t d = 0; d < coordinates.size(); ++d)
+    sum = sum + coordinates[d] * strides[d];
+  return sum;
+}
+
+}  // namespace cudal1

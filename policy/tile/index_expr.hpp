@@ -1,0 +1,54 @@
+// An index in a kernel, as data: sums, products, quotients and remainders of variables whose ranges are known. What the
+// ranges make superfluous is left out when an index is made, and there is one function that prints it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cudal1 {
+
+class index_expr {
+ public:
+  index_expr(int64_t value);  // NOLINT(google-explicit-constructor): numbers are indices
+  // A C expression without operators of lower precedence than a call's: a name, or `min(row, 7)`. It is from 0 to
+  // count - 1.
+  static index_expr variable(std::string text, int64_t count);
+  // One of which nothing is known.
+  static index_expr unknown(std::string text);
+
+  index_expr operator+(const index_expr& other) const;
+  index_expr operator*(int64_t factor) const;
+  index_expr operator/(int64_t divisor) const;  // both take what is not negative, and a positive number
+  index_expr operator%(int64_t divisor) const;
+  // As a value of this C type, in which products of it are computed.
+  index_expr as(const std::string& type) const;
+
+  bool is(int64_t value) const { return least() == value && most() == value; }
+  int64_t least() const;
+  int64_t most() const;
+
+  // In C. `operand`: in parentheses where it is a sum, a product, a quotient or a remainder.
+  std::string text() const;
+  std::string operand() const;
+
+ private:
+  struct node;
+  explicit index_expr(std::shared_ptr<const node> n) : node_(std::move(n)) {}
+
+  std::shared_ptr<const node> node_;
+};
+
+// The place in a row-major space of these extents that has this number, a coordinate for each extent. Extents of which
+// the product is the number of places at least, or the number's range.
+std::vector<index_expr> split(const index_expr& number, std::span<const int64_t> extents);
+// The same of the first element of a vector of so many elements along the last extent, which is a multiple of `width`:
+// `number` counts vectors.
+std::vector<index_expr> split_in_vectors(const index_expr& number, std::span<const int64_t> extents, int64_t width);
+
+// The sum of coordinates times strides; one for each.
+index_expr offset_of(std::span<const index_expr> coordinates, std::span<const int64_t> strides);
+
+}  // namespace cudal1

@@ -261,9 +261,12 @@ void kernel_writer::write_row_value(int n, std::set<int>& known, const std::func
   if (!from.per_row || from.kind == node_kind::constant || from.kind == node_kind::reduce || known.contains(n)) return;
   for (const int o : from.operands)
     write_row_value(o, known, load);
-  const std::string value = from.kind == node_kind::load ? load(n) : expression(n);
-  line(fmt::format("const {} {} = {};{}", c_type(from.type), variable(n), value, remark(n)));
+  define(n, from.kind == node_kind::load ? load(n) : expression(n));
   known.insert(n);
+}
+
+void kernel_writer::define(int n, const std::string& value) {
+  line(fmt::format("const {} {} = {};{}", c_type(node(n).type), variable(n), value, remark(n)));
 }
 
 std::string kernel_writer::expression(int n, const spelling& spell) const {

@@ -67,6 +67,8 @@ class kernel_writer {
   std::string element(int n, const std::string& pointer, const std::string& offset, const spelling& spell = {}) const;
   // `offset` with that of the row, which is kept within the tensor; just `offset` where nothing chooses a row.
   std::string looked_up(int n, const std::string& offset, const spelling& spell = {}) const;
+  // Declares the node's variable, behind it the program's name of the value.
+  void define(int n, const std::string& value);
   // Declares the variable of a value that is one per row, after those that it is made of, unless `known` has them;
   // reductions and constants need none. `load`: the expression of a load.
   void write_row_value(int n, std::set<int>& known, const std::function<std::string(int)>& load);

@@ -85,7 +85,7 @@ class elements_writer {
       } else {
         value = w_.expression(number);
       }
-      w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(number), value, w_.remark(number)));
+      w_.define(number, value);
     }
     for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
       const auto& result = w_.body().results[r];

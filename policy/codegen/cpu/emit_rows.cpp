@@ -249,7 +249,7 @@ class rows_writer {
     } else {
       value = w_.expression(number);
     }
-    w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
+    w_.define(number, value);
   }
 
   void write_elements(const pass_work& work, const std::string& j, const std::string& lane) {
@@ -309,8 +309,7 @@ class rows_writer {
       w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", k_scan_lanes));
       for (const int n : work.elements) {
         if (w_.node(n).kind == node_kind::scan) {
-          w_.line(fmt::format("const float {0} = (float)(before_{0} + (double)part_{0}[l]);{1}", w_.variable(n),
-                              w_.remark(n)));
+          w_.define(n, fmt::format("(float)(before_{0} + (double)part_{0}[l])", w_.variable(n)));
         } else {
           write_element(n, "(j + l)");
         }
@@ -326,7 +325,7 @@ class rows_writer {
     for (const int n : work.elements) {
       if (w_.node(n).kind == node_kind::scan) {
         w_.line(fmt::format("before_{} += (double){};", w_.variable(n), w_.spelled(w_.node(n).operands[0])));
-        w_.line(fmt::format("const float {0} = (float)before_{0};{1}", w_.variable(n), w_.remark(n)));
+        w_.define(n, fmt::format("(float)before_{}", w_.variable(n)));
       } else {
         write_element(n, "j");
       }

@@ -190,7 +190,7 @@ class tiles_writer {
       } else {
         value = w_.expression(number, [&](int o) { return spell(o); });
       }
-      w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
+      w_.define(number, value);
     }
     for (const int n : work.reduced)
       w_.line(accumulate(w_.node(n).reduction, w_.variable(n) + "[t]", spell(w_.node(n).operands[0])));

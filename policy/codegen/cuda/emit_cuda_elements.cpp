@@ -205,7 +205,7 @@ class cuda_elements_writer {
       } else {
         value = w_.expression(n);
       }
-      w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
+      w_.define(n, value);
     }
     for (const auto& r : w_.body().results)
       w_.line(fmt::format("{}_q[{}] = {};", w_.target(index_of(r)), width > 1 ? "l" : "0", w_.spelled(r.node)));

@@ -300,7 +300,6 @@ class cuda_rows_writer {
   std::string lane_index() const { return l_.width > 1 ? "l" : "0"; }
 
   void write_element(int number) {
-    const body_node& n = w_.node(number);
     std::string value;
     if (is_load(number)) {
       const int64_t own = array_width(number);
@@ -313,7 +312,7 @@ class cuda_rows_writer {
     } else {
       value = w_.expression(number);
     }
-    w_.line(fmt::format("const {} {} = {};{}", c_type(n.type), w_.variable(number), value, w_.remark(number)));
+    w_.define(number, value);
   }
 
   // `edge`: of a shifted row's vector that does not lie in the row as a whole.
@@ -433,8 +432,7 @@ class cuda_rows_writer {
     for (const int n : work.elements) {
       if (!used.contains(n)) continue;
       if (w_.node(n).kind == node_kind::scan) {
-        w_.line(
-            fmt::format("const float {0} = ahead_{0} + run_{0}[{1}];{2}", w_.variable(n), lane_index(), w_.remark(n)));
+        w_.define(n, fmt::format("ahead_{0} + run_{0}[{1}]", w_.variable(n), lane_index()));
       } else {
         write_element(n);
       }

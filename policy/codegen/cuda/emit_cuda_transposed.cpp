@@ -127,7 +127,7 @@ class cuda_transposed_writer {
       const std::string value = is_tiled(n)  ? fmt::format("{}[lane][part + k * {}]", tile(n), threads_ / 32)
                                 : is_load(n) ? w_.element(n, w_.pointer(from.operand), offset(operand_of(n)))
                                              : w_.expression(n);
-      w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
+      w_.define(n, value);
     }
     for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
       const auto& result = w_.body().results[r];

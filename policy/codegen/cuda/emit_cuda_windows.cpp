@@ -148,7 +148,7 @@ class cuda_windows_writer {
           continue;
       }
       if (in_front && from.kind == node_kind::reduce) continue;
-      w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
+      w_.define(n, value);
     }
   }
 

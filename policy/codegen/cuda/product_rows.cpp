@@ -175,7 +175,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
       w_.line(accumulate(w_.node(n).reduction, part, "other"));
       w_.close();
     }
-    w_.line(fmt::format("const {} {} = {};{}", type, w_.variable(n), part, w_.remark(n)));
+    w_.define(n, part);
   }
   kept_.insert(keeping.begin(), keeping.end());
 }

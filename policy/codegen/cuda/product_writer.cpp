@@ -222,7 +222,7 @@ void product_writer::write_values(const std::vector<int>& nodes, const product_s
       value = ahead_.contains(n) ? w_.variable(n) + "_q[k]" : loaded_element(n, "column");
     else
       value = from.kind == node_kind::product ? product(from.operand) : w_.expression(n);
-    w_.line(fmt::format("const {} {} = {};{}", c_type(from.type), w_.variable(n), value, w_.remark(n)));
+    w_.define(n, value);
   }
 }
 

@@ -4,6 +4,15 @@
 
 namespace cudal1 {
 
+void reduce_lanes(kernel_writer& w, reduction_kind how, const std::string& type, const std::string& variable,
+                  int64_t lanes) {
+  if (lanes < 2) return;
+  w.open_unrolled(fmt::format("for (int d = {}; d > 0; d /= 2)", lanes / 2));
+  w.line(fmt::format("const {} other = __shfl_xor_sync(0xffffffffu, {}, d);", type, variable));
+  w.line(accumulate(how, variable, "other"));
+  w.close();
+}
+
 void cuda_row_group::write_row() {
   const int64_t rows = w_->body().rows();
   const std::string in_block = l_->across             ? fmt::format("(int)threadIdx.x % {}", l_->rows)
@@ -85,11 +94,7 @@ void cuda_row_group::combine_vector(const group_value& v) {
 }
 
 void cuda_row_group::combine_warp(const group_value& v, int64_t lanes) {
-  if (lanes < 2) return;
-  w_->open_unrolled(fmt::format("for (int d = {}; d > 0; d /= 2)", lanes / 2));
-  w_->line(fmt::format("const {} other = __shfl_xor_sync(0xffffffffu, sum_{}, d);", v.accumulator, v.name));
-  w_->line(accumulate(v.how, "sum_" + v.name, "other"));
-  w_->close();
+  reduce_lanes(*w_, v.how, v.accumulator, "sum_" + v.name, lanes);
 }
 
 void cuda_row_group::write_reductions(const std::vector<group_value>& values) {

@@ -15,6 +15,11 @@ struct group_value {
   reduction_kind how;
 };
 
+// Gives every lane of groups of so many neighbouring ones (a power of two) the reduction of their variable, of that C
+// type.
+void reduce_lanes(kernel_writer& w, reduction_kind how, const std::string& type, const std::string& variable,
+                  int64_t lanes);
+
 class cuda_row_group {
  public:
   cuda_row_group(kernel_writer& w, const row_layout& l) : w_(&w), l_(&l) {}

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "policy/codegen/c_text.hpp"
+#include "policy/codegen/cuda/cuda_row_group.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
 
 namespace cudal1 {
@@ -168,13 +169,8 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
   if (!work.results.empty()) w_.close();
   close_elements(shares);
   for (const int n : work.reduced) {
-    const std::string part = "part_" + w_.variable(n), type = c_type(w_.node(n).type);
-    if (shares.lanes > 1) {
-      w_.open_unrolled(fmt::format("for (int d = {}; d > 0; d /= 2)", shares.lanes / 2));
-      w_.line(fmt::format("const {} other = __shfl_xor_sync(0xffffffffu, {}, d);", type, part));
-      w_.line(accumulate(w_.node(n).reduction, part, "other"));
-      w_.close();
-    }
+    const std::string part = "part_" + w_.variable(n);
+    reduce_lanes(w_, w_.node(n).reduction, c_type(w_.node(n).type), part, shares.lanes);
     w_.define(n, part);
   }
   kept_.insert(keeping.begin(), keeping.end());

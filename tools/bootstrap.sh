@@ -4,9 +4,10 @@
 #   tools/bootstrap.sh test     build everything and run the tests
 #   tools/bootstrap.sh build    only build
 #   tools/bootstrap.sh bench    build and run the benchmarks
-# Arguments after the first go to the program that is run (cudal1 run, ctest, cudal1-bench). A second run does only
-# what changed and needs no network. It shows its steps and how far they are; what apt, pip, cmake and ninja say is in
-# packages.log, torch.log, python.log, headers.log, configure.log and build.log in the build folder.
+# Arguments after the first go to the program that is run (cudal1 run, ctest, cudal1-bench); those of `demo` replace
+# its own limit and data folder. A second run does only what changed and needs no network. It shows its steps and how
+# far they are; what apt, pip, cmake and ninja say is in packages.log, torch.log, python.log, headers.log,
+# configure.log and build.log in the build folder.
 #
 # Environment:
 #   CUDAL1_BUILD   the build folder (default: build in the repository)
@@ -220,12 +221,31 @@ search_targets() {
   if [ ! -e /dev/nvidiactl ]; then echo cudal1 cudal1-node cudal1-worker; fi
 }
 
-# Every built-in task, on this machine's device. With arguments it is another search than the demo's.
+# Whether one of the options in $1 is among the other arguments, as in `--time 4m` or `--time=4m`.
+has_option() {
+  local argument options=" $1 "
+  shift
+  for argument in "$@"; do
+    if [[ $options == *" ${argument%%=*} "* ]]; then return 0; fi
+  done
+  return 1
+}
+
+# Every built-in task, on this machine's device. With arguments it is another search, which has the demo's limit and
+# data folder unless the arguments have their own.
 demo() {
+  local own=()
+  has_option "--data" "$@" || own+=(--data "$build/demo")
+  has_option "--time --evaluations --device-time --resume" "$@" || own+=(--time 205s)
+  if [ $# -gt 0 ]; then
+    begin_step "cudal1 run $*"
+    "$build/bin/cudal1" run "${own[@]}" "$@"
+    end_step
+    return
+  fi
   begin_step "searching all built-in tasks on this machine's device" "three and a half minutes"
-  "$build/bin/cudal1" run --data "$build/demo" --time 205s "$@"
+  "$build/bin/cudal1" run "${own[@]}"
   end_step
-  [ $# -eq 0 ] || return 0
   begin_step "measuring four of the tasks in PyTorch's own process" "half a minute"
   "$build/bin/cudal1" baseline --data "$build/demo" --kinds eager \
     --task gated_silu --task linear_gelu --task mse_loss --task softmax
@@ -240,36 +260,41 @@ run_tests() {
   end_step
 }
 
-command=${1:-}
-[ $# -gt 0 ] && shift
-case "$command" in
-  demo)
-    begin $(($# > 0 ? 1 : 2))
-    # shellcheck disable=SC2046
-    configure_and_build OFF $(search_targets)
-    demo "$@"
-    ;;
-  test)
-    begin 1
-    configure_and_build ON
-    run_tests "$@"
-    ;;
-  build)
-    begin 0
-    configure_and_build "${CUDAL1_WITH_TESTS:-OFF}"
-    ;;
-  bench)
-    begin 1
-    configure_and_build ON
-    begin_step "measuring" "some minutes"
-    "$build/bin/cudal1-bench" "$@"
-    end_step
-    ;;
-  "" | -h | --help | help) usage 0 ;;
-  *)
-    printf 'bootstrap: there is no command "%s"\n\n' "$command" >&2
-    usage 2 >&2
-    ;;
-esac
-bold "$command: done in $(time_of_script)"
-case "$command" in demo | build) say "next: export PATH=$build/bin:\$PATH; cudal1 doctor" ;; esac
+main() {
+  local command=${1:-}
+  [ $# -eq 0 ] || shift
+  case "$command" in
+    demo)
+      begin $(($# > 0 ? 1 : 2))
+      # shellcheck disable=SC2046
+      configure_and_build OFF $(search_targets)
+      demo "$@"
+      ;;
+    test)
+      begin 1
+      configure_and_build ON
+      run_tests "$@"
+      ;;
+    build)
+      begin 0
+      configure_and_build "${CUDAL1_WITH_TESTS:-OFF}"
+      ;;
+    bench)
+      begin 1
+      configure_and_build ON
+      begin_step "measuring" "some minutes"
+      "$build/bin/cudal1-bench" "$@"
+      end_step
+      ;;
+    "" | -h | --help | help) usage 0 ;;
+    *)
+      printf 'bootstrap: there is no command "%s"\n\n' "$command" >&2
+      usage 2 >&2
+      ;;
+  esac
+  bold "$command: done in $(time_of_script)"
+  case "$command" in demo | build) say "next: export PATH=$build/bin:\$PATH; cudal1 doctor" ;; esac
+}
+
+# Tests read the functions alone.
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then main "$@"; fi

@@ -259,6 +259,27 @@ class ReadmeCommands(unittest.TestCase):
         self.run_line(replays[0], self.clone.folder)
         self.assertEqual(len(self.server.events("begin")), asked, "a replay asked for an answer")
 
+    def test_the_demo_has_its_own_limit_and_folder_only_where_the_user_gives_none(self):
+        """Its last step: what comes before it builds."""
+        home = pathlib.Path(self.environment["HOME"])
+        self.environment["CUDAL1_CONFIG"] = str(home / ".local/share/cudal1/cudal1.toml")
+
+        def demo(arguments):
+            self.run_line(f". tools/bootstrap.sh; demo {arguments}", self.clone.folder)
+
+        demo("--time 2s --task softmax")
+        demo("--evaluations=1 --task softmax")
+        demo("--resume e2")
+        demo("--data=mine --device-time 1s --task softmax")
+        limits = lambda data: [
+            (e["time_limit_s"], e["evaluations_per_task"], e["device_s_per_task"])
+            for e in json.loads(self.run_line(f"cudal1 experiments --json --data {data}", self.clone.folder).stdout)[
+                "experiments"]]
+        self.assertEqual(limits("build/demo"), [(2, 0, 0), (0, 1, 0)])
+        self.assertEqual(limits("mine"), [(0, 0, 1)])
+        for data in ("build/demo", "mine"):
+            self.run_line(f"cudal1 stop --node --data {data}", self.clone.folder)
+
 
 class ReadmeText(unittest.TestCase):
     def test_every_command_is_run_or_excepted(self):

@@ -37,7 +37,7 @@ class Model(nn.Module):
         self.register_buffer("shift", torch.rand(8))
 
     def forward(self, x):
-        return torch.relu(self.net(x)) + self.shift * torch.tensor([1.0, 2.0] * 4)
+        return torch.relu(self.net(x)) + self.shift * torch.tensor([1.0, 2.0] * 4, device=x.device)
 
 def get_inputs():
     return [torch.rand(4, 8)]
@@ -88,7 +88,7 @@ class Model(nn.Module):
 
     def forward(self, x, y):
         self.calls += 1
-        self.hidden = torch.tanh(self.hidden + y)
+        self.hidden = torch.tanh(self.hidden.to(y.device) + y)  # it is no buffer, and stays where it was made
         x.mul_(2)
         return x + y + self.hidden * self.calls
 
@@ -367,6 +367,13 @@ class Operators(Exported):
 
 
 class Devices(Exported):
+    def test_the_models_run_wherever_they_and_their_inputs_are(self):
+        """Else those on a GPU say nothing of the exported modules."""
+        for name in MODELS:
+            given = torch.utils._pytree.tree_map(lambda t: t.to("meta"), self.inputs(name))
+            got = leaves(self.both(name)[0].to("meta")(*given))
+            self.assertEqual({t.device.type for t in got}, {"meta"}, name)
+
     def test_tensors_on_several_devices_are_refused_by_the_names_of_these(self):
         _, new = self.both("plain")
         with torch.no_grad():

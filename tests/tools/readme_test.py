@@ -265,9 +265,13 @@ class ReadmeCommands(unittest.TestCase):
         self.environment["CUDAL1_CONFIG"] = str(home / ".local/share/cudal1/cudal1.toml")
 
         def demo(arguments):
-            self.run_line(f". tools/bootstrap.sh; demo {arguments}", self.clone.folder)
+            return self.run_line(f". tools/bootstrap.sh; demo {arguments}", self.clone.folder).stdout
 
-        demo("--time 2s --task softmax")
+        advice = "which other commands need as --data or CUDAL1_DATA"
+        self.assertIn(f"Kept in {self.clone.folder}/build/demo, {advice}. Next:", demo("--time 2s --task softmax"))
+        usual = self.run_line("cudal1 run --task softmax --evaluations 2", self.clone.folder).stdout
+        self.assertIn("Kept in ", usual)
+        self.assertNotIn(advice, usual)
         demo("--evaluations=1 --task softmax")
         demo("--resume e2")
         demo("--data=mine --device-time 1s --task softmax")

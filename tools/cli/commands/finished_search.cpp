@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "config/base/describe.hpp"
+#include "config/data_folder.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/baseline/measure_baselines.hpp"
 #include "tools/cli/node_process.hpp"
@@ -116,7 +117,10 @@ expected<void> print_result(const finished_search& f, const node_status& node, c
   for (const auto& r : reports)
     c.out.print((std::exchange(is_first, false) && c.out.live ? "" : "\n") + print_report(r, examine(c.out.stream)));
   CUDAL1_TRY(const auto exported, command_of_export(*reader, search));
-  c.out.print(c.out.dim(fmt::format("Kept in {}. Next: `cudal1 show VARIANT`, `{}`.", place_of(c), exported)) + "\n");
+  const bool is_usual = c.coordinator || c.data == default_data_folder();
+  c.out.print(c.out.dim(fmt::format("Kept in {}{}. Next: `cudal1 show VARIANT`, `{}`.", place_of(c),
+                                    is_usual ? "" : ", which other commands need as --data or CUDAL1_DATA", exported)) +
+              "\n");
   const auto ports = port_commands(search, node.devices);
   if (ports.empty()) return {};
   c.out.print("Each model's variants were measured on that model only. The best of one on another:\n");

@@ -293,7 +293,14 @@ main() {
       ;;
   esac
   bold "$command: done in $(time_of_script)"
-  case "$command" in demo | build) say "next: export PATH=$build/bin:\$PATH; cudal1 doctor" ;; esac
+  local next="export PATH=$build/bin:\$PATH"
+  case "$command" in
+    demo)
+      has_option --data "$@" || next="$next CUDAL1_DATA=$build/demo"
+      say "next: $next; cudal1 best; cudal1 doctor"
+      ;;
+    build) say "next: $next; cudal1 doctor" ;;
+  esac
 }
 
 # Tests read the functions alone.

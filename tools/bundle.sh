@@ -43,7 +43,7 @@ install_and_pack() {
   begin_step "installing" "ten seconds"
   logged "$build/install.log" cmake --install "$build" --prefix "$into/$name" || die 1 "the bundle was not installed"
   end_step "$(du -sm "$into/$name" | cut -f 1) MB"
-  begin_step "packing $packed" "one minute"
+  begin_step "packing ${packed##*/}" "one minute"
   # Without owners, names of users and the order of a folder, so that equal bundles are equal files.
   logged "$build/pack.log" tar -C "$into" --sort=name --owner=0 --group=0 --numeric-owner -I 'xz -T0' -cf "$packed" \
     "$name" || die 1 "the bundle was not packed"
@@ -82,8 +82,8 @@ enter_and_try() {
       grep PRETTY_NAME /etc/os-release
       cudal1-setup /opt/packages/torch
       cudal1 doctor --device cpu
-      cudal1 run --device cpu --task softmax --evaluations 4 --time 30s
-      cudal1 best softmax
+      cudal1 run --device cpu --task gelu_by_hand --evaluations 4 --time 30s
+      cudal1 best gelu_by_hand
     " "$3"' "$3" "$1" "$2" "$3" "$4"
 }
 
@@ -93,7 +93,7 @@ try_in() { # $1: the system, $2: suite, $3: mirror, $4: keyring, $5: the variabl
   begin_step "trying it on $1" "two minutes"
   rm -rf --one-file-system "$tree"
   if [ ! -f "$4" ]; then
-    why="its packages cannot be checked without $4 ($5 names another file)"
+    why="there is no ${4}, with which its packages are checked: install the keyring's package, or name the file in $5"
   elif ! make_tree "$tree" "$2" "$3" "$4"; then
     why="debootstrap could not make it from $3"
   fi

@@ -243,10 +243,10 @@ demo() {
     end_step
     return
   fi
-  begin_step "searching all built-in tasks on this machine's device" "three and a half minutes"
+  begin_step "searching all built-in tasks" "three and a half minutes"
   "$build/bin/cudal1" run "${own[@]}"
   end_step
-  begin_step "measuring four of the tasks in PyTorch's own process" "half a minute"
+  begin_step "comparing four of the tasks with PyTorch" "half a minute"
   "$build/bin/cudal1" baseline --data "$build/demo" --kinds eager \
     --task gated_silu --task linear_gelu --task mse_loss --task softmax
   end_step

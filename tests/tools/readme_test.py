@@ -259,6 +259,14 @@ class ReadmeCommands(unittest.TestCase):
         self.run_line(replays[0], self.clone.folder)
         self.assertEqual(len(self.server.events("begin")), asked, "a replay asked for an answer")
 
+    def on_terminal_each_task_has_one_line(self, command):
+        """What is measured at the moment is written over."""
+        log = self.clone.folder / "terminal.log"
+        subprocess.run(["script", "-qec", command, log], cwd=self.clone.folder, env=self.environment | {"TERM": "xterm"},
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=100, check=True)
+        erased = r"\x1b\[J(\x1b\[\?25h)?"
+        self.assertRegex(log.read_text(), f"(?s)softmax: eager\\x1b\\[K\n.*{erased}1 of 1  softmax: eager [0-9]")
+
     def test_the_demo_has_its_own_limit_and_folder_only_where_the_user_gives_none(self):
         """Its last step: what comes before it builds."""
         home = pathlib.Path(self.environment["HOME"])
@@ -281,6 +289,7 @@ class ReadmeCommands(unittest.TestCase):
                 "experiments"]]
         self.assertEqual(limits("build/demo"), [(2, 0, 0), (0, 1, 0)])
         self.assertEqual(limits("mine"), [(0, 0, 1)])
+        self.on_terminal_each_task_has_one_line("cudal1 baseline --kinds eager --task softmax --data build/demo")
         for data in ("build/demo", "mine"):
             self.run_line(f"cudal1 stop --node --data {data}", self.clone.folder)
 

@@ -138,7 +138,7 @@ std::string summary_of(const measured_baselines& all) {
     for (const auto& b : m.records)
       ++(b.problem.empty() ? times : failed);
   }
-  auto text = fmt::format("{} measured ({}{})", format_count(measured, "task"), format_count(times, "time"),
+  auto text = fmt::format("{} measured ({}{})", format_count(measured, "task"), format_count(times, "duration"),
                           failed > 0 ? fmt::format(", {} failed", failed) : "");
   if (fresh > 0) text += fmt::format(", {} already measured", fresh);
   if (without > 0) text += fmt::format(", {} skipped", without);
@@ -224,15 +224,18 @@ expected<int> baseline(baseline_options o, context& c) {
   CUDAL1_TRY(const auto plan, plan_of(o, names_of(devices), time_limit_s, c));
   if (!o.json) print_title(o, plan, devices.front().where.model, c);
   baseline_observer observer;
+  live_area now(c.err.stream);
   observer.doing = [&](const std::string& what) {
-    if (c.err.live) note(c, what);
+    if (c.err.live && !c.quiet) now.draw({what});
   };
   std::set<std::string> finished;  // a task is reported again after its other kinds
   observer.finished = [&](const measured_task& m) {
     finished.insert(m.name);
-    if (!o.json) c.out.print(fmt::format("{} of {}  {}\n", finished.size(), plan.tasks.size(), line_of(m)));
+    now.erase();
+    if (!o.json) c.out.print_wrapped(fmt::format("{} of {}  {}\n", finished.size(), plan.tasks.size(), line_of(m)));
   };
   CUDAL1_TRY(const auto all, measure_baselines(c.data, plan, observer, interrupt.fd()));
+  now.erase();
   if (o.json)
     print_json(c, to_json(all));
   else

@@ -7,6 +7,7 @@
 #include "config/data_folder.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/baseline/measure_baselines.hpp"
+#include "tools/cli/format.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/report/search_models.hpp"
@@ -118,9 +119,10 @@ expected<void> print_result(const finished_search& f, const node_status& node, c
     c.out.print((std::exchange(is_first, false) && c.out.live ? "" : "\n") + print_report(r, examine(c.out.stream)));
   CUDAL1_TRY(const auto exported, command_of_export(*reader, search));
   const bool is_usual = c.coordinator || c.data == default_data_folder();
-  c.out.print(c.out.dim(fmt::format("Kept in {}{}. Next: `cudal1 show VARIANT`, `{}`.", place_of(c),
-                                    is_usual ? "" : ", which other commands need as --data or CUDAL1_DATA", exported)) +
-              "\n");
+  const std::string next =
+      fmt::format("Kept in {}{}. Next: `cudal1 show VARIANT`, `{}`.", place_of(c),
+                  is_usual ? "" : ", which other commands need as --data or CUDAL1_DATA", exported);
+  c.out.print(c.out.dim(rewrap(next, c.out.width)));
   const auto ports = port_commands(search, node.devices);
   if (ports.empty()) return {};
   c.out.print("Each model's variants were measured on that model only. The best of one on another:\n");

@@ -38,11 +38,13 @@ class honest_surprises : public testing::Test {
     for (const auto& d : *found)
       if (d.name == device) architecture = d.architecture;
     ASSERT_NE(architecture, "") << "this machine has no " << device;
-    auto made = type->make_compiler({.architecture = architecture});
+    // The programs are ours, so a machine that confines less, as a rented container, will do.
+    auto made = type->make_compiler({.architecture = architecture, .allow_weak_confinement = true});
     ASSERT_TRUE(made) << made.error().message;
     compiler = std::move(*made);
     session_options options;
     options.device = device;
+    options.allow_weak_confinement = true;
     auto started = device_session::start(options);
     ASSERT_TRUE(started) << started.error().message;
     session = std::move(*started);

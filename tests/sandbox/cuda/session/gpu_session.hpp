@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sandbox/cuda/gpus/gpu.hpp"
 #include "sandbox/device/compiler.hpp"
 #include "sandbox/device/session.hpp"
 #include "sandbox/program/task.hpp"
@@ -42,9 +43,11 @@ class gpu_session_test : public testing::Test {
   static device_session& session() { return *session_; }
 
  private:
+  static expected<void> start(const gpu_description& gpu);
+
   static inline std::unique_ptr<device_session> session_;
   static inline std::unique_ptr<kernel_compiler> compiler_;
-  static inline std::string why_not_;
+  static inline std::string why_skipped_, why_failed_;
 };
 
 }  // namespace cudal1

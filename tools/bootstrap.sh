@@ -297,7 +297,8 @@ main() {
   case "$command" in
     demo)
       has_option --data "$@" || next="$next CUDAL1_DATA=$build/demo"
-      say "next: $next; cudal1 best; cudal1 doctor"
+      say "next: $next"
+      say "      cudal1 best; cudal1 doctor"
       ;;
     build) say "next: $next; cudal1 doctor" ;;
   esac

@@ -8,11 +8,9 @@
 
 #include <memory>
 #include <string>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 
-#include <boost/describe.hpp>
-#include <boost/mp11.hpp>
 #include <caf/all.hpp>
 
 #include "actors/caf_layer.hpp"
@@ -24,36 +22,35 @@
 namespace cudal1 {
 
 namespace detail {
-// Writes `text`, or reads it and passes it to `read`, which returns an expected<void>.
-template <class Inspector, class Read>
-typename Inspector::result_type inspect_text(Inspector& f, std::string text, Read read) {
-  if constexpr (Inspector::reads_state) {
-    return f(text);
-  } else {
-    return f(text, caf::meta::load_callback([&]() -> caf::error {
-               auto done = read(text);
-               return done ? caf::error{} : to_caf(std::move(done).error());
-             }));
-  }
-}
+// How a value is written for another process, and read: wire.hpp defines it, which only interfaces.cpp includes. CAF
+// instantiates what it calls in every file that sends a message, and this is most of what a compiler would do there.
+template <class T>
+struct text_wire {  // as JSON text
+  static caf::error save(caf::serializer& to, T& x);
+  static caf::error load(caf::deserializer& from, T& x);
+};
+template <class T>
+struct member_wire {  // member by member
+  static caf::error save(caf::serializer& to, T& x);
+  static caf::error load(caf::deserializer& from, T& x);
+};
 
-// Every described member of `x`, then `rest`.
-template <class Inspector, class T, class... Rest>
-typename Inspector::result_type inspect_members(Inspector& f, T& x, Rest&&... rest) {
-  using members = boost::describe::describe_members<T, boost::describe::mod_public>;
-  return boost::mp11::tuple_apply([&](auto... d) { return f((x.*d.pointer)..., std::forward<Rest>(rest)...); },
-                                  boost::mp11::mp_rename<members, std::tuple>{});
+// CAF's third inspector, which makes text for its own log, finds nothing here and writes "<unprintable>".
+template <class Inspector>
+concept wire_inspector = std::is_same_v<Inspector, caf::serializer> || std::is_same_v<Inspector, caf::deserializer>;
+
+template <class Wire, wire_inspector Inspector, class T>
+caf::error transfer(Inspector& f, T& x) {
+  if constexpr (Inspector::reads_state)
+    return Wire::save(f, x);
+  else
+    return Wire::load(f, x);
 }
 }  // namespace detail
 
-template <class Inspector, described_struct T>
-typename Inspector::result_type inspect(Inspector& f, T& x) {
-  std::string text;
-  if constexpr (Inspector::reads_state) text = to_text(x);
-  return detail::inspect_text(f, std::move(text), [&](const std::string& got) -> expected<void> {
-    CUDAL1_TRY(x, from_text<T>(got));
-    return {};
-  });
+template <detail::wire_inspector Inspector, described_struct T>
+caf::error inspect(Inspector& f, T& x) {
+  return detail::transfer<detail::text_wire<T>>(f, x);
 }
 
 // ---- shared values ------------------------------------------------------------------------------------------------
@@ -89,43 +86,29 @@ using shared_task = shared_value<task>;
 using shared_program = shared_value<checked_program>;
 using shared_code = shared_value<compiled_code>;
 
-template <class Inspector, class T>
-typename Inspector::result_type inspect(Inspector& f, shared_value<T>& x) {
-  std::string text;
-  if constexpr (Inspector::reads_state) {
-    if (x.value) text = x.sent_as ? *x.sent_as : wire_text(*x.value);
-  }
-  return detail::inspect_text(f, std::move(text), [&](const std::string& got) -> expected<void> {
-    x = {};
-    if (got.empty()) return {};
-    CUDAL1_TRY(T read, from_wire(got, static_cast<const T*>(nullptr)));
-    x = shared_value<T>(std::move(read));
-    return {};
-  });
-}
-
+namespace detail {
 // Code is bytes, not text: it is sent member by member.
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, shared_code& x) {
-  bool filled = x.value != nullptr;
-  compiled_code code;
-  if constexpr (Inspector::reads_state) {
-    if (filled) code = *x.value;
-    return detail::inspect_members(f, code, filled);
-  } else {
-    return detail::inspect_members(f, code, filled, caf::meta::load_callback([&]() -> caf::error {
-                                     x = filled ? shared_code(std::move(code)) : shared_code();
-                                     return {};
-                                   }));
-  }
+struct code_wire {
+  static caf::error save(caf::serializer& to, const shared_code& x);
+  static caf::error load(caf::deserializer& from, shared_code& x);
+};
+}  // namespace detail
+
+template <detail::wire_inspector Inspector, class T>
+caf::error inspect(Inspector& f, shared_value<T>& x) {
+  return detail::transfer<detail::text_wire<shared_value<T>>>(f, x);
+}
+template <detail::wire_inspector Inspector>
+caf::error inspect(Inspector& f, shared_code& x) {
+  return detail::transfer<detail::code_wire>(f, x);
 }
 
 namespace message {
 
 // Messages are described structs of this namespace.
-template <class Inspector, described_struct T>
-typename Inspector::result_type inspect(Inspector& f, T& x) {
-  return detail::inspect_members(f, x);
+template <detail::wire_inspector Inspector, described_struct T>
+caf::error inspect(Inspector& f, T& x) {
+  return detail::transfer<detail::member_wire<T>>(f, x);
 }
 
 }  // namespace message

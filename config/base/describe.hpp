@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -64,10 +65,32 @@ struct is_string_map : std::false_type {};
 template <class T>
 struct is_string_map<std::map<std::string, T>> : std::true_type {};
 
-inline tl::unexpected<error> wrong_kind(const std::string& where, const char* wanted, const json& got) {
-  return fail(errc::parse_error, "{} should be {}, and is {}", where.empty() ? "the value" : where, wanted,
-              got.kind_name());
+// What does not depend on the record's type is compiled once, in describe.cpp: there are hundreds of records.
+tl::unexpected<error> wrong_kind(const std::string& where, const char* wanted, const json& got);
+tl::unexpected<error> unknown_value(const std::string& where, const json& got);
+expected<void> read_value(const json& source, bool& target, const std::string& where);
+expected<void> read_value(const json& source, std::string& target, const std::string& where);
+expected<void> read_integer(const json& source, int64_t low, int64_t high, int64_t& target, const std::string& where);
+expected<void> read_number(const json& source, double& target, const std::string& where);
+
+// Reads a value of some type into `target`.
+using read_function = expected<void> (*)(const json& source, void* target, const std::string& where);
+template <class T>
+expected<void> read_as(const json& source, void* target, const std::string& where) {
+  return from_json(source, *static_cast<T*>(target), where);
 }
+// A member, unless it is missing or `result` is an error already.
+void read_member(const json& source, const char* name, const std::string& where, read_function read, void* target,
+                 expected<void>& result);
+// The item of an array, and the member of a map.
+expected<void> read_item(const json& item, std::size_t index, const std::string& where, read_function read,
+                         void* target);
+expected<void> read_entry(const json& item, const std::string& key, const std::string& where, read_function read,
+                          void* target);
+
+void add_member(json::object& members, const char* name, json value);
+// The comma before a member unless it is the first one, its name and the colon.
+void append_name(std::string& out, bool& first, std::string_view name);
 }  // namespace detail
 
 template <class T>
@@ -99,7 +122,7 @@ json to_json(const T& value) {
     static_assert(described_struct<T>, "describe this type with BOOST_DESCRIBE_STRUCT");
     json::object members;
     boost::mp11::mp_for_each<boost::describe::describe_members<T, boost::describe::mod_any_access>>(
-        [&](auto d) { members.emplace_back(d.name, to_json(value.*d.pointer)); });
+        [&](auto d) { detail::add_member(members, d.name, to_json(value.*d.pointer)); });
     return json(std::move(members));
   }
 }
@@ -108,36 +131,23 @@ template <class T>
 expected<void> from_json(const json& source, T& target, const std::string& where) {
   if constexpr (std::is_same_v<T, json>) {
     target = source;
-  } else if constexpr (std::is_same_v<T, bool>) {
-    if (!source.is_bool()) return detail::wrong_kind(where, "a boolean", source);
-    target = source.as_bool();
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    if (!source.is_string()) return detail::wrong_kind(where, "a string", source);
-    target = source.as_string();
+  } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
+    return detail::read_value(source, target, where);
   } else if constexpr (described_enum<T>) {
     if (!source.is_string()) return detail::wrong_kind(where, "a string", source);
     const auto found = enum_value<T>(source.as_string());
-    if (!found) return fail(errc::parse_error, "{}: there is no value \"{}\"", where, source.as_string());
+    if (!found) return detail::unknown_value(where, source);
     target = *found;
   } else if constexpr (std::is_integral_v<T>) {
-    if (!source.is_int()) return detail::wrong_kind(where, "an integer", source);
     // A 64-bit seed above 2^63 is written as the negative number of the same bits.
-    if constexpr (std::is_same_v<T, uint64_t>) {
-      target = static_cast<uint64_t>(source.as_int());
-      return {};
-    }
-    if (!std::in_range<T>(source.as_int()))
-      return fail(errc::parse_error, "{}: {} is out of range", where, source.as_int());
-    target = static_cast<T>(source.as_int());
+    using limits = std::numeric_limits<std::conditional_t<sizeof(T) == sizeof(int64_t), int64_t, T>>;
+    int64_t value = 0;
+    CUDAL1_CHECK(detail::read_integer(source, limits::min(), limits::max(), value, where));
+    target = static_cast<T>(value);
   } else if constexpr (std::is_floating_point_v<T>) {
-    if (source.is_string() && source.as_string() == "nan") {
-      target = std::numeric_limits<T>::quiet_NaN();
-    } else if (source.is_string() && (source.as_string() == "inf" || source.as_string() == "-inf")) {
-      target = source.as_string() == "inf" ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
-    } else {
-      if (!source.is_number()) return detail::wrong_kind(where, "a number", source);
-      target = static_cast<T>(source.as_number());
-    }
+    double value = 0;
+    CUDAL1_CHECK(detail::read_number(source, value, where));
+    target = static_cast<T>(value);
   } else if constexpr (detail::is_optional<T>::value) {
     if (source.is_null()) {
       target.reset();
@@ -150,27 +160,28 @@ expected<void> from_json(const json& source, T& target, const std::string& where
     target.reserve(source.as_array().size());
     for (const auto& item : source.as_array()) {
       typename T::value_type v{};
-      CUDAL1_CHECK(from_json(item, v, where + "[" + std::to_string(target.size()) + "]"));
+      CUDAL1_CHECK(detail::read_item(item, target.size(), where, detail::read_as<typename T::value_type>, &v));
       target.push_back(std::move(v));
     }
   } else if constexpr (detail::is_array<T>::value) {
     if (!source.is_array() || source.as_array().size() != target.size())
       return detail::wrong_kind(where, ("an array of " + std::to_string(target.size())).c_str(), source);
     for (std::size_t i = 0; i < target.size(); ++i)
-      CUDAL1_CHECK(from_json(source.as_array()[i], target[i], where + "[" + std::to_string(i) + "]"));
+      CUDAL1_CHECK(
+          detail::read_item(source.as_array()[i], i, where, detail::read_as<typename T::value_type>, &target[i]));
   } else if constexpr (detail::is_string_map<T>::value) {
     if (!source.is_object()) return detail::wrong_kind(where, "an object", source);
     target.clear();
     for (const auto& [key, item] : source.as_object())
-      CUDAL1_CHECK(from_json(item, target[key], where.empty() ? key : where + "." + key));
+      CUDAL1_CHECK(detail::read_entry(item, key, where, detail::read_as<typename T::mapped_type>, &target[key]));
   } else {
     static_assert(described_struct<T>, "describe this type with BOOST_DESCRIBE_STRUCT");
     if (!source.is_object()) return detail::wrong_kind(where, "an object", source);
     expected<void> result;
     boost::mp11::mp_for_each<boost::describe::describe_members<T, boost::describe::mod_any_access>>([&](auto d) {
-      if (!result) return;
-      if (const json* member = source.find(d.name))
-        result = from_json(*member, target.*d.pointer, where.empty() ? d.name : where + "." + d.name);
+      auto& member = target.*d.pointer;
+      detail::read_member(source, d.name, where, detail::read_as<std::remove_reference_t<decltype(member)>>, &member,
+                          result);
     });
     return result;
   }
@@ -204,9 +215,7 @@ void append_text(std::string& out, const T& value) {
   } else if constexpr (detail::is_string_map<T>::value) {
     out += '{';
     for (bool first = true; const auto& [key, item] : value) {
-      if (!std::exchange(first, false)) out += ',';
-      json::append_string(out, key);
-      out += ':';
+      detail::append_name(out, first, key);
       append_text(out, item);
     }
     out += '}';
@@ -215,9 +224,7 @@ void append_text(std::string& out, const T& value) {
     out += '{';
     bool first = true;
     boost::mp11::mp_for_each<boost::describe::describe_members<T, boost::describe::mod_any_access>>([&](auto d) {
-      if (!std::exchange(first, false)) out += ',';
-      json::append_string(out, d.name);
-      out += ':';
+      detail::append_name(out, first, d.name);
       append_text(out, value.*d.pointer);
     });
     out += '}';

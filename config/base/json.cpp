@@ -243,6 +243,12 @@ json& json::push_back(json v) {
   return *this;
 }
 
+json::json(const json& other) = default;
+json::json(json&& other) noexcept = default;
+json& json::operator=(const json& other) = default;
+json& json::operator=(json&& other) noexcept = default;
+json::~json() = default;
+
 const char* json::kind_name() const {
   static constexpr const char* names[] = {"null",     "a boolean", "an integer", "a number",
                                           "a string", "an array",  "an object"};

@@ -22,6 +22,12 @@ class json {
   using object = std::vector<member>;
 
   json() = default;
+  // In json.cpp: inlined, they would be a large part of all that handles documents.
+  json(const json& other);
+  json(json&& other) noexcept;
+  json& operator=(const json& other);
+  json& operator=(json&& other) noexcept;
+  ~json();
   json(std::nullptr_t) {}
   json(bool v) : value_(v) {}
   json(int v) : value_(static_cast<int64_t>(v)) {}

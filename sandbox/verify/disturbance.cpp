@@ -10,6 +10,7 @@ namespace cudal1 {
 namespace {
 
 constexpr double least_share = 0.05, least_ms = 30;
+constexpr double least_named_share = 0.01;  // of one process
 
 std::string percent(double ms, const core_sharing& of) {
   return fmt::format("{:.0f}%", 100 * ms / of.watched_ms);
@@ -24,12 +25,18 @@ bool is_worth_a_word(double ms, const core_sharing& of) {
 std::string describe(const core_sharing& s) {
   std::vector<std::string> found;
   if (is_worth_a_word(s.others_ms, s)) {
-    std::vector<std::string> names;
-    for (const auto& user : s.users)
-      names.push_back(fmt::format("{}, process {}: {}", user.name, user.pid, percent(user.ms, s)));
-    found.push_back(
-        fmt::format("was used by other processes for {} of the time ({})", percent(s.others_ms, s),
-                    names.empty() ? "which have ended or moved" : fmt::format("{}", fmt::join(names, "; "))));
+    std::vector<std::string> users;
+    double unknown_ms = s.others_ms;
+    for (const auto& user : s.users) {
+      if (user.ms < least_named_share * s.watched_ms) continue;
+      users.push_back(fmt::format("{}, process {}: {}", user.name, user.pid, percent(user.ms, s)));
+      unknown_ms -= user.ms;
+    }
+    if (is_worth_a_word(unknown_ms, s))
+      users.push_back(
+          fmt::format("{}such that have ended or moved: {}", users.empty() ? "" : "and ", percent(unknown_ms, s)));
+    found.push_back(fmt::format("was used by other processes for {} of the time ({})", percent(s.others_ms, s),
+                                fmt::join(users, "; ")));
   }
   if (is_worth_a_word(s.stolen_ms, s))
     found.push_back(fmt::format("was taken by the machine's hypervisor for {} of the time", percent(s.stolen_ms, s)));

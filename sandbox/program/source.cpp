@@ -119,31 +119,33 @@ expected<void> check_include(std::string_view rest, std::size_t line) {
   return {};
 }
 
-// `words`: the tokens after '#' on the preprocessor line `line`.
-expected<void> check_directive(std::string_view text, std::span<const token> words, std::size_t line,
+// `words`: the tokens after the '#' at `at`. The line is counted for an error only: a large source has thousands of
+// `#pragma unroll`.
+expected<void> check_directive(const joined_source& joined, std::span<const token> words, std::size_t at,
                                std::span<const std::string> headers) {
   static constexpr std::array<std::string_view, 9> allowed{"define", "undef", "if",    "ifdef", "ifndef",
                                                            "elif",   "else",  "endif", "pragma"};
+  const auto line = [&] { return joined.line_of(at); };
   const auto is_comment = [](const token& t) { return t.kind == token_kind::comment; };
   const auto first = std::find_if_not(words.begin(), words.end(), is_comment);
   const auto second = first == words.end() ? first : std::find_if_not(first + 1, words.end(), is_comment);
   const auto directive = first == words.end() ? std::string_view() : leading_word(first->text);
   const auto subject = second == words.end() ? std::string_view() : leading_word(second->text);
   if (directive == "include" && !headers.empty())
-    return check_include(text_after_include(text, {first + 1, words.end()}, first->end), line);
+    return check_include(text_after_include(joined.text, {first + 1, words.end()}, first->end), line());
   if (directive.starts_with("include"))
     return refuse_line(
-        line,
+        line(),
         "#include is not allowed: the device's prologue has all that a kernel may use, and a program that "
         "needs CUDA's libraries names them as \"headers\" in its head; remove the line, or write, for "
         "cuda_fp16.h or mma.h on a GPU, \"headers\": [\"cuda\"]");
   if (!is_one_of(directive, allowed))
     return refuse_line(
-        line, fmt::format("#{} is not allowed (only #define, #undef, #if and the like, #pragma unroll)", directive));
+        line(), fmt::format("#{} is not allowed (only #define, #undef, #if and the like, #pragma unroll)", directive));
   if (directive == "pragma" && subject != "unroll")
-    return refuse_line(line, fmt::format("#pragma {} is not allowed, only #pragma unroll", subject));
+    return refuse_line(line(), fmt::format("#pragma {} is not allowed, only #pragma unroll", subject));
   if ((directive == "define" || directive == "undef") && subject.starts_with("__"))
-    return refuse_line(line,
+    return refuse_line(line(),
                        fmt::format("#{} {}: names that begin with two underscores are reserved", directive, subject));
   return {};
 }
@@ -246,8 +248,7 @@ expected<void> check_source(std::string_view source, std::span<const std::string
   CUDAL1_TRY(const auto tokens, legal_tokens(source, joined));
   for (auto at = tokens.begin(); at != tokens.end();) {
     const auto end = std::find_if(at + 1, tokens.end(), [](const token& t) { return t.begins_line; });
-    if (at->begins_line && at->is("#"))
-      CUDAL1_CHECK(check_directive(joined.text, {at + 1, end}, joined.line_of(at->begin), headers));
+    if (at->begins_line && at->is("#")) CUDAL1_CHECK(check_directive(joined, {at + 1, end}, at->begin, headers));
     at = end;
   }
   return {};

@@ -38,6 +38,7 @@ class cpu_device_type final : public device_type {
     o.cache_limit_bytes = setup.options.cache_mb << 20;
     o.time_limit_s = setup.options.time_limit_s;
     o.memory_limit_bytes = setup.options.memory_limit_mb << 20;
+    o.processes = setup.processes;
     o.allow_weak_confinement = setup.allow_weak_confinement;
     CUDAL1_TRY(std::shared_ptr<kernel_compiler> made, host_compiler::create(o));
     return made;

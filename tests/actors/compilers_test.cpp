@@ -33,6 +33,7 @@ constexpr const char* endless =
 TEST(compilers, hostile_sources_hold_one_worker_at_a_time_after_their_first_second) {
   host_compiler_options options;
   options.time_limit_s = 8;
+  options.processes = 2;
   const std::shared_ptr<kernel_compiler> compiler = std::move(*host_compiler::create(options));
   caf::actor_system_config config;
   register_messages(config);

@@ -1,14 +1,9 @@
 #include "sandbox/cpu/compiler/host_compiler.hpp"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <csignal>
+#include <atomic>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
+#include <set>
 
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -16,61 +11,21 @@
 #include "config/base/hash.hpp"
 #include "config/base/stopwatch.hpp"
 #include "sandbox/cpu/compiler/compiler_process.hpp"
+#include "sandbox/cpu/compiler/gcc_call.hpp"
 #include "sandbox/cpu/compiler/kernel_source.hpp"
 #include "sandbox/cpu/compiler/object_rules.hpp"
 #include "sandbox/cpu/compiler/source_rules.hpp"
 #include "sandbox/device/code_cache.hpp"
+#include "sandbox/device/compile_turns.hpp"
 #include "sandbox/isolation/confine.hpp"
 #include "sandbox/program/launch_rules.hpp"
 #include "sandbox/program/scanner.hpp"
+#include "sandbox/program/source_pieces.hpp"
 
 namespace cudal1 {
 namespace {
 
 constexpr std::string_view cache_format = "cudal1 host object 1";
-constexpr int64_t file_limit_bytes = 64 << 20;
-
-// Splits at whitespace.
-std::vector<std::string> words_in(const std::string& text) {
-  std::istringstream stream(text);
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
-// Language and code generation. No -ffast-math: sums keep their order, NaN and infinities their meaning. As on a GPU,
-// floating-point errors neither trap nor set errno, which lets loops over threads vectorise, and products and sums
-// contract. Types may alias, as with nvcc.
-const std::vector<std::string>& compile_flags() {
-  static const auto flags = words_in(
-      "-x c++ -std=c++20 -O3 -fPIC -shared -pipe -nostdinc -nostdinc++ -nostdlib -nodefaultlibs "
-      "-fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math -ffp-contract=fast "
-      "-fno-strict-aliasing -fvisibility=hidden -fvisibility-inlines-hidden -fno-threadsafe-statics "
-      "-fno-stack-protector -fstack-clash-protection -fno-asynchronous-unwind-tables -fno-unwind-tables "
-      "-fno-jump-tables -fno-ident -fcf-protection=none -fno-plt -fno-semantic-interposition "
-      "-ftemplate-depth=200 -fconstexpr-depth=256 -fconstexpr-ops-limit=20000000 -fmax-errors=8 "
-      "-fdiagnostics-color=never -fno-diagnostics-show-caret -fno-diagnostics-show-option "
-      "-Werror=frame-larger-than=49152 -Wl,-z,relro,-z,now,-z,noexecstack,--build-id=none");
-  return flags;
-}
-
-const std::vector<std::string>& preprocess_flags() {
-  // The macros that device code tests; none that describe the host.
-  static const auto flags = words_in(
-      "-E -x c++ -std=c++20 -undef -nostdinc -nostdinc++ -D__CUDACC__ -D__CUDA_ARCH__=800 -D__CUDACC_RTC__ "
-      "-DCUDAL1_DEVICE_CPU -fmax-errors=8 -fdiagnostics-color=never -fno-diagnostics-show-caret");
-  return flags;
-}
-
-// The x86-64 level of this processor: objects run on every machine of that level, and the disassembler needs to know
-// only that level's instructions.
-std::string architecture_flag() {
-  // Every processor with these features has the rest of the level too; only GCC can test for a level by name.
-  const bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                  __builtin_cpu_supports("bmi2");
-  if (v3) return "-march=x86-64-v3";
-  if (v2) return "-march=x86-64-v2";
-  return "-march=x86-64";
-}
 
 std::string find_on_path(const std::string& name) {
   if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? name : "";
@@ -85,26 +40,18 @@ std::string find_on_path(const std::string& name) {
   return "";
 }
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-void replace_all(std::string& text, const std::string& what, const std::string& by) {
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
-    text.replace(at, what.size(), by);
-}
-
 class gcc_compiler final : public host_compiler {
  public:
   gcc_compiler(host_compiler_options options, std::string path, std::string version, code_cache cache)
       : options_(std::move(options)),
-        path_(std::move(path)),
         version_(std::move(version)),
+        gcc_(options_, std::move(path)),
         cache_(std::move(cache)),
-        architecture_(architecture_flag()) {}
+        turns_(options_.processes) {}
 
-  std::string describe() const override { return fmt::format("{}, {} ({})", version_, path_, architecture_); }
+  std::string describe() const override {
+    return fmt::format("{}, {} ({})", version_, gcc_.path(), gcc_.architecture());
+  }
 
   expected<compiled_code> compile(const checked_program& p, double seconds) override {
     const double limit_s = std::min(seconds, options_.time_limit_s);
@@ -120,14 +67,14 @@ class gcc_compiler final : public host_compiler {
     for (const auto& kernel : assembled.kernels)
       kernels.insert(kernel.name);
     CUDAL1_CHECK(check_compiled_kernels(p.text, kernels));
-    const auto key = sha256_hex(key_text(assembled.text));
+    const auto key = key_of(gcc_product::shared_object, assembled.text);
     if (auto cached = cache_.find(key)) {
       // Checked again: write access to the cache folder must not bypass the rules.
       CUDAL1_CHECK(check_object(*cached));
       result.object = std::move(*cached);
       result.cached = true;
     } else {
-      CUDAL1_CHECK(build(assembled.text, limit_s, result));
+      CUDAL1_CHECK(build(p.text.source, assembled, limit_s, result));
       CUDAL1_CHECK(check_object(result.object));
       if (const auto kept = cache_.store(key, result.object); !kept) result.log += kept.error().message + "\n";
     }
@@ -136,13 +83,11 @@ class gcc_compiler final : public host_compiler {
   }
 
  private:
-  std::string key_text(const std::string& source) const {
+  std::string key_of(gcc_product product, const std::string& source) const {
     std::string text(cache_format);
-    for (const auto& part : {version_, architecture_})
+    for (const auto& part : {version_, gcc_.architecture(), gcc_.flags_of(product), source})
       text += '\n' + part;
-    for (const auto& flag : compile_flags())
-      text += '\n' + flag;
-    return text + '\n' + source;
+    return sha256_hex(text);
   }
 
   expected<kernel_source> assemble(const std::string& source, double limit_s) const {
@@ -150,85 +95,66 @@ class gcc_compiler final : public host_compiler {
     CUDAL1_TRY(const auto tokens, tokens_of(joined));
     CUDAL1_CHECK(check_source_words(tokens));
     if (!needs_preprocessing(tokens)) return assemble_kernel_source(joined);
-    CUDAL1_TRY(const auto expanded, run(preprocess_flags(), "#line 1 \"program.cu\"\n" + joined, limit_s));
+    CUDAL1_TRY(const auto expanded, gcc_.preprocess("#line 1 \"program.cu\"\n" + joined, limit_s));
     return assemble_kernel_source(expanded.file);
   }
 
-  expected<void> build(const std::string& source, double limit_s, compiled_code& result) const {
-    auto flags = compile_flags();
-    flags.push_back(architecture_);
-    CUDAL1_TRY(auto built, run(flags, source, limit_s));
-    result.object = std::move(built.file);
-    result.log = std::move(built.log);
-    return {};
+  expected<void> build(const std::string& source, const kernel_source& whole, double limit_s, compiled_code& result) {
+    const auto pieces = source_pieces(source);
+    if (pieces.size() > 1) return build_pieces(pieces, limit_s, result);
+    return turns_.run(1, [&](std::size_t) -> expected<void> {
+      CUDAL1_TRY(auto built, gcc_.compile(gcc_product::shared_object, whole.text, limit_s));
+      result.object = std::move(built.file);
+      result.log = std::move(built.log);
+      return {};
+    });
   }
 
-  struct run_result {
-    std::string file, log;
-  };
-
-  // Runs the compiler on `input`: its output file and its log. Errors: compile_failed, timeout, infrastructure.
-  expected<run_result> run(const std::vector<std::string>& flags, const std::string& input, double limit_s) const {
-    CUDAL1_TRY(const auto folder, private_folder::create());
-    const std::string output = folder.path() + "/out";
-    child_options child;
-    child.command = {path_};
-    child.command.insert(child.command.end(), flags.begin(), flags.end());
-    child.command.insert(child.command.end(), {"-o", output, "-"});
-    child.readable = compiler_folders();
-    child.folder = folder.path();
-    child.input = input;
-    child.time_limit_s = limit_s;
-    child.memory_limit_bytes = options_.memory_limit_bytes;
-    child.file_limit_bytes = file_limit_bytes;
-    child.output_limit_bytes = options_.log_limit_bytes;
-    child.allow_weak_confinement = options_.allow_weak_confinement;
-    CUDAL1_TRY(auto done, run_child(child));
-    replace_all(done.output, folder.path(), "");
-    replace_all(done.output, "<stdin>", "program.cu");
-    if (done.timed_out || done.signal == SIGXCPU || done.signal == SIGKILL)
-      return fail(errc::timeout, "the compiler did not finish within {} s", limit_s);
-    if (done.exit_code != 0) return compile_error(done.output, limit_s);
-    return run_result{read_file(output), std::move(done.output)};
+  // Compiles those that are not in the cache, each of which is kept at once: what a time limit interrupts goes on from
+  // there. Links them all.
+  expected<void> build_pieces(const std::vector<std::string>& pieces, double limit_s, compiled_code& result) {
+    const stopwatch took;
+    const auto left = [&] { return limit_s - took.ms() / 1e3; };
+    std::vector<std::string> objects(pieces.size()), logs(pieces.size());
+    std::atomic<std::size_t> done{0};
+    auto built = turns_.run(pieces.size(), [&](std::size_t i) -> expected<void> {
+      CUDAL1_TRY(const auto assembled, assemble(pieces[i], left()));
+      const auto key = key_of(gcc_product::piece, without_lines(assembled.text));
+      if (auto cached = cache_.find(key)) {
+        objects[i] = std::move(*cached);
+      } else {
+        CUDAL1_TRY(auto made, gcc_.compile(gcc_product::piece, assembled.text, left()));
+        objects[i] = std::move(made.file);
+        logs[i] = std::move(made.log);
+        if (const auto kept = cache_.store(key, objects[i]); !kept) logs[i] += kept.error().message + "\n";
+      }
+      ++done;
+      return {};
+    });
+    if (built) built = link(objects, left(), result);
+    if (!built && built.error().code == errc::timeout && left() < 0.01)
+      return fail(errc::timeout, "the compiler did not finish within {} s: of {} parts of the program {} are compiled",
+                  limit_s, pieces.size(), done.load());
+    for (const auto& log : logs)
+      result.log += log;
+    result.log.resize(std::min(result.log.size(), static_cast<std::size_t>(options_.log_limit_bytes)));
+    return built;
   }
 
-  tl::unexpected<error> compile_error(const std::string& log, double limit_s) const {
-    for (const char* sign : {"out of memory", "virtual memory exhausted", "std::bad_alloc", "Cannot allocate memory"})
-      if (log.find(sign) != std::string::npos)
-        return fail(errc::timeout, "the compiler needed more than {} MiB of memory", options_.memory_limit_bytes >> 20);
-    for (const char* sign : {"Killed signal terminated", "CPU time limit exceeded"})
-      if (log.find(sign) != std::string::npos)
-        return fail(errc::timeout, "the compiler did not finish within {} s", limit_s);
-    return fail(errc::compile_failed, "the host compiler refused the program:\n{}", first_errors(log));
-  }
-
-  // The first 40 lines, without the names of our own wrapper.
-  static std::string first_errors(const std::string& log) {
-    std::string text;
-    int lines = 0;
-    for (std::size_t begin = 0; begin < log.size() && lines < 40; ++lines) {
-      const auto end = std::min(log.find('\n', begin), log.size());
-      auto line = log.substr(begin, end - begin);
-      replace_all(line, "cudal1_program::", "");
-      replace_all(line, "{anonymous}::", "");
-      text += line + "\n";
-      begin = end + 1;
-    }
-    return text;
-  }
-
-  // A compiler outside the system's folders must be able to read its own installation.
-  std::vector<std::string> compiler_folders() const {
-    std::error_code problem;
-    const auto real = std::filesystem::canonical(path_, problem);
-    if (problem || real.string().starts_with("/usr/") || real.string().starts_with("/bin/")) return {};
-    return {real.parent_path().parent_path().string()};
+  expected<void> link(const std::vector<std::string>& objects, double limit_s, compiled_code& result) {
+    return turns_.run(1, [&](std::size_t) -> expected<void> {
+      CUDAL1_TRY(auto made, gcc_.link(objects, limit_s));
+      result.object = std::move(made.file);
+      result.log = std::move(made.log);
+      return {};
+    });
   }
 
   host_compiler_options options_;
-  std::string path_, version_;
+  std::string version_;
+  gcc_call gcc_;
   code_cache cache_;
-  std::string architecture_;
+  compile_turns turns_;
 };
 
 expected<std::string> version_of(const std::string& path, const host_compiler_options& options) {
@@ -262,6 +188,9 @@ expected<std::unique_ptr<host_compiler>> host_compiler::create(host_compiler_opt
 #if !defined(__x86_64__)
   return fail(errc::unsupported, "the cpu device's rules about machine code cover x86-64 only");
 #else
+  if (options.processes < 1)
+    return fail(errc::invalid_argument, "the number of compiler processes is {}; it must be positive",
+                options.processes);
   if (!options.allow_weak_confinement) CUDAL1_CHECK(require_confinement());
   CUDAL1_TRY(auto cache, code_cache::open(options.cache_folder, options.cache_limit_bytes));
   const std::vector<std::string> names =

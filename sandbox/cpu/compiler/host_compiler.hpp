@@ -18,6 +18,7 @@ struct host_compiler_options {
   double time_limit_s = 20;
   int64_t memory_limit_bytes = int64_t{2} << 30;
   int64_t log_limit_bytes = 16 << 10;
+  int processes = 1;                    // concurrent compilations; further callers wait
   bool allow_weak_confinement = false;  // continue if the system refuses a required confinement
 };
 

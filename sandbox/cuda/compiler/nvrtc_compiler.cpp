@@ -1,8 +1,7 @@
 #include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
+#include <atomic>
 #include <set>
 
 #include <boost/describe.hpp>
@@ -17,9 +16,12 @@
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
 #include "sandbox/cuda/compiler/ptx_rules.hpp"
 #include "sandbox/cuda/compiler/resource_log.hpp"
+#include "sandbox/cuda/runtime/cubin_bundle.hpp"
 #include "sandbox/device/code_cache.hpp"
+#include "sandbox/device/compile_turns.hpp"
 #include "sandbox/program/launch_rules.hpp"
 #include "sandbox/program/source.hpp"
+#include "sandbox/program/source_pieces.hpp"
 
 namespace cudal1 {
 namespace {
@@ -56,7 +58,7 @@ class compiler final : public nvrtc_compiler {
       : options_(std::move(options)),
         processes_(std::move(processes)),
         cache_(std::move(cache)),
-        free_(options_.processes) {}
+        turns_(options_.processes) {}
 
   std::string describe() const override {
     return fmt::format("{} ({})", processes_->report().version, options_.architecture);
@@ -67,15 +69,12 @@ class compiler final : public nvrtc_compiler {
     compiled_code result;
     if (p.text.source.find_first_not_of(" \t\r\n") == std::string::npos) return result;
     CUDAL1_CHECK(check_source(p.text.source, p.text.headers));  // again: includes only from the header sets
-    CUDAL1_TRY(auto text, cuda_kernel_text(p.text.source));
-    const auto key = key_of(text, p.text.headers);
-    const auto cached = cache_.find(key);
-    result.cached = cached && unpack(*cached, result);
-    if (!result.cached) {
-      const auto barrier = calls_grid_sync(p.text.source) ? grid_barrier::of_dialect : grid_barrier::none;
-      CUDAL1_CHECK(build({std::move(text), p.text.headers}, barrier, seconds, result));
-      if (const auto kept = cache_.store(key, packed(result)); !kept) result.log += kept.error().message + "\n";
-    }
+    CUDAL1_TRY(auto pieces, pieces_of(p.text));
+    std::vector<std::size_t> missing;
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      if (!find(pieces[i])) missing.push_back(i);
+    CUDAL1_CHECK(build(pieces, missing, std::min(seconds, options_.time_limit_s)));
+    result = joined(std::move(pieces));
     std::set<std::string> kernels;
     for (const auto& r : result.resources)
       kernels.insert(r.kernel);
@@ -92,30 +91,76 @@ class compiler final : public nvrtc_compiler {
                                   fmt::join(nvrtc_options(headers), " "), fmt::join(headers, " "), text));
   }
 
-  expected<compile_output> run(const compile_request& request, double seconds) {
-    std::unique_lock hold(lock_);
-    changed_.wait(hold, [this] { return free_ > 0; });
-    --free_;
-    hold.unlock();
-    auto output = processes_->run(request, seconds);
-    hold.lock();
-    ++free_;
-    changed_.notify_one();
-    return output;
+  // A part of the program that is compiled on its own; most programs have one.
+  struct piece {
+    compile_request request;
+    std::string key;
+    grid_barrier barrier = grid_barrier::none;
+    compiled_code code;
+  };
+
+  expected<std::vector<piece>> pieces_of(const program& p) const {
+    const auto sources = source_pieces(p.source);
+    std::vector<piece> pieces;
+    for (const auto& source : sources) {
+      CUDAL1_TRY(auto text, cuda_kernel_text(source));
+      const auto key = key_of(sources.size() == 1 ? text : without_lines(text), p.headers);
+      const auto barrier = calls_grid_sync(source) ? grid_barrier::of_dialect : grid_barrier::none;
+      pieces.push_back({{std::move(text), p.headers}, key, barrier, {}});
+    }
+    return pieces;
   }
 
-  expected<void> build(const compile_request& request, grid_barrier barrier, double seconds, compiled_code& result) {
-    CUDAL1_TRY(auto output, run(request, seconds));
+  bool find(piece& p) const {
+    const auto cached = cache_.find(p.key);
+    return p.code.cached = cached && unpack(*cached, p.code);
+  }
+
+  // Compiles those pieces, each of which is kept at once: what a time limit interrupts goes on from there.
+  expected<void> build(std::vector<piece>& pieces, const std::vector<std::size_t>& wanted, double seconds) {
+    const stopwatch took;
+    const bool is_whole = pieces.size() == 1;
+    std::atomic<std::size_t> done{pieces.size() - wanted.size()};
+    const auto left = [&] { return is_whole ? seconds : seconds - took.ms() / 1e3; };
+    const auto built = turns_.run(wanted.size(), [&](std::size_t i) -> expected<void> {
+      auto& p = pieces[wanted[i]];
+      CUDAL1_CHECK(build_piece(p, left()));
+      if (const auto kept = cache_.store(p.key, packed(p.code)); !kept) p.code.log += kept.error().message + "\n";
+      ++done;
+      return {};
+    });
+    if (!built && built.error().code == errc::timeout && left() < 0.01)
+      return fail(errc::timeout, "the compiler did not finish within {} s: of {} parts of the program {} are compiled",
+                  seconds, pieces.size(), done.load());
+    return built;
+  }
+
+  compiled_code joined(std::vector<piece> pieces) const {
+    compiled_code all;
+    all.cached = std::ranges::all_of(pieces, [](const piece& p) { return p.code.cached; });
+    std::vector<std::string> cubins;
+    for (auto& p : pieces) {
+      cubins.push_back(std::move(p.code.object));
+      all.log += p.code.log;
+      all.resources.insert(all.resources.end(), p.code.resources.begin(), p.code.resources.end());
+    }
+    all.log = bounded(std::move(all.log));
+    all.object = bundle_of(cubins);
+    return all;
+  }
+
+  expected<void> build_piece(piece& p, double seconds) {
+    CUDAL1_TRY(auto output, processes_->run(p.request, seconds));
     CUDAL1_CHECK(check_status(output));
     CUDAL1_TRY(const auto module, parse_ptx(output.ptx));
-    CUDAL1_CHECK(check_ptx(module, barrier));
+    CUDAL1_CHECK(check_ptx(module, p.barrier));
     CUDAL1_CHECK(check_cubin(output.cubin, module));
     std::vector<std::string> kernels;
     for (const auto& f : module.functions)
       if (f.is_kernel) kernels.emplace_back(f.name);
-    result.resources = resources_in(output.log, kernels);
-    result.log = bounded(messages_in(output.log));
-    result.object = std::move(output.cubin);
+    p.code.resources = resources_in(output.log, kernels);
+    p.code.log = bounded(messages_in(output.log));
+    p.code.object = std::move(output.cubin);
     return {};
   }
 
@@ -145,9 +190,7 @@ class compiler final : public nvrtc_compiler {
   nvrtc_compiler_options options_;
   std::unique_ptr<compile_processes> processes_;
   code_cache cache_;
-  std::mutex lock_;
-  std::condition_variable changed_;
-  int free_;
+  compile_turns turns_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "sandbox/cuda/runtime/api.hpp"
+#include "sandbox/cuda/runtime/cubin_bundle.hpp"
 #include "sandbox/cuda/runtime/cubin_variables.hpp"
 #include "sandbox/cuda/runtime/tensor_maps.hpp"
 
@@ -49,20 +50,15 @@ class cubin_library final : public kernel_library {
  public:
   explicit cubin_library(int device) : device_(device) {}
   ~cubin_library() override {
-    if (library_ != nullptr) (void)cudaLibraryUnload(library_);
+    for (const auto library : libraries_)
+      (void)cudaLibraryUnload(library);
   }
 
-  expected<void> load(std::string_view cubin) {
-    const auto status = cudaLibraryLoadData(&library_, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-    if (status != cudaSuccess)
-      return fail(errc::invalid_program, "the compiled kernels do not load: {}", cudaGetErrorString(status));
-    unsigned count = 0;
-    CUDAL1_CUDA(cudaLibraryGetKernelCount(&count, library_));
-    std::vector<cudaKernel_t> handles(count);
-    if (count > 0) CUDAL1_CUDA(cudaLibraryEnumerateKernels(handles.data(), count, library_));
-    for (const cudaKernel_t handle : handles)
-      CUDAL1_CHECK(add(handle));
-    return find_variables(cubin);
+  expected<void> load(std::string_view object) {
+    CUDAL1_TRY(const auto cubins, cubins_in(object));
+    for (const auto cubin : cubins)
+      CUDAL1_CHECK(load_one(cubin));
+    return {};
   }
 
   expected<const kernel_handle*> find(const std::string& kernel) const override {
@@ -106,6 +102,21 @@ class cubin_library final : public kernel_library {
   }
 
  private:
+  expected<void> load_one(std::string_view cubin) {
+    cudaLibrary_t library = nullptr;
+    const auto status = cudaLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (status != cudaSuccess)
+      return fail(errc::invalid_program, "the compiled kernels do not load: {}", cudaGetErrorString(status));
+    libraries_.push_back(library);
+    unsigned count = 0;
+    CUDAL1_CUDA(cudaLibraryGetKernelCount(&count, library));
+    std::vector<cudaKernel_t> handles(count);
+    if (count > 0) CUDAL1_CUDA(cudaLibraryEnumerateKernels(handles.data(), count, library));
+    for (const cudaKernel_t handle : handles)
+      CUDAL1_CHECK(add(handle));
+    return find_variables(cubin, library);
+  }
+
   expected<void> add(cudaKernel_t handle) {
     device_kernel k;
     const char* name = nullptr;
@@ -129,12 +140,12 @@ class cubin_library final : public kernel_library {
     return {};
   }
 
-  expected<void> find_variables(std::string_view cubin) {
+  expected<void> find_variables(std::string_view cubin, cudaLibrary_t library) {
     CUDAL1_TRY(const auto declared, variables_of_cubin(cubin));
     for (const auto& v : declared) {
       void* at = nullptr;
       std::size_t bytes = 0;
-      CUDAL1_CUDA(cudaLibraryGetGlobal(&at, &bytes, library_, std::string(v.name).c_str()));
+      CUDAL1_CUDA(cudaLibraryGetGlobal(&at, &bytes, library, std::string(v.name).c_str()));
       if (bytes > 0)
         variables_.push_back({contiguous(dtype::uint8, {static_cast<int64_t>(bytes)}), static_cast<std::byte*>(at)});
     }
@@ -142,7 +153,7 @@ class cubin_library final : public kernel_library {
   }
 
   int device_;
-  cudaLibrary_t library_ = nullptr;
+  std::vector<cudaLibrary_t> libraries_;
   int64_t frame_bytes_ = 0;
   std::map<std::string, device_kernel> kernels_;
   std::vector<tensor_view> variables_;
@@ -150,9 +161,9 @@ class cubin_library final : public kernel_library {
 
 }  // namespace
 
-expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view cubin, int device) {
+expected<std::unique_ptr<kernel_library>> load_cubin(std::string_view object, int device) {
   auto library = std::make_unique<cubin_library>(device);
-  CUDAL1_CHECK(library->load(cubin));
+  CUDAL1_CHECK(library->load(object));
   return library;
 }
 

@@ -8,9 +8,14 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/status.hpp>
+#include <fmt/format.h>
 
 #include "actors/metrics_text.hpp"
 
@@ -97,8 +102,6 @@ class server final : public metrics_server {
 
    private:
     void answer() {
-      answer_.version(parser_.get().version());
-      answer_.keep_alive(false);
       const auto method = parser_.get().method();
       const std::string_view target(parser_.get().target().data(), parser_.get().target().size());
       if (method != http::verb::get && method != http::verb::head) {
@@ -106,29 +109,30 @@ class server final : public metrics_server {
       } else if (target.substr(0, target.find('?')) != "/metrics") {
         fill(http::status::not_found, "text/plain", "metrics are at /metrics\n");
       } else if (auto text = server_->text(); text) {
-        fill(http::status::ok, "text/plain; version=0.0.4; charset=utf-8", std::move(*text));
+        fill(http::status::ok, "text/plain; version=0.0.4; charset=utf-8", *text);
       } else {
         fill(http::status::service_unavailable, "text/plain", text.error().message + "\n");
       }
-      if (method == http::verb::head) answer_.body().clear();
       stream_.expires_after(exchange_limit);
-      http::async_write(stream_, answer_, [self = shared_from_this()](beast::error_code, std::size_t) {
+      asio::async_write(stream_, asio::buffer(answer_), [self = shared_from_this()](beast::error_code, std::size_t) {
         beast::error_code ignored;
         self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
       });
     }
-    void fill(http::status status, const char* type, std::string body) {
-      answer_.result(status);
-      answer_.set(http::field::content_type, type);
-      answer_.body() = std::move(body);
-      answer_.prepare_payload();
+    // Written as text: Beast's writer of messages takes a compiler several seconds.
+    void fill(http::status status, const char* type, const std::string& body) {
+      const unsigned version = parser_.get().version();
+      const std::string_view reason(http::obsolete_reason(status));
+      answer_ = fmt::format("HTTP/{}.{} {} {}\r\nConnection: close\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n",
+                            version / 10, version % 10, static_cast<unsigned>(status), reason, type, body.size());
+      if (parser_.get().method() != http::verb::head) answer_ += body;
     }
 
     server* server_;
     beast::tcp_stream stream_;
     beast::flat_buffer buffer_{most_header_bytes};
     http::request_parser<http::empty_body> parser_;
-    http::response<http::string_body> answer_;
+    std::string answer_;
   };
 
   void accept() {

@@ -15,7 +15,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
 #include <boost/beast/ssl.hpp>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
@@ -73,18 +74,77 @@ http_headers headers_of(const http::response<http::string_body>& reply) {
 }
 
 // The key is in memory twice while a request is sent: here and in its owner.
-http::request<http::string_body> request_of(http_post& post) {
-  http::request<http::string_body> request{http::verb::post, post.to.target, 11};
-  request.set(http::field::host, post.to.host_header());
-  request.set(http::field::user_agent, "cudal1");
-  request.set(http::field::content_type, "application/json");
-  request.set(http::field::accept, "text/event-stream, application/json");
-  request.set(http::field::accept_encoding, "identity");
-  request.set(http::field::connection, "close");
-  if (!post.key.is_empty()) request.set(http::field::authorization, "Bearer " + post.key.reveal());
-  request.body() = std::move(post.body);
-  request.prepare_payload();
-  return request;
+std::string request_of(http_post& post) {
+  std::string request = "POST " + post.to.target + " HTTP/1.1\r\n";
+  const auto set = [&](const char* field, const std::string& value) {
+    request.append(field).append(": ").append(value).append("\r\n");
+  };
+  set("Host", post.to.host_header());
+  set("User-Agent", "cudal1");
+  set("Content-Type", "application/json");
+  set("Accept", "text/event-stream, application/json");
+  set("Accept-Encoding", "identity");
+  set("Connection", "close");
+  if (!post.key.is_empty()) set("Authorization", "Bearer " + post.key.reveal());
+  set("Content-Length", std::to_string(post.body.size()));
+  return request + "\r\n" + std::exchange(post.body, {});
+}
+
+// The two kinds of stream behind one interface. Beast's and Asio's operations on whole messages would be compiled for
+// each of them, which takes a compiler half a minute.
+class byte_stream {
+ public:
+  explicit byte_stream(beast::tcp_stream& lowest) : lowest_(&lowest) {}
+  virtual ~byte_stream() = default;
+  virtual asio::awaitable<std::size_t> read_some(asio::mutable_buffer into, error_code& problem) = 0;
+  virtual asio::awaitable<std::size_t> write_some(asio::const_buffer from, error_code& problem) = 0;
+  void expires_after(std::chrono::nanoseconds time) { lowest_->expires_after(time); }
+
+ private:
+  beast::tcp_stream* lowest_;
+};
+
+template <class Stream>
+class byte_stream_of final : public byte_stream {
+ public:
+  explicit byte_stream_of(Stream& stream) : byte_stream(beast::get_lowest_layer(stream)), stream_(&stream) {}
+  asio::awaitable<std::size_t> read_some(asio::mutable_buffer into, error_code& problem) override {
+    co_return co_await stream_->async_read_some(into, asio::redirect_error(asio::use_awaitable, problem));
+  }
+  asio::awaitable<std::size_t> write_some(asio::const_buffer from, error_code& problem) override {
+    co_return co_await stream_->async_write_some(from, asio::redirect_error(asio::use_awaitable, problem));
+  }
+
+ private:
+  Stream* stream_;
+};
+
+asio::awaitable<void> write_all(byte_stream& stream, const std::string& text, error_code& problem) {
+  for (std::size_t done = 0; done < text.size() && !problem;)
+    done += co_await stream.write_some(asio::buffer(text) + done, problem);
+}
+
+// Reads and parses the next part of a reply: until `parser` has taken some bytes, or the reply has ended.
+asio::awaitable<void> read_part(byte_stream& stream, beast::flat_buffer& buffer,
+                                http::response_parser<http::string_body>& parser, error_code& problem) {
+  constexpr std::size_t most_at_once = 64 << 10;
+  for (;;) {
+    problem = http::error::need_more;
+    if (buffer.size() > 0) buffer.consume(parser.put(buffer.data(), problem));
+    if (problem != http::error::need_more) co_return;
+    problem = {};
+    const auto got = co_await stream.read_some(buffer.prepare(most_at_once), problem);
+    buffer.commit(got);
+    if (problem == asio::error::eof) {
+      problem = http::error::end_of_stream;
+      if (parser.got_some()) {
+        problem = {};
+        parser.put_eof(problem);
+      }
+      co_return;
+    }
+    if (problem) co_return;
+  }
 }
 
 class exchange final : public http_exchange, public std::enable_shared_from_this<exchange> {
@@ -121,7 +181,8 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
     if (!post_.to.tls) {
       beast::tcp_stream stream(io_);
       lowest_ = &stream;
-      if (co_await connect(stream)) co_await converse(stream);
+      byte_stream_of bytes(stream);
+      if (co_await connect(stream)) co_await converse(bytes);
       lowest_ = nullptr;
       co_return;
     }
@@ -129,7 +190,8 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
     lowest_ = &beast::get_lowest_layer(stream);
     bool is_ready = co_await connect(*lowest_);
     if (is_ready) is_ready = co_await shake_hands(stream);
-    if (is_ready) co_await converse(stream);
+    byte_stream_of bytes(stream);
+    if (is_ready) co_await converse(bytes);
     lowest_ = nullptr;
   }
 
@@ -205,14 +267,12 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
     co_return false;
   }
 
-  template <class Stream>
-  asio::awaitable<void> converse(Stream& stream) {
-    auto& lowest = beast::get_lowest_layer(stream);
+  asio::awaitable<void> converse(byte_stream& stream) {
     error_code problem;
     {
-      auto request = request_of(post_);
-      lowest.expires_after(send_timeout);
-      co_await http::async_write(stream, request, asio::redirect_error(asio::use_awaitable, problem));
+      const auto request = request_of(post_);
+      stream.expires_after(send_timeout);
+      co_await write_all(stream, request, problem);
     }
     if (is_aborted_) co_return;
     if (problem) {
@@ -223,8 +283,9 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
     http::response_parser<http::string_body> parser;
     parser.header_limit(header_limit);
     parser.body_limit(body_limit);
-    lowest.expires_after(timeouts_.first_byte);
-    co_await http::async_read_header(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, problem));
+    stream.expires_after(timeouts_.first_byte);
+    while (!parser.is_header_done() && !problem && !is_aborted_)
+      co_await read_part(stream, buffer, parser, problem);
     if (is_aborted_) co_return;
     if (problem) {
       ended(http_end::cut, "waiting for the reply", problem);
@@ -234,13 +295,11 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
     co_await read_body(stream, buffer, parser);
   }
 
-  template <class Stream>
-  asio::awaitable<void> read_body(Stream& stream, beast::flat_buffer& buffer,
+  asio::awaitable<void> read_body(byte_stream& stream, beast::flat_buffer& buffer,
                                   http::response_parser<http::string_body>& parser) {
-    auto& lowest = beast::get_lowest_layer(stream);
     while (!is_aborted_ && !parser.is_done()) {
       error_code problem;
-      co_await http::async_read_some(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, problem));
+      co_await read_part(stream, buffer, parser, problem);
       if (is_aborted_) co_return;
       const std::string part = std::exchange(parser.get().body(), {});
       auto wish = http_listener::wish::more;
@@ -255,9 +314,9 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
         co_return;
       }
       if (wish == http_listener::wish::nearly_over) {
-        lowest.expires_after(timeouts_.at_end);
+        stream.expires_after(timeouts_.at_end);
       } else if (!part.empty()) {
-        lowest.expires_after(timeouts_.between);
+        stream.expires_after(timeouts_.between);
       }
     }
     if (!is_aborted_) ended(http_end::whole, "");

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import contextlib
 import fcntl
 import multiprocessing
 import pathlib
@@ -57,7 +58,7 @@ def judged(forward: str, more: str = "", problem: str = PROBLEM, cast: bool = Tr
     new = exported(forward, more) if problem is PROBLEM else problem + forward
     options = argparse.Namespace()
     with torch.no_grad():
-        sides, notes = evaluate_file.sides_of(problem, new, torch.device("cpu"), cast)
+        sides, notes = evaluate_file.sides_of(problem, new, torch.device("cpu"), cast, evaluate_file.Turns())
         return evaluate_file.evaluate(sides, notes, options)
 
 
@@ -235,10 +236,12 @@ class ModelNew(Model):
         self.assertIn("eager itself fails with its inputs cast to float32", result["notes"][0])
 
 
-def take_turn(lock: pathlib.Path, alone: bool, name: str, events, leave) -> None:
-    with evaluate_file.Turns(lock, 60.0).turn(alone):
-        events.put(f"{name} begins")
-        leave.wait()
+def take_turn(path: pathlib.Path, kind: str, alone: bool, name: str, events, leave) -> None:
+    turns = evaluate_file.Turns(path, 60.0)
+    with getattr(turns, kind)(alone):
+        with turns.step() if kind == "step" else contextlib.nullcontext():
+            events.put(f"{name} begins")
+            leave.wait()
     events.put(f"{name} ends")
 
 
@@ -248,20 +251,21 @@ class TakingTurns(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.lock = pathlib.Path(folder.name) / "lock"
+        self.path = pathlib.Path(folder.name) / "turns"
         self.fork = multiprocessing.get_context("fork")
         self.events = self.fork.Queue()
 
-    def started(self, name: str, alone: bool = False):
+    def started(self, kind: str, name: str, alone: bool = False):
         leave = self.fork.Event()
-        process = self.fork.Process(target=take_turn, args=(self.lock, alone, name, self.events, leave), daemon=True)
+        process = self.fork.Process(target=take_turn, args=(self.path, kind, alone, name, self.events, leave),
+                                    daemon=True)
         process.start()
         self.addCleanup(process.join)
         self.addCleanup(leave.set)
         return leave
 
-    def wait_until_someone_wants_to_be_alone(self):
-        with open(f"{self.lock}.next", "ab") as file:
+    def wait_until_someone_wants_to_be_alone(self, kind: str):
+        with open(f"{self.path}.{kind}.next", "ab") as file:
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -269,31 +273,43 @@ class TakingTurns(unittest.TestCase):
                     return
                 fcntl.flock(file, fcntl.LOCK_UN)
 
+    def both(self) -> set[str]:
+        return {self.events.get(), self.events.get()}
+
     def test_comparing_goes_on_beside_others(self):
-        first, second = self.started("first"), self.started("second")
-        self.assertEqual({self.events.get(), self.events.get()}, {"first begins", "second begins"})
-        first.set(), second.set()
+        for kind in ("step", "whole"):
+            first, second = self.started(kind, "first"), self.started(kind, "second")
+            self.assertEqual(self.both(), {"first begins", "second begins"})
+            first.set(), second.set()
+            self.assertEqual(self.both(), {"first ends", "second ends"})
 
     def test_who_waits_to_be_alone_comes_before_who_begins(self):
-        comparing = self.started("comparing")
-        self.assertEqual(self.events.get(), "comparing begins")
-        timing = self.started("timing", alone=True)
-        self.wait_until_someone_wants_to_be_alone()
-        beginning = self.started("beginning")
-        comparing.set()
-        self.assertEqual({self.events.get(), self.events.get()}, {"comparing ends", "timing begins"})
-        self.assertTrue(self.events.empty())
-        timing.set()
-        self.assertEqual({self.events.get(), self.events.get()}, {"timing ends", "beginning begins"})
-        beginning.set()
+        for kind in ("step", "whole"):
+            comparing = self.started(kind, "comparing")
+            self.assertEqual(self.events.get(), "comparing begins")
+            timing = self.started(kind, "timing", alone=True)
+            self.wait_until_someone_wants_to_be_alone(kind)
+            beginning = self.started(kind, "beginning")
+            comparing.set()
+            self.assertEqual(self.both(), {"comparing ends", "timing begins"})
+            self.assertTrue(self.events.empty())
+            timing.set()
+            self.assertEqual(self.both(), {"timing ends", "beginning begins"})
+            beginning.set()
+            self.assertEqual(self.events.get(), "beginning ends")
+
+    def test_a_check_that_is_alone_takes_its_steps(self):
+        turns = evaluate_file.Turns(self.path, 60.0)
+        with turns.whole(alone=True), turns.step(alone=True), turns.step():
+            self.assertGreater(turns.left_s, 0)
 
     def test_the_pace_is_kept_for_the_next_check(self):
-        turns = evaluate_file.Turns(self.lock, 60.0)
+        turns = evaluate_file.Turns(self.path, 60.0)
         self.assertEqual(turns.known_pace_us(), 0.0)
         for pace_us in (30.0, 20.0, 25.0, 0.0):
             turns.keep_pace_us(pace_us)
-        self.assertEqual(evaluate_file.Turns(self.lock, 60.0).known_pace_us(), 20.0)
-        self.assertEqual(evaluate_file.Turns(None, 60.0).known_pace_us(), 0.0)
+        self.assertEqual(evaluate_file.Turns(self.path, 60.0).known_pace_us(), 20.0)
+        self.assertEqual(evaluate_file.Turns().known_pace_us(), 0.0)
 
 
 if __name__ == "__main__":

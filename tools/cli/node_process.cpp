@@ -23,6 +23,7 @@
 #include "config/base/process_environment.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "store/replay/replay_devices.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "tools/cli/arguments.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/node_settings.hpp"
@@ -262,6 +263,7 @@ expected<connected_node> connect_to_node(const context& c) {
 }
 
 void wait_for_device(const context& c, const std::string& device) {
+  if (!traits_of(device).is_accelerator) return;
   const auto end = clock::now() + std::chrono::seconds(20);
   while (clock::now() < end) {
     const auto node = connect_to_node(c);

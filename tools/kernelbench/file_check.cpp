@@ -110,9 +110,8 @@ std::ptrdiff_t cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-// More than are compared at a time: some load PyTorch while others wait to be timed.
 std::ptrdiff_t compared_at_once() {
-  return std::max<std::ptrdiff_t>(1, cores() * 3 / 4);
+  return std::max<std::ptrdiff_t>(1, cores() / 2);
 }
 
 // "14,15": builds on all cores would make every call that is timed meanwhile a slow one. "" for any core.

@@ -42,11 +42,11 @@ class file_checker {
   // So many threads keep the machine busy: some build ahead of those that check.
   static std::size_t useful_threads();
 
-  // May be called from several threads: as many files are built at once as there are cores, and on a GPU three quarters
-  // of so many compared; one file at a time is timed on a device, where there are eight cores on two of its own. What
-  // was found is kept in the data folder, and taken from there where file, problem, evaluate_file.py, PyTorch,
-  // compilers and device are the same. Errors are of the machine (no process can be started or confined), or
-  // errc::cancelled.
+  // May be called from several threads: as many files are built at once as there are cores, and on a GPU half as many
+  // compared, step by step; between their steps one file at a time is timed on a device, where there are eight cores on
+  // two of its own. What was found is kept in the data folder, and taken from there where file, problem,
+  // evaluate_file.py, PyTorch, compilers and device are the same. Errors are of the machine (no process can be started
+  // or confined), or errc::cancelled.
   expected<file_check_result> check(const checked_file& file);
 
  private:

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "sandbox/device/device_names.hpp"
-#include "sandbox/device/device_type.hpp"
 #include "store/blobs.hpp"
 #include "tools/baseline/task_comparison.hpp"
 #include "tools/cli/node_process.hpp"
@@ -62,8 +61,7 @@ expected<void> first_comparison::compare(std::vector<task>& tasks, const environ
   if (kept.empty() && !tasks.empty())
     return fail(errc::refused, "no task was compared with its model, so that nothing is searched; see the notes above");
   tasks = std::move(kept);
-  // The node left it to the Python process, and looks for it every few seconds.
-  if (used_device && traits_of(where.device).is_accelerator) wait_for_device(c, where.device);
+  if (used_device) wait_for_device(c, where.device);
   return {};
 }
 

@@ -231,6 +231,7 @@ expected<void> look_first(chosen_work& work, client_request& r, run_options& o, 
     return {};
   view.remark("measuring each step with PyTorch");
   const auto look = look_at(work.tasks[0], work.where, wake_fd);
+  wait_for_device(c, work.where.device);
   if (!look && look.error().code == errc::cancelled) return tl::unexpected<error>(look.error());
   if (!look) {
     view.note("where the time goes was not measured: " + look.error().message);

@@ -121,8 +121,8 @@ def compare(wanted: list[torch.Tensor], got: list[torch.Tensor]) -> tuple[float,
 class Sides:
     """The problem's Model and the file's ModelNew, as KernelBench makes them."""
 
-    def __init__(self, reference: str, exported: str, device: torch.device, cast: bool):
-        self.device, self.cast = device, cast
+    def __init__(self, reference: str, exported: str, device: torch.device, cast: bool, turns: Turns):
+        self.device, self.cast, self.turns = device, cast, turns
         self.other_form = ""  # how what the file returns differs from what the problem does
         self.kept: dict[int, list[Any]] = {}  # inputs by seed, as get_inputs gave them: it may take seconds
         context: dict[str, Any] = {}
@@ -131,7 +131,8 @@ class Sides:
         self.Model, self.get_inputs = context["Model"], context["get_inputs"]
         set_seed(SEED)
         self.initial = context["get_init_inputs"]() if "get_init_inputs" in context else []
-        self.initial = tree_map(self.placed, self.initial)
+        with turns.step():
+            self.initial = tree_map(self.placed, self.initial)
         self.get_init_inputs = context.get("get_init_inputs", list)
         # A copy: KernelBench makes its one Model before the file's Model takes the name, which super(Model, self) looks up.
         context = dict(context)
@@ -145,7 +146,8 @@ class Sides:
     def make(self, cls: Any, seed: int = SEED) -> torch.nn.Module:
         set_seed(seed)
         model = cls(**self.initial) if isinstance(self.initial, dict) else cls(*self.initial)
-        return model.to(self.device, dtype=torch.float32) if self.cast else model.to(self.device)
+        with self.turns.step():
+            return model.to(self.device, dtype=torch.float32) if self.cast else model.to(self.device)
 
     def inputs_of(self, seed: int) -> list[Any]:
         """What get_inputs gives after that seed; not to be written to."""
@@ -159,8 +161,10 @@ class Sides:
 
     def draw(self, seed: int) -> list[Any]:
         """Inputs on the device, new ones each time; random numbers of a forward begin after the seed."""
-        inputs = tree_map(self.placed, self.inputs_of(seed))
-        set_seed(seed)
+        made = self.inputs_of(seed)
+        with self.turns.step():
+            inputs = tree_map(self.placed, made)
+            set_seed(seed)
         return inputs
 
 
@@ -179,12 +183,13 @@ def compare_draws(sides: Sides, seeds: list[int]) -> list[tuple[float, float]]:
     found = []
     for seed in seeds:
         inputs = sides.draw(seed)
-        others = tree_map(torch.clone, inputs)  # KernelBench gives both the same, into which a forward may write
-        wanted, got = reference(*inputs), exported(*others)
-        synchronize(sides.device)
-        if form_of(wanted) != form_of(got):
-            sides.other_form = f"it returns {form_of(got)}, and the problem {form_of(wanted)}"
-        found.append(compare(leaves(wanted), leaves(got)))
+        with sides.turns.step():
+            others = tree_map(torch.clone, inputs)  # KernelBench gives both the same, into which a forward may write
+            wanted, got = reference(*inputs), exported(*others)
+            synchronize(sides.device)
+            if form_of(wanted) != form_of(got):
+                sides.other_form = f"it returns {form_of(got)}, and the problem {form_of(wanted)}"
+            found.append(compare(leaves(wanted), leaves(got)))
     return found
 
 
@@ -193,36 +198,42 @@ def compare_row(sides: Sides, seeds: list[int]) -> tuple[float, float]:
     the inputs, into which a forward may write. The last call is one of deep copies, which go on from where these are."""
     reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
     inputs = [sides.draw(seed) for seed in seeds]
-    copies = [tree_map(torch.clone, i) for i in inputs]
-    wanted = [[t.clone() for t in leaves(reference(*i))] for i in copies[:-1]]
-    got = [leaves(exported(*i)) for i in inputs[:-1]]
-    wanted.append(leaves(copy.deepcopy(reference)(*copies[-1])))
-    got.append(leaves(copy.deepcopy(exported)(*inputs[-1])))
-    synchronize(sides.device)
-    return compare([t for row in wanted for t in row] + leaves(copies), [t for row in got for t in row] + leaves(inputs))
+    with sides.turns.step():
+        copies = [tree_map(torch.clone, i) for i in inputs]
+        wanted = [[t.clone() for t in leaves(reference(*i))] for i in copies[:-1]]
+        got = [leaves(exported(*i)) for i in inputs[:-1]]
+        wanted.append(leaves(copy.deepcopy(reference)(*copies[-1])))
+        got.append(leaves(copy.deepcopy(exported)(*inputs[-1])))
+        synchronize(sides.device)
+        return compare([t for row in wanted for t in row] + leaves(copies),
+                       [t for row in got for t in row] + leaves(inputs))
 
 
 def constants(sides: Sides) -> set[str]:
     """Buffers that have the same values for every seed, such as a table of positions: they belong to the problem's
     definition, and the import computes with them. Statistics, which training changes, do not."""
     others = dict(sides.make(sides.Model, SEED + 1).named_buffers())
-    return {name for name, t in sides.make(sides.Model).named_buffers()
-            if not name.endswith(("running_mean", "running_var")) and torch.equal(t, others[name])}
+    buffers = sides.make(sides.Model).named_buffers()
+    with sides.turns.step():
+        return {name for name, t in buffers
+                if not name.endswith(("running_mean", "running_var")) and torch.equal(t, others[name])}
 
 
 def compare_other_weights(sides: Sides, seed: int) -> tuple[float, float]:
     """After a call, so that what was made of the old weights would show."""
     fixed = constants(sides)
     reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
-    for model in (reference, exported):
-        model(*sides.draw(seed))
-    for name, tensor in reference.state_dict().items():
-        if tensor.is_floating_point() and name not in fixed:
-            tensor.mul_(1.25)
-    exported.load_state_dict(reference.state_dict())
-    inputs = sides.draw(seed)
-    wanted = leaves(reference(*tree_map(torch.clone, inputs)))
-    return compare(wanted, leaves(exported(*inputs)))
+    sides.inputs_of(seed)
+    with sides.turns.step():
+        for model in (reference, exported):
+            model(*sides.draw(seed))
+        for name, tensor in reference.state_dict().items():
+            if tensor.is_floating_point() and name not in fixed:
+                tensor.mul_(1.25)
+        exported.load_state_dict(reference.state_dict())
+        inputs = sides.draw(seed)
+        wanted = leaves(reference(*tree_map(torch.clone, inputs)))
+        return compare(wanted, leaves(exported(*inputs)))
 
 
 # ---- eager against itself -------------------------------------------------------------------------------------------
@@ -315,17 +326,20 @@ def eager_noise(sides: Sides, seed: int) -> dict[str, tuple[float, float]]:
         set_seed(seed)
         return leaves(fresh(*given))
 
-    usual = call()
+    with sides.turns.step():
+        usual = call()
     found: dict[str, tuple[float, float]] = {}
     for name, algorithm in other_algorithms(sides.device).items():
-        with algorithm:
+        with sides.turns.step(), algorithm:
             found[name] = compare(usual, call())
-    wide = in_float32(sides, model, seed, usual)
-    if wide is not None:
-        found["float32"] = compare(usual, wide)
-    order = noise_of_batch_order(sides, model, seed)
-    if order is not None:
-        found["reverse order of the batch"] = order
+    with sides.turns.step():
+        wide = in_float32(sides, model, seed, usual)
+        if wide is not None:
+            found["float32"] = compare(usual, wide)
+    with sides.turns.step():
+        order = noise_of_batch_order(sides, model, seed)
+        if order is not None:
+            found["reverse order of the batch"] = order
     return found
 
 
@@ -340,9 +354,16 @@ def timed_sides(sides: Sides) -> list[Any]:
 
     def get_inputs() -> list[Any]:
         seed = next(seeds, None)
-        return tree_map(sides.placed, list(sides.get_inputs())) if seed is None else sides.draw(seed)
+        made = list(sides.get_inputs()) if seed is None else sides.inputs_of(seed)
+        with sides.turns.step():
+            return tree_map(sides.placed, made)
 
-    module = types.SimpleNamespace(__name__="problem", Model=sides.Model, get_inputs=get_inputs,
+    def model(*arguments: Any, **named: Any) -> torch.nn.Module:
+        made = sides.Model(*arguments, **named)
+        with sides.turns.step():
+            return made.to(sides.device)
+
+    module = types.SimpleNamespace(__name__="problem", Model=model, get_inputs=get_inputs,
                                    get_init_inputs=sides.get_init_inputs)
     pytorch_calls.load_torch()
     reference = pytorch_calls.Subject(module, SEED, sides.device)
@@ -410,18 +431,21 @@ def kernelbench_times(both: list[Any], device: torch.device) -> dict[str, Any]:
 # ---- the verdict ----------------------------------------------------------------------------------------------------
 
 
-def sides_of(reference: str, exported: str, device: torch.device, cast: bool) -> tuple[Sides, list[str]]:
+def sides_of(reference: str, exported: str, device: torch.device, cast: bool,
+             turns: Turns) -> tuple[Sides, list[str]]:
     """With inputs cast to float32, as KernelBench does, where eager takes them so."""
-    sides = Sides(reference, exported, device, cast)
+    sides = Sides(reference, exported, device, cast, turns)
     first = draw_seeds()[0]
     if not cast or all(t.dtype == torch.float32 for t in leaves(sides.inputs_of(first))):
         return sides, []
     try:
-        sides.make(sides.Model)(*sides.draw(first))
+        model = sides.make(sides.Model)
+        with turns.step():
+            model(*sides.draw(first))
         return sides, []
     except Exception as problem:  # noqa: BLE001: whatever the model does
         said = str(problem).strip().split("\n")[0][:200]
-        return Sides(reference, exported, device, False), [
+        return Sides(reference, exported, device, False, turns), [
             f"eager itself fails with its inputs cast to float32, as KernelBench casts them ({said}): its evaluator "
             "cannot score this problem, and the inputs were left as they are"]
 
@@ -458,7 +482,8 @@ def evaluate(sides: Sides, notes: list[str], o: argparse.Namespace) -> dict[str,
     result["strict"] = max(result["excess"], result["row_excess"]) <= 1
     result["problem"] = judge(result) or sides.other_form
     probe = sides.make(sides.ModelNew)
-    single = isinstance(probe(*sides.draw(seeds[0])), torch.Tensor)
+    with sides.turns.step():
+        single = isinstance(probe(*sides.draw(seeds[0])), torch.Tensor)
     result["notes"] = notes + probe.kernel_notes() + ([] if single else ["KernelBench takes one output only"])
     return result
 
@@ -504,44 +529,58 @@ def surroundings(device: torch.device) -> str:
 
 
 class Turns:
-    """When this process computes on the device: beside other checks, or alone. Without a file, at once. SIGALRM ends it
-    once it has computed for `limit_s`, without its waiting. Checks that wait to be alone come before those that begin, so
-    that the device changes hands once for several of them."""
+    """When this process uses the device: a step at a time beside other checks, or alone, to be timed. Without a path, at
+    once. SIGALRM ends it once its steps have taken `limit_s`. Who waits to be alone comes before those that begin a step."""
 
-    def __init__(self, lock: pathlib.Path | None, limit_s: float):
-        self.lock, self.left_s = lock, limit_s
+    def __init__(self, path: pathlib.Path | None = None, limit_s: float = 1e6):
+        self.path, self.left_s = path, limit_s
+        self.in_step = False
 
-    def locked(self, ending: str, how: int) -> Any:
-        """A lock until the end of the with statement. It is of a file beside the one that all checks have."""
-        if not self.lock:
-            return contextlib.nullcontext()
-        file = open(f"{self.lock}{ending}", "ab")  # closing it unlocks
+    def lock(self, name: str, how: int) -> Any:
+        """Of a file that all checks on the device have, until the end of the with statement."""
+        file = open(f"{self.path}.{name}", "ab")  # closing it unlocks
         fcntl.flock(file, how)
         return file
 
     @contextlib.contextmanager
-    def turn(self, alone: bool) -> Iterator[None]:
+    def held(self, name: str, alone: bool) -> Iterator[None]:
         with contextlib.ExitStack() as held:
-            with contextlib.ExitStack() as begin:
-                (held if alone else begin).enter_context(
-                    self.locked(".next", fcntl.LOCK_SH if alone else fcntl.LOCK_EX))
-                held.enter_context(self.locked("", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+            if self.path:
+                with contextlib.ExitStack() as begin:
+                    (held if alone else begin).enter_context(
+                        self.lock(name + ".next", fcntl.LOCK_SH if alone else fcntl.LOCK_EX))
+                    held.enter_context(self.lock(name, fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+            yield
+
+    @contextlib.contextmanager
+    def step(self, alone: bool = False) -> Iterator[None]:
+        """A step within another is part of it."""
+        if self.in_step:
+            yield
+            return
+        with self.held("step", alone):
+            self.in_step = True
             signal.setitimer(signal.ITIMER_REAL, self.left_s)
             try:
                 yield
             finally:
                 self.left_s = signal.setitimer(signal.ITIMER_REAL, 0)[0]
+                self.in_step = False
+
+    def whole(self, alone: bool = False) -> Any:
+        """Around all of a check. Alone: when no other has memory of the device, and until none may have."""
+        return self.held("whole", alone)
 
     def known_pace_us(self) -> float:
         """Of the host at its best, as checks before this one have found it; 0: none has. To be asked while alone."""
         with contextlib.suppress(OSError, ValueError):
-            return float(pathlib.Path(f"{self.lock}.pace").read_text(encoding="utf-8")) if self.lock else 0.0
+            return float(pathlib.Path(f"{self.path}.pace").read_text(encoding="utf-8")) if self.path else 0.0
         return 0.0
 
     def keep_pace_us(self, pace_us: float) -> None:
-        if self.lock and pace_us > 0:
+        if self.path and pace_us > 0:
             known = self.known_pace_us()
-            pathlib.Path(f"{self.lock}.pace").write_text(str(min(pace_us, known or pace_us)), encoding="utf-8")
+            pathlib.Path(f"{self.path}.pace").write_text(str(min(pace_us, known or pace_us)), encoding="utf-8")
 
 
 def give_memory_back(device: torch.device) -> None:
@@ -550,16 +589,21 @@ def give_memory_back(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def beside_others(what: Callable[[], Any], turns: Turns, device: torch.device) -> Any:
-    """Where their memory is missing here, alone."""
-    try:
-        with turns.turn(alone=False):
-            return what()
-    except torch.cuda.OutOfMemoryError:
-        pass
-    with turns.turn(alone=True):
-        give_memory_back(device)
-        return what()
+def checked(problem: str, exported: str, device: torch.device, o: argparse.Namespace, turns: Turns) -> dict[str, Any]:
+    """The result, with times where the file is right."""
+    sides, notes = sides_of(problem, exported, device, o.cast, turns)
+    result = evaluate(sides, notes, o)
+    if result["problem"] or o.no_time:
+        return result
+    give_memory_back(device)  # so that what is timed does not lie in pieces of memory that the checks have left
+    both = timed_sides(sides)
+    sides.kept.clear()
+    with turns.step(alone=True):
+        use_cores(o.cores)
+        result.update(call_times(both, device, o, turns))
+        if device.type == "cuda":
+            result.update(kernelbench_times(both, device))
+    return result
 
 
 def use_cores(cores: Iterable[int]) -> None:
@@ -582,7 +626,7 @@ def options() -> argparse.Namespace:
                         help="those of timed calls; all else runs on the others")
     parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--build", action="store_true")
-    parser.add_argument("--lock", type=pathlib.Path, help="a path that all checks on the device have, for files beside it")
+    parser.add_argument("--lock", type=pathlib.Path, help="a path that all checks on the device have, for their locks")
     parser.add_argument("--limit", type=float, default=1e6, help="seconds that it may compute")
     parser.add_argument("--result", type=pathlib.Path)
     return parser.parse_args()
@@ -606,26 +650,17 @@ def main() -> int:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     turns = Turns(o.lock, o.limit)
+    problem = o.reference.read_text(encoding="utf-8")
     with torch.no_grad():
-        problem = o.reference.read_text(encoding="utf-8")
-
-        def check() -> tuple[dict[str, Any], list[Any]]:
-            sides, notes = sides_of(problem, exported, device, o.cast)
-            result = evaluate(sides, notes, o)
-            if result["problem"] or o.no_time:
-                return result, []
-            give_memory_back(device)  # so that what is timed does not lie in pieces of memory that the checks have left
-            both = timed_sides(sides)
-            sides.kept.clear()
-            return result, both
-
-        result, both = beside_others(check, turns, device)
-        if both:
-            with turns.turn(alone=True):
-                use_cores(o.cores)
-                result.update(call_times(both, device, o, turns))
-                if device.type == "cuda":
-                    result.update(kernelbench_times(both, device))
+        try:
+            with turns.whole():
+                result = checked(problem, exported, device, o, turns)
+        except torch.cuda.OutOfMemoryError:
+            result = None
+        if result is None:
+            give_memory_back(device)
+            with turns.whole(alone=True):
+                result = checked(problem, exported, device, o, turns)
     text = json.dumps(finite(result))
     if o.result:
         o.result.write_text(text, encoding="utf-8")

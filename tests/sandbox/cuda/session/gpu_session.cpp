@@ -1,6 +1,7 @@
 #include "tests/sandbox/cuda/session/gpu_session.hpp"
 
 #include <chrono>
+#include <thread>
 
 #include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
 #include "sandbox/cuda/gpus/gpu.hpp"
@@ -23,7 +24,14 @@ expected<void> gpu_session_test::start(const gpu_description& gpu) {
   session_options options;
   options.device = "cuda:0";
   options.allow_weak_confinement = true;
-  CUDAL1_TRY(session_, device_session::start(options));
+  // The processes of the suite before this one may still have the device.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  auto started = device_session::start(options);
+  while (!started && started.error().code == errc::already_exists && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    started = device_session::start(options);
+  }
+  CUDAL1_TRY(session_, std::move(started));
   if (const auto missing = missing_confinement(session_->report().confinement); !missing.empty())
     std::printf("this machine lacks a confinement: %s\n", missing.c_str());
   nvrtc_compiler_options how;

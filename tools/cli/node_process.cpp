@@ -22,8 +22,8 @@
 #include "config/base/deadline.hpp"
 #include "config/base/process_environment.hpp"
 #include "sandbox/device/device_names.hpp"
-#include "store/replay/replay_devices.hpp"
 #include "sandbox/device/device_type.hpp"
+#include "store/replay/replay_devices.hpp"
 #include "tools/cli/arguments.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/node_settings.hpp"
@@ -179,9 +179,9 @@ void add_node_flags(CLI::App& command, node_flags& flags) {
       .add_option_function<std::string>(
           "--tolerance",
           [&flags](const std::string& name) { flags.settings.push_back("verification.tolerance=" + name); },
-          "what outputs are held to: own (a multiple of eager's own error), or kernelbench, as its evaluator and what "
-          "an "
-          "export keeps: 1e-4 of eager's, 1e-2 for half types; short for --set verification.tolerance=...")
+          "what outputs are held to: own (a multiple of eager's error), or kernelbench, as by its evaluator (1e-4 of "
+          "eager's, 1e-2 for half types); short for --set verification.tolerance=...")
+      ->type_name("NAME")
       ->check(CLI::IsMember({"own", "kernelbench"}));
 }
 

@@ -98,9 +98,8 @@ constexpr double k_turns = 10;
 
 // While this lives no experiment uses the device. A data folder without a node has none.
 struct file_checker::held_device {
-  std::string surroundings;             // PyTorch, compilers and hardware, in words
-  std::mutex busy;                      // of a CPU, which one check takes whole
-  std::optional<private_folder> turns;  // with the locks by which checks on a GPU take turns
+  std::string surroundings;  // PyTorch, compilers and hardware, in words
+  std::mutex busy;           // of a CPU, which one check takes whole
   std::optional<node_client> node;
 };
 
@@ -188,9 +187,8 @@ expected<void> file_checker::prepare(const std::string& device) {
                 problem, k_or_unchecked);
   auto held = std::make_unique<held_device>();
   CUDAL1_TRY(held->surroundings, read_small_file(fs::path(folder.path()) / "result"));
-  if (traits_of(device).is_accelerator) {
-    CUDAL1_TRY(auto turns, private_folder::create());
-    held->turns.emplace(std::move(turns));
+  if (traits_of(device).is_accelerator && !turns_) {
+    CUDAL1_TRY(turns_, private_folder::create());
   }
   if (auto client = node_client::connect(options_.data); client) {
     client_request r;
@@ -233,7 +231,8 @@ expected<file_check_result> file_checker::build_and_check(const checked_file& fi
   CUDAL1_CHECK(write_file(fs::path(in) / "problem.py", file.problem));
   auto& device = *devices_.at(file.device);
   std::vector<std::string> common{in + "/" + file.name, "--reference", in + "/problem.py", "--device", file.device};
-  if (device.turns) common.insert(common.end(), {"--cores", timed_cores()});
+  const bool takes_turns = traits_of(file.device).is_accelerator;
+  if (takes_turns) common.insert(common.end(), {"--cores", timed_cores()});
   auto arguments = common;
   arguments.emplace_back("--build");
   child_result built;
@@ -253,9 +252,8 @@ expected<file_check_result> file_checker::build_and_check(const checked_file& fi
   const turn one(checks_);
   std::unique_lock<std::mutex> alone(device.busy, std::defer_lock);
   double limit_s = options_.check_limit_s;
-  if (device.turns) {
-    arguments.insert(arguments.end(),
-                     {"--lock", device.turns->path() + "/" + k_lock, "--limit", fmt::format("{}", limit_s)});
+  if (takes_turns) {
+    arguments.insert(arguments.end(), {"--lock", turns_->path() + "/" + k_lock, "--limit", fmt::format("{}", limit_s)});
     limit_s *= k_turns;
   } else {
     alone.lock();

@@ -4,10 +4,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <semaphore>
 #include <string>
 
 #include "config/base/error.hpp"
+#include "sandbox/cpu/compiler/compiler_process.hpp"
 #include "tools/kernelbench/file_check_result.hpp"
 #include "tools/kernelbench/kept_checks.hpp"
 
@@ -59,6 +61,8 @@ class file_checker {
   std::string python_;
   kept_checks kept_;
   std::counting_semaphore<> builds_, checks_;
+  // With the locks by which checks on GPUs take turns: of all of them, since timed calls are made on the same cores.
+  std::optional<private_folder> turns_;
   std::map<std::string, std::unique_ptr<held_device>> devices_;
 };
 

@@ -34,13 +34,22 @@ import sys
 import types
 from typing import Any, Callable, Iterable, Iterator
 
-import torch
+if "--cores" in sys.argv[:-1] and "--device" in sys.argv[:-1]:
+    # Those of timed calls are left to them from the beginning: the threads that PyTorch starts are counted and placed by
+    # what a process may use when it is imported. On a CPU timed calls are made by these threads, too.
+    own = {int(word) for word in sys.argv[sys.argv.index("--cores") + 1].split(",") if word}
+    if own and sys.argv[sys.argv.index("--device") + 1] != "cpu":
+        with contextlib.suppress(OSError):  # a container that allows fewer
+            os.sched_setaffinity(0, os.sched_getaffinity(0) - own)
+
+import torch  # noqa: E402
 
 HALF_TYPES = (torch.float16, torch.bfloat16)
 # Noise is the largest difference of one draw, and a file's that of five and more.
 NOISE_FACTOR = 2
 SEED = 42
 DRAWS = 5
+CHECKS_AT_ONCE = 16  # about: each may keep a share of the host's memory
 PERFORMANCE_TRIALS = 100
 FLUSHED_BYTES = 256 << 20
 # How much less accurate float64 may be in another order of the batch, for the order not to matter to the definition.
@@ -95,7 +104,12 @@ def form_of(value: Any) -> str:
 
 
 def free_host_bytes() -> int:
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """What the system says may be had; 0 where it does not."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 def tolerance_of(t: torch.Tensor) -> float:
@@ -155,17 +169,20 @@ class Sides:
             return self.kept[seed]
         set_seed(seed)
         inputs = list(self.get_inputs())
-        if sum(t.nbytes for t in leaves(inputs)) <= free_host_bytes() // 4:
+        size = sum(t.numel() * t.element_size() for t in leaves(inputs))
+        if size * DRAWS * CHECKS_AT_ONCE <= free_host_bytes():
             self.kept[seed] = inputs
         return inputs
 
-    def draw(self, seed: int) -> list[Any]:
+    def place(self, made: list[Any], seed: int) -> list[Any]:
         """Inputs on the device, new ones each time; random numbers of a forward begin after the seed."""
-        made = self.inputs_of(seed)
         with self.turns.step():
             inputs = tree_map(self.placed, made)
             set_seed(seed)
         return inputs
+
+    def draw(self, seed: int) -> list[Any]:
+        return self.place(self.inputs_of(seed), seed)
 
 
 def synchronize(device: torch.device) -> None:
@@ -223,15 +240,15 @@ def compare_other_weights(sides: Sides, seed: int) -> tuple[float, float]:
     """After a call, so that what was made of the old weights would show."""
     fixed = constants(sides)
     reference, exported = sides.make(sides.Model), sides.make(sides.ModelNew)
-    sides.inputs_of(seed)
+    made = sides.inputs_of(seed)
     with sides.turns.step():
         for model in (reference, exported):
-            model(*sides.draw(seed))
+            model(*sides.place(made, seed))
         for name, tensor in reference.state_dict().items():
             if tensor.is_floating_point() and name not in fixed:
                 tensor.mul_(1.25)
         exported.load_state_dict(reference.state_dict())
-        inputs = sides.draw(seed)
+        inputs = sides.place(made, seed)
         wanted = leaves(reference(*tree_map(torch.clone, inputs)))
         return compare(wanted, leaves(exported(*inputs)))
 
@@ -311,6 +328,8 @@ def in_float32(sides: Sides, model: torch.nn.Module, seed: int, usual: list[torc
     set_seed(seed)
     try:
         outputs = leaves(wide(*inputs))
+    except torch.cuda.OutOfMemoryError:
+        raise
     except RuntimeError:  # a cast to a half type in its own source
         return None
     return [t.to(u.dtype) for t, u in zip(outputs, usual)]
@@ -438,11 +457,14 @@ def sides_of(reference: str, exported: str, device: torch.device, cast: bool,
     first = draw_seeds()[0]
     if not cast or all(t.dtype == torch.float32 for t in leaves(sides.inputs_of(first))):
         return sides, []
+    made = sides.inputs_of(first)
     try:
         model = sides.make(sides.Model)
         with turns.step():
-            model(*sides.draw(first))
+            model(*sides.place(made, first))
         return sides, []
+    except torch.cuda.OutOfMemoryError:
+        raise
     except Exception as problem:  # noqa: BLE001: whatever the model does
         said = str(problem).strip().split("\n")[0][:200]
         return Sides(reference, exported, device, False, turns), [
@@ -530,7 +552,8 @@ def surroundings(device: torch.device) -> str:
 
 class Turns:
     """When this process uses the device: a step at a time beside other checks, or alone, to be timed. Without a path, at
-    once. SIGALRM ends it once its steps have taken `limit_s`. Who waits to be alone comes before those that begin a step."""
+    once. SIGALRM ends it once a check has taken `limit_s`, without its waiting. Who waits to be alone comes before those
+    that begin."""
 
     def __init__(self, path: pathlib.Path | None = None, limit_s: float = 1e6):
         self.path, self.left_s = path, limit_s
@@ -539,7 +562,9 @@ class Turns:
     def lock(self, name: str, how: int) -> Any:
         """Of a file that all checks on the device have, until the end of the with statement."""
         file = open(f"{self.path}.{name}", "ab")  # closing it unlocks
+        left_s = signal.setitimer(signal.ITIMER_REAL, 0)[0]
         fcntl.flock(file, how)
+        signal.setitimer(signal.ITIMER_REAL, left_s)
         return file
 
     @contextlib.contextmanager
@@ -554,22 +579,28 @@ class Turns:
 
     @contextlib.contextmanager
     def step(self, alone: bool = False) -> Iterator[None]:
-        """A step within another is part of it."""
+        """Its work on the device has ended when it ends. A step within another is part of it."""
         if self.in_step:
             yield
             return
         with self.held("step", alone):
             self.in_step = True
+            try:
+                yield
+                if torch.cuda.is_initialized():
+                    torch.cuda.synchronize()
+            finally:
+                self.in_step = False
+
+    @contextlib.contextmanager
+    def whole(self, alone: bool = False) -> Iterator[None]:
+        """Around all of a check. Alone: when no other has memory of the device, and until none may have."""
+        with self.held("whole", alone):
             signal.setitimer(signal.ITIMER_REAL, self.left_s)
             try:
                 yield
             finally:
                 self.left_s = signal.setitimer(signal.ITIMER_REAL, 0)[0]
-                self.in_step = False
-
-    def whole(self, alone: bool = False) -> Any:
-        """Around all of a check. Alone: when no other has memory of the device, and until none may have."""
-        return self.held("whole", alone)
 
     def known_pace_us(self) -> float:
         """Of the host at its best, as checks before this one have found it; 0: none has. To be asked while alone."""
@@ -595,19 +626,42 @@ def checked(problem: str, exported: str, device: torch.device, o: argparse.Names
     result = evaluate(sides, notes, o)
     if result["problem"] or o.no_time:
         return result
-    give_memory_back(device)  # so that what is timed does not lie in pieces of memory that the checks have left
+    with turns.step():
+        give_memory_back(device)  # so that what is timed does not lie in pieces of memory that the checks have left
     both = timed_sides(sides)
     sides.kept.clear()
+    before = os.sched_getaffinity(0)
     with turns.step(alone=True):
-        use_cores(o.cores)
-        result.update(call_times(both, device, o, turns))
-        if device.type == "cuda":
-            result.update(kernelbench_times(both, device))
+        try:
+            use_cores(o.cores)
+            result.update(call_times(both, device, o, turns))
+            if device.type == "cuda":
+                result.update(kernelbench_times(both, device))
+        finally:
+            use_cores(before)
     return result
 
 
+def checked_where_there_is_memory(problem: str, exported: str, device: torch.device, o: argparse.Namespace,
+                                  turns: Turns) -> dict[str, Any]:
+    """Beside other checks, or where the device lacks memory for that, when none of them has any."""
+    for alone in (False, True):
+        with turns.whole(alone):
+            result = None
+            try:
+                result = checked(problem, exported, device, o, turns)
+            except torch.cuda.OutOfMemoryError:
+                if alone:
+                    raise
+            with turns.step():
+                give_memory_back(device)
+        if result is not None:
+            return result
+    raise AssertionError("a check that is alone ends or raises")
+
+
 def use_cores(cores: Iterable[int]) -> None:
-    """This process, its compilers and threads that start from now on run on these. None given: where they may now."""
+    """This thread, and those that start from now on, run on these. None given: where they may now."""
     if cores:
         with contextlib.suppress(OSError):  # a container that allows fewer
             os.sched_setaffinity(0, cores)
@@ -641,26 +695,17 @@ def main() -> int:
             o.result.write_text(surroundings(torch.device(o.device)), encoding="utf-8")
         return 1 if missing else 0
     exported = o.file.read_text(encoding="utf-8")
-    if o.cores:
-        use_cores(os.sched_getaffinity(0) - set(o.cores))
     if o.build:
         exec(compile(exported, "<string>", "exec"), {})
         return 0
     device = torch.device(o.device)
     if device.type == "cuda":
+        device = torch.device("cuda", device.index or 0)
         torch.cuda.set_device(device)
     turns = Turns(o.lock, o.limit)
     problem = o.reference.read_text(encoding="utf-8")
     with torch.no_grad():
-        try:
-            with turns.whole():
-                result = checked(problem, exported, device, o, turns)
-        except torch.cuda.OutOfMemoryError:
-            result = None
-        if result is None:
-            give_memory_back(device)
-            with turns.whole(alone=True):
-                result = checked(problem, exported, device, o, turns)
+        result = checked_where_there_is_memory(problem, exported, device, o, turns)
     text = json.dumps(finite(result))
     if o.result:
         o.result.write_text(text, encoding="utf-8")

@@ -188,7 +188,8 @@ expected<void> file_checker::prepare(const std::string& device) {
   auto held = std::make_unique<held_device>();
   CUDAL1_TRY(held->surroundings, read_small_file(fs::path(folder.path()) / "result"));
   if (traits_of(device).is_accelerator && !turns_) {
-    CUDAL1_TRY(turns_, private_folder::create());
+    CUDAL1_TRY(auto turns, private_folder::create());
+    turns_.emplace(std::move(turns));
   }
   if (auto client = node_client::connect(options_.data); client) {
     client_request r;

@@ -18,5 +18,5 @@ mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" HEAD -- '*.c
   while read -r f; do grep -q "\"file\": \"$root/$f\"" "$build/compile_commands.json" && echo "$f"; done)
 echo "tidy: ${#changed[@]} files"
 [ ${#changed[@]} -eq 0 ] && exit 0
-printf '%s\n' "${changed[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option 2> >(grep -v 'warnings\? generated\|^Suppressed\|^Use ' >&2)
+printf '%s\n' "${changed[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unused-command-line-argument 2> >(grep -v 'warnings\? generated\|^Suppressed\|^Use ' >&2)
 echo "tidy: clean"

@@ -123,18 +123,18 @@ expected<gcc_output> gcc_call::link(const std::vector<std::string>& pieces, doub
     file.close();
     if (!file) return fail(errc::infrastructure, "cannot write {}: is the disk full?", arguments.back());
   }
-  return run(folder, std::move(arguments), "", limit_s);
+  return run(folder, arguments, "", limit_s);
 }
 
 expected<gcc_output> gcc_call::run_on_text(std::vector<std::string> arguments, const std::string& text,
                                            double limit_s) const {
   CUDAL1_TRY(const auto folder, private_folder::create());
   arguments.emplace_back("-");
-  return run(folder, std::move(arguments), text, limit_s);
+  return run(folder, arguments, text, limit_s);
 }
 
 // The output file and the log.
-expected<gcc_output> gcc_call::run(const private_folder& folder, std::vector<std::string> arguments,
+expected<gcc_output> gcc_call::run(const private_folder& folder, const std::vector<std::string>& arguments,
                                    const std::string& input, double limit_s) const {
   const std::string output = folder.path() + "/out";
   child_options child;

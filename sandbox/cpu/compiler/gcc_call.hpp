@@ -34,8 +34,8 @@ class gcc_call {
   expected<gcc_output> link(const std::vector<std::string>& pieces, double limit_s) const;
 
  private:
-  expected<gcc_output> run(const private_folder& folder, std::vector<std::string> arguments, const std::string& input,
-                           double limit_s) const;
+  expected<gcc_output> run(const private_folder& folder, const std::vector<std::string>& arguments,
+                           const std::string& input, double limit_s) const;
   expected<gcc_output> run_on_text(std::vector<std::string> arguments, const std::string& text, double limit_s) const;
   tl::unexpected<error> compile_error(const std::string& log, double limit_s) const;
   std::vector<std::string> compiler_folders() const;

@@ -122,7 +122,7 @@ class compiler final : public nvrtc_compiler {
     const bool is_whole = pieces.size() == 1;
     std::atomic<std::size_t> done{pieces.size() - wanted.size()};
     const auto left = [&] { return is_whole ? seconds : seconds - took.ms() / 1e3; };
-    const auto built = turns_.run(wanted.size(), [&](std::size_t i) -> expected<void> {
+    auto built = turns_.run(wanted.size(), [&](std::size_t i) -> expected<void> {
       auto& p = pieces[wanted[i]];
       CUDAL1_CHECK(build_piece(p, left()));
       if (const auto kept = cache_.store(p.key, packed(p.code)); !kept) p.code.log += kept.error().message + "\n";

@@ -32,7 +32,7 @@ packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
   libxxhash-dev libmimalloc-dev libssl-dev openssl ca-certificates zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy)
 
 # Minutes that one core compiles: for the durations that are shown.
-core_minutes_of_programs=10 core_minutes_with_tests=30
+core_minutes_of_programs=10 core_minutes_with_tests=18
 
 say() { printf '      %s\n' "$*" >&2; }
 die() {

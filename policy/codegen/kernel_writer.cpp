@@ -138,6 +138,21 @@ std::vector<index_expr> kernel_writer::write_row_coordinates() {
   return out;
 }
 
+void kernel_writer::write_row_pointers(const std::function<index_expr(const std::vector<int64_t>&)>& offset) {
+  const auto declare = [&](const char* access, const std::string& pointer, const body_operand& o) {
+    const index_expr by = offset(o.strides);
+    line(fmt::format("{0}{1}* {2}_r = {2}{3};", access, memory_type(o.type.type), pointer,
+                     by.is(0) ? "" : " + " + by.text()));
+  };
+  for (std::size_t i = 0; i < body().operands.size(); ++i) {
+    const auto& o = body().operands[i];
+    if (operand_used(static_cast<int>(i))) declare(in_place(o) ? "" : "const ", pointers_[i], o);
+  }
+  if (!request_->options.in_place.empty()) return;
+  for (std::size_t i = 0; i < body().results.size(); ++i)
+    declare("", targets_[i], body().results[i].target);
+}
+
 // A tensor of which the kernel has a part gets a parameter of its own, and the part a pointer into it.
 void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks, int64_t cluster) {
   std::string parameters;
@@ -286,10 +301,6 @@ std::string kernel_writer::element(int n, const std::string& pointer, const std:
                                    const spelling& spell) const {
   const dtype type = body().operands[static_cast<std::size_t>(node(n).operand)].type.type;
   return loaded(type, fmt::format("{}[{}]", pointer, looked_up(n, offset, spell)));
-}
-
-std::string at(const std::string& pointer, const index_expr& offset) {
-  return offset.is(0) ? pointer : fmt::format("{} + {}", pointer, offset.text());
 }
 
 std::string kernel_writer::remark(int n) const {

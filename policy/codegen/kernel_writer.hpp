@@ -27,6 +27,8 @@ class kernel_writer {
   std::vector<index_expr> write_coordinates(const std::string& prefix, std::span<const index_expr> coordinates);
   // The same of the coordinates of `row`, where rows have several dimensions: r0, r1, ...; as `long long`.
   std::vector<index_expr> write_row_coordinates();
+  // Declares a pointer, NAME_r, to the row of each operand that is used and of each result: `offset` of its strides on.
+  void write_row_pointers(const std::function<index_expr(const std::vector<int64_t>&)>& offset);
   const std::string& text() const { return text_; }
 
   // C names: a node's value, an operand's pointer, a result's pointer.
@@ -90,8 +92,6 @@ class kernel_writer {
   std::vector<std::string> variables_, pointers_, targets_;
 };
 
-// The pointer so many elements further.
-std::string at(const std::string& pointer, const index_expr& offset);
 // The expression of a node, its operands spelled by `spell`.
 std::string expanded(const body_node& node, const std::function<std::string(int)>& spell);
 

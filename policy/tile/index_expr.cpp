@@ -172,6 +172,13 @@ std::vector<index_expr> split_in_vectors(const index_expr& number, std::span<con
   return out;
 }
 
+std::vector<index_expr> named_coordinates(const std::string& prefix, std::span<const int64_t> extents) {
+  std::vector<index_expr> out;
+  for (std::size_t d = 0; d < extents.size(); ++d)
+    out.push_back(index_expr::variable(fmt::format("{}{}", prefix, d), extents[d]));
+  return out;
+}
+
 index_expr offset_of(std::span<const index_expr> coordinates, std::span<const int64_t> strides) {
   index_expr sum = 0;
   for (std::size_t d = 0; d < coordinates.size(); ++d)

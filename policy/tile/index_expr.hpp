@@ -48,6 +48,9 @@ std::vector<index_expr> split(const index_expr& number, std::span<const int64_t>
 // `number` counts vectors.
 std::vector<index_expr> split_in_vectors(const index_expr& number, std::span<const int64_t> extents, int64_t width);
 
+// Coordinates that are variables: `prefix` and the number of the extent.
+std::vector<index_expr> named_coordinates(const std::string& prefix, std::span<const int64_t> extents);
+
 // The sum of coordinates times strides; one for each.
 index_expr offset_of(std::span<const index_expr> coordinates, std::span<const int64_t> strides);
 

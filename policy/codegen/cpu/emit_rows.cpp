@@ -49,22 +49,8 @@ class rows_writer {
     w_.line("const int row = blockIdx.x * blockDim.x + threadIdx.x;");
     guarded_ = rows % threads_ != 0;
     if (guarded_) w_.open(fmt::format("if (row < {})", rows));
-    row_ = w_.write_row_coordinates();
-    for (std::size_t i = 0; i < w_.body().operands.size(); ++i) {
-      const auto& o = w_.body().operands[i];
-      if (!w_.operand_used(static_cast<int>(i))) continue;
-      const bool over = w_.in_place(o);
-      const std::string& pointer = w_.pointer(static_cast<int>(i));
-      w_.line(fmt::format("{}{}* {}_r = {};", over ? "" : "const ", memory_type(o.type.type), pointer,
-                          at(pointer, offset_of(row_, o.strides))));
-    }
-    if (!w_.request().options.in_place.empty()) return;
-    for (std::size_t i = 0; i < w_.body().results.size(); ++i) {
-      const auto& t = w_.body().results[i].target;
-      const std::string& pointer = w_.target(static_cast<int>(i));
-      w_.line(
-          fmt::format("{}* {}_r = {};", memory_type(t.type.type), pointer, at(pointer, offset_of(row_, t.strides))));
-    }
+    const auto row = w_.write_row_coordinates();
+    w_.write_row_pointers([&](const auto& strides) { return offset_of(row, strides); });
   }
 
   // ---- passes ----
@@ -223,9 +209,8 @@ class rows_writer {
 
   // Of column `j` of the innermost ones, in the loops over the others.
   std::vector<index_expr> column_coordinates(const std::string& j) const {
-    std::vector<index_expr> at;
-    for (std::size_t d = 0; d < columns_.size(); ++d)
-      at.push_back(index_expr::variable(d + 1 == columns_.size() ? j : fmt::format("c{}", d), columns_[d]));
+    auto at = named_coordinates("c", columns_);
+    if (!at.empty()) at.back() = index_expr::variable(j, columns_.back());
     return at;
   }
 
@@ -349,7 +334,6 @@ class rows_writer {
 
   kernel_writer w_;
   pass_plan plan_;
-  std::vector<index_expr> row_;  // its coordinates
   std::vector<int64_t> columns_;
   int64_t inner_ = 1, threads_ = 0, lanes_ = 0;
   bool guarded_ = false;

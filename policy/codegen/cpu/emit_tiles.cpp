@@ -58,17 +58,7 @@ class tiles_writer {
     row.push_back(index_expr::variable("first", side_));
     for (auto& r : row)
       r = r.as("long long");
-    const auto pointer = [&](const std::string& name, const body_operand& o, bool written) {
-      w_.line(fmt::format("{}{}* {}_r = {};", written ? "" : "const ", memory_type(o.type.type), name,
-                          at(name, offset_of(row, o.strides))));
-    };
-    for (std::size_t i = 0; i < w_.body().operands.size(); ++i) {
-      const auto& o = w_.body().operands[i];
-      if (w_.operand_used(static_cast<int>(i))) pointer(w_.pointer(static_cast<int>(i)), o, w_.in_place(o));
-    }
-    if (!w_.request().options.in_place.empty()) return;
-    for (std::size_t i = 0; i < w_.body().results.size(); ++i)
-      pointer(w_.target(static_cast<int>(i)), w_.body().results[i].target, true);
+    w_.write_row_pointers([&](const auto& strides) { return offset_of(row, strides); });
   }
 
   void declare_array(std::string_view type, const std::string& name, int64_t elements, const std::string& remark = "") {
@@ -154,19 +144,14 @@ class tiles_writer {
     }
   }
 
-  std::string column_number() const { return offset_of(column_coordinates(), contiguous_strides(columns_)).operand(); }
-
-  std::vector<index_expr> column_coordinates() const {
-    std::vector<index_expr> at;
-    for (std::size_t d = 0; d < columns_.size(); ++d)
-      at.push_back(index_expr::variable(fmt::format("c{}", d), columns_[d]));
-    return at;
+  std::string column_number() const {
+    return offset_of(named_coordinates("c", columns_), contiguous_strides(columns_)).operand();
   }
 
   std::string offset(const std::vector<int64_t>& strides) const {
     const auto rows = static_cast<std::size_t>(w_.body().row_dims);
     const index_expr in_tile = index_expr::variable("t", tile_) * strides[rows - 1];
-    return (offset_of(column_coordinates(), std::span(strides).subspan(rows)) + in_tile).text();
+    return (offset_of(named_coordinates("c", columns_), std::span(strides).subspan(rows)) + in_tile).text();
   }
 
   std::string spell(int n) const {

@@ -34,27 +34,11 @@ void cuda_row_group::write_row() {
     w_->line(fmt::format("const int row = {};", row));
   }
   write_row_indices();
-  write_pointers();
+  w_->write_row_pointers([&](const auto& strides) { return row_offset(strides); });
 }
 
 void cuda_row_group::write_row_indices() {
   row_ = w_->write_row_coordinates();
-}
-
-void cuda_row_group::write_pointers() {
-  for (std::size_t i = 0; i < w_->body().operands.size(); ++i) {
-    const auto& o = w_->body().operands[i];
-    if (!w_->operand_used(static_cast<int>(i))) continue;
-    const std::string& pointer = w_->pointer(static_cast<int>(i));
-    w_->line(fmt::format("{}{}* {}_r = {};", w_->in_place(o) ? "" : "const ", memory_type(o.type.type), pointer,
-                         at(pointer, row_offset(o.strides))));
-  }
-  if (!w_->request().options.in_place.empty()) return;
-  for (std::size_t i = 0; i < w_->body().results.size(); ++i) {
-    const auto& t = w_->body().results[i].target;
-    const std::string& pointer = w_->target(static_cast<int>(i));
-    w_->line(fmt::format("{}* {}_r = {};", memory_type(t.type.type), pointer, at(pointer, row_offset(t.strides))));
-  }
 }
 
 // Where consecutive rows have a constant distance, the row number alone gives the offset: simple enough for the

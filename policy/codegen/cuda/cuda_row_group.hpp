@@ -48,7 +48,6 @@ class cuda_row_group {
  private:
   bool guarded() const { return w_->body().rows() % l_->rows != 0; }
   int64_t warps() const { return l_->row_threads / 32; }
-  void write_pointers();
   void combine_vector(const group_value& v);
   void combine_warp(const group_value& v, int64_t lanes);
   void combine_shared(const std::vector<group_value>& values);

@@ -153,11 +153,9 @@ class cuda_elements_writer {
   std::string offset(const body_operand& o, const std::string& i, int64_t width) const {
     if (o.strides.empty()) return "0";
     if (is_linear(o)) return (number(i, width) * (o.strides.back() * width)).text();
-    std::vector<index_expr> at;
-    for (std::size_t d = 0; d < o.strides.size(); ++d) {
-      const index_expr each = index_expr::variable(fmt::format("i{}", d), w_.body().domain[d]);
-      at.push_back(index_ == "int" ? each : each.as(index_));
-    }
+    auto at = named_coordinates("i", w_.body().domain);
+    for (auto& each : at)
+      if (index_ != "int") each = each.as(index_);
     return offset_of(at, o.strides).text();
   }
 

@@ -244,10 +244,8 @@ class cuda_rows_writer {
   }
 
   index_expr column_offset(const std::vector<int64_t>& strides) const {
-    std::vector<index_expr> at;
-    for (std::size_t d = 0; d < columns_.size(); ++d)
-      at.push_back(index_expr::variable(fmt::format("c{}", d), columns_[d]));
-    return offset_of(at, std::span(strides).subspan(static_cast<std::size_t>(w_.body().row_dims)));
+    return offset_of(named_coordinates("c", columns_),
+                     std::span(strides).subspan(static_cast<std::size_t>(w_.body().row_dims)));
   }
 
   // `edge`: of a shifted row's vector that does not lie in the row as a whole.

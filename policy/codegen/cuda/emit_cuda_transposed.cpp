@@ -82,11 +82,9 @@ class cuda_transposed_writer {
   }
 
   std::string offset(const body_operand& o) const {
-    std::vector<index_expr> at;
-    for (std::size_t d = 0; d < o.strides.size(); ++d) {
-      const index_expr i = index_expr::variable(fmt::format("i{}", d), w_.body().domain[d]);
-      at.push_back(o.strides[d] == 1 ? i : i.as("long long"));
-    }
+    auto at = named_coordinates("i", w_.body().domain);
+    for (std::size_t d = 0; d < at.size(); ++d)
+      if (o.strides[d] != 1) at[d] = at[d].as("long long");
     return offset_of(at, o.strides).text();
   }
 

@@ -32,7 +32,7 @@ import statistics
 import subprocess
 import sys
 import types
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterator
 
 if "--cores" in sys.argv[:-1] and "--device" in sys.argv[:-1]:
     # Those of timed calls are left to them from the beginning: the threads that PyTorch starts are counted and placed by
@@ -622,6 +622,8 @@ def give_memory_back(device: torch.device) -> None:
 
 def checked(problem: str, exported: str, device: torch.device, o: argparse.Namespace, turns: Turns) -> dict[str, Any]:
     """The result, with times where the file is right."""
+    import measuring
+
     sides, notes = sides_of(problem, exported, device, o.cast, turns)
     result = evaluate(sides, notes, o)
     if result["problem"] or o.no_time:
@@ -633,38 +635,29 @@ def checked(problem: str, exported: str, device: torch.device, o: argparse.Names
     before = os.sched_getaffinity(0)
     with turns.step(alone=True):
         try:
-            use_cores(o.cores)
+            if o.cores:
+                measuring.use_cores(o.cores)
             result.update(call_times(both, device, o, turns))
             if device.type == "cuda":
                 result.update(kernelbench_times(both, device))
         finally:
-            use_cores(before)
+            measuring.use_cores(before)
     return result
 
 
 def checked_where_there_is_memory(problem: str, exported: str, device: torch.device, o: argparse.Namespace,
-                                  turns: Turns) -> dict[str, Any]:
+                                  turns: Turns, alone: bool = False) -> dict[str, Any]:
     """Beside other checks, or where the device lacks memory for that, when none of them has any."""
-    for alone in (False, True):
-        with turns.whole(alone):
-            result = None
-            try:
-                result = checked(problem, exported, device, o, turns)
-            except torch.cuda.OutOfMemoryError:
-                if alone:
-                    raise
+    with turns.whole(alone):
+        try:
+            return checked(problem, exported, device, o, turns)
+        except torch.cuda.OutOfMemoryError:
+            if alone:
+                raise
+        finally:
             with turns.step():
                 give_memory_back(device)
-        if result is not None:
-            return result
-    raise AssertionError("a check that is alone ends or raises")
-
-
-def use_cores(cores: Iterable[int]) -> None:
-    """This thread, and those that start from now on, run on these. None given: where they may now."""
-    if cores:
-        with contextlib.suppress(OSError):  # a container that allows fewer
-            os.sched_setaffinity(0, cores)
+    return checked_where_there_is_memory(problem, exported, device, o, turns, alone=True)
 
 
 def options() -> argparse.Namespace:

@@ -21,10 +21,11 @@ inline std::string scale_kernel(int i, const std::string& more = "") {
       i, std::string(4000, '-'), more);
 }
 
-inline std::string scale_kernels(int count) {
+// `more`: what kernel `changed` has behind its expression.
+inline std::string scale_kernels(int count, int changed = -1, const std::string& more = "") {
   std::string source = shared_line;
   for (int i = 0; i < count; ++i)
-    source += scale_kernel(i);
+    source += scale_kernel(i, i == changed ? more : "");
   return source;
 }
 

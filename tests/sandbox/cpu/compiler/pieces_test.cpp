@@ -82,10 +82,7 @@ TEST(pieces, state_between_calls_is_refused_also_when_the_pieces_are_in_the_cach
 }
 
 TEST(pieces, an_error_has_its_line_of_the_program) {
-  std::string source = shared_line;
-  for (int i = 0; i < count; ++i)
-    source += scale_kernel(i, i == 10 ? " + nothing" : "");
-  const auto error = compile_error(source);
+  const auto error = compile_error(scale_kernels(count, 10, " + nothing"));
   EXPECT_EQ(error.code, errc::compile_failed);
   EXPECT_THAT(error.message, HasSubstr("program.cu:55:"));
   EXPECT_THAT(error.message, HasSubstr("nothing"));

@@ -91,10 +91,7 @@ TEST(pieces, a_variant_that_changes_one_kernel_compiles_one_piece) {
 }
 
 TEST(pieces, an_error_has_its_line_of_the_program) {
-  std::string source = shared_line;
-  for (int i = 0; i < count; ++i)
-    source += scale_kernel(i, i == 10 ? " + nothing" : "");
-  const auto error = compile_error(source);
+  const auto error = compile_error(scale_kernels(count, 10, " + nothing"));
   EXPECT_EQ(error.code, errc::compile_failed);
   EXPECT_THAT(error.message, HasSubstr("program.cu(55): error"));
   EXPECT_THAT(error.message, HasSubstr("nothing"));

@@ -207,7 +207,7 @@ class failures_of_a_product {
   }
 
   std::string add(const std::string& schedule, outcome result, const std::string& gate = "",
-                  const std::string& precision = "") {
+                  const std::string& precision = "", const std::string& ill_conditioned = "") {
     variant_record v;
     v.id = std::string(64, static_cast<char>('a' + added_++));
     v.task = record_.id;
@@ -223,6 +223,7 @@ class failures_of_a_product {
     result_of.variant = v.id;
     result_of.result = result;
     if (!gate.empty()) result_of.gates = {{gate, false, "off"}};
+    result_of.ill_conditioned = ill_conditioned;
     result_of.environment_id = "environment";
     EXPECT_TRUE(holds(store_->commit(*attempt, result_of, {"cpu", "a processor", "", "environment"})));
     return v.id;
@@ -280,9 +281,13 @@ TEST(move_failures, have_their_cause_where_all_are_listed) {
   const auto slow = f.add("graph()", outcome::hang);
   const auto coarse = f.add("precision(step=1, as=tf32x3)", outcome::wrong_answer, "3 error", "tf32");
   const auto wrong = f.add("drop(step=1)", outcome::wrong_answer, "2 close");
+  const auto chaotic = f.add("drop(step=1)", outcome::wrong_answer, "3 error", "", "float32 differs by 40%");
+  const auto formless = f.add("drop(step=1)", outcome::wrong_answer, "1 form", "", "float32 differs by 40%");
   EXPECT_THAT(f.causes(), testing::UnorderedElementsAre(testing::Pair(slow, failure_cause::limit),
                                                         testing::Pair(coarse, failure_cause::precision),
-                                                        testing::Pair(wrong, failure_cause::bug)));
+                                                        testing::Pair(wrong, failure_cause::bug),
+                                                        testing::Pair(chaotic, failure_cause::conditioning),
+                                                        testing::Pair(formless, failure_cause::bug)));
 }
 
 TEST(move_failures, name_the_moves_that_no_correct_variant_has) {

@@ -61,8 +61,8 @@ expected<int> failures(const failures_options& o, context& c) {
     CUDAL1_TRY(const bool any, has_failures(*reader, tasks, o));
     c.out.print(!any    ? "None: no variant has failed.\n"
                 : o.all ? "None: every variant that moves made is correct.\n"
-                        : "None: every failed variant that moves made exceeded a limit or changed the precision (--all "
-                          "lists them).\n");
+                        : "None: every failed variant that moves made exceeded a limit, changed the precision or is of "
+                          "an ill-conditioned task (--all lists them).\n");
     return exit_code::success;
   }
   c.out.print(print_move_failures(all, o.limit, c.out));
@@ -83,13 +83,13 @@ void add_failures(CLI::App& app, context& c) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{100000}))
       ->capture_default_str();
-  sub->add_flag("--all", o->all, "also those that exceeded a limit or changed the precision, or a machine's fault");
+  sub->add_flag("--all", o->all, "also those that a limit, the precision, an ill-conditioned task or the machine explains");
   sub->add_flag("--json", o->json, "one JSON document");
   add_csv_flag(*sub, c, o->json, {"failures"});
   sub->footer(
       footer("  cudal1 failures\n"
              "  cudal1 failures softmax --experiment e3 --json\n"
-             "  cudal1 failures --all                        also what a limit or the precision explains",
+             "  cudal1 failures --all                        also those with an explanation",
              "  0    printed, also if there are none\n"
              "  2    there is no such task or experiment, or no store yet\n"
              "  3    the store cannot be read"));

@@ -173,6 +173,8 @@ expected<std::optional<shown_failure>> failure_shown_by(store& s, const verdict&
   if (is_limit) shown.cause = failure_cause::limit;
   if (of_values && (changes_precision(shown.variant, task) || may_round_to_tf32(shown.variant, shown.whole)))
     shown.cause = failure_cause::precision;
+  if ((of_values || shown.whole.result == outcome::inconsistent) && !shown.whole.ill_conditioned.empty())
+    shown.cause = failure_cause::conditioning;
   if (shown.cause != failure_cause::bug && !all) return std::nullopt;
   return shown;
 }

@@ -16,8 +16,9 @@ namespace cudal1::cli {
 
 // Why a variant that moves wrote is not correct. limit: it exceeded one, or the task or the machine is at fault: a
 // legal schedule may be slow or large. precision: it is off, and a move changed the precision of a product, or the
-// kernels with which a library convolves.
-BOOST_DEFINE_ENUM_CLASS(failure_cause, bug, limit, precision)
+// kernels with which a library convolves. conditioning: it is off, and the task is ill-conditioned, so that any order
+// of sums may be.
+BOOST_DEFINE_ENUM_CLASS(failure_cause, bug, limit, precision, conditioning)
 
 struct move_failure {
   std::string variant, task, name;  // ids; the task's name

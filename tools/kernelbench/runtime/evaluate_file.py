@@ -52,6 +52,7 @@ DRAWS = 5
 CHECKS_AT_ONCE = 16  # about: each may keep a share of the host's memory
 PERFORMANCE_TRIALS = 100
 FLUSHED_BYTES = 256 << 20
+COMPARED_AT_ONCE = 1 << 26  # elements
 # How much less accurate float64 may be in another order of the batch, for the order not to matter to the definition.
 SAME_IN_FLOAT64 = 1e-6
 
@@ -121,14 +122,16 @@ def compare(wanted: list[torch.Tensor], got: list[torch.Tensor]) -> tuple[float,
     if [t.shape for t in wanted] != [t.shape for t in got]:
         return math.inf, math.inf
     difference = excess = 0.0
-    for a, b in zip(wanted, got):
-        if not a.numel():
-            continue
-        tolerance = tolerance_of(a)
-        a, b = (t.double() if t.is_floating_point() else t.to(torch.float64) for t in (a, b))
-        off = torch.where(a == b, 0.0, (a - b).abs())
-        difference = max(difference, off.max().nan_to_num(math.inf).item())
-        excess = max(excess, (off / (tolerance + tolerance * b.abs())).nan_to_num(math.inf).max().item())
+    for whole_a, whole_b in zip(wanted, got):
+        tolerance = tolerance_of(whole_a)
+        # A part at a time: float64 of a whole output and what is computed with it may be more than the device holds.
+        for a, b in zip(whole_a.reshape(-1).split(COMPARED_AT_ONCE), whole_b.reshape(-1).split(COMPARED_AT_ONCE)):
+            if not a.numel():
+                continue
+            a, b = a.double(), b.double()
+            off = torch.where(a == b, 0.0, (a - b).abs())
+            difference = max(difference, off.max().nan_to_num(math.inf).item())
+            excess = max(excess, (off / (tolerance + tolerance * b.abs())).nan_to_num(math.inf).max().item())
     return difference, excess
 
 

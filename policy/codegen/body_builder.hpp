@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 #include "policy/codegen/kernel_body.hpp"
 #include "policy/codegen/kernel_domain.hpp"
 

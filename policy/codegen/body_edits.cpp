@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

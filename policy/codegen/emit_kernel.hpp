@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "policy/codegen/kernel_body.hpp"
-#include "policy/codegen/kernel_work.hpp"
+#include "policy/tile/kernel_work.hpp"
 
 namespace cudal1 {
 

@@ -4,7 +4,10 @@
 #include <cctype>
 #include <map>
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
+#include "policy/tile/check.hpp"
+#include "policy/tile/print.hpp"
+#include "policy/tile/work.hpp"
 
 namespace cudal1 {
 
@@ -254,6 +257,70 @@ emitted_kernel kernel_writer::finished(int64_t blocks, int64_t threads) const {
   l.block = {threads, 1, 1};
   l.args = arguments();
   out.steps.emplace_back(std::move(l));
+  return out;
+}
+
+namespace {
+
+// From the pointer that a kernel has to the tensor's last element.
+int64_t elements_of(const body_operand& o) {
+  return o.type.storage_bytes() / size_of(o.type.type) - o.offset;
+}
+
+}  // namespace
+
+kernel_writer::tensors kernel_writer::add_tensors(tile::kernel_builder& b) const {
+  tensors out;
+  for (std::size_t i = 0; i < body().operands.size(); ++i) {
+    const auto& o = body().operands[i];
+    if (operand_used(static_cast<int>(i)))
+      out.operands[static_cast<int>(i)] = b.tensor(pointers_[i], o.type.type, elements_of(o), o.offset);
+  }
+  for (std::size_t i = 0; i < body().results.size(); ++i) {
+    const auto& o = body().results[i].target;
+    out.results[static_cast<int>(i)] = b.tensor(targets_[i], o.type.type, elements_of(o), o.offset);
+  }
+  return out;
+}
+
+tile::access kernel_writer::place_of(int n, const tensors& at, index_expr offset,
+                                     const std::function<tile::value(int)>& row) const {
+  tile::access out{at.operands.at(node(n).operand), {std::move(offset)}};
+  if (node(n).operands.empty()) return out;
+  const int chosen = node(n).operands[0];
+  const auto& o = body().operands[static_cast<std::size_t>(node(n).operand)];
+  out.row = tile::gather{std::make_shared<tile::value>(row ? row(chosen) : named(chosen)), o.lookup_count,
+                         o.lookup_stride};
+  return out;
+}
+
+void kernel_writer::define_nodes(tile::kernel_builder& b, const std::vector<int>& nodes,
+                                 const std::function<tile::value(int)>& load) const {
+  for (const int n : nodes) {
+    const body_node& from = node(n);
+    if (!is_needed(n) || from.kind == node_kind::constant) continue;
+    if (from.kind == node_kind::load) {
+      b.define(variable(n), load(n), from.value);
+      continue;
+    }
+    std::vector<tile::value> operands;
+    for (const int o : from.operands)
+      operands.push_back(named(o));
+    b.define(variable(n), tile::value::operation(from.expression, std::move(operands), from.type, from.operations),
+             from.value);
+  }
+}
+
+void kernel_writer::write(const tile::kernel& k) {
+  text_ += tile::print(k, depth_);
+}
+
+expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k) {
+  if (auto checked = tile::check(k); !checked) return fail_in(request_->comment, checked.error());
+  write(k);
+  close();
+  auto out = finished(k.blocks, k.threads);
+  out.work[request_->name] = tile::work_of(k);
   return out;
 }
 

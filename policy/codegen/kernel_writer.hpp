@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "policy/codegen/emit_kernel.hpp"
 #include "policy/tile/index_expr.hpp"
+#include "policy/tile/statement.hpp"
 
 namespace cudal1 {
 
@@ -57,6 +59,25 @@ class kernel_writer {
 
   // The text, the allocations, and the launch with a one-dimensional grid.
   emitted_kernel finished(int64_t blocks, int64_t threads) const;
+
+  // ---- for kernels that are written as statements ----
+  // The operands that are used and the results as buffers of the kernel that is built, by their numbers.
+  struct tensors {
+    std::map<int, tile::buffer_id> operands, results;
+  };
+  tensors add_tensors(tile::kernel_builder& b) const;
+  // Where a load reads, `offset` from the operand's pointer; `row`: the value that chooses the row where one does.
+  tile::access place_of(int n, const tensors& at, index_expr offset,
+                        const std::function<tile::value(int)>& row = {}) const;
+  // A node's value by its name, or a constant's literal.
+  tile::value named(int n) const { return tile::value::named(spelled(n), node(n).type); }
+  // Defines those of these nodes that are needed, each by its expression, and loads by what `load` gives.
+  void define_nodes(tile::kernel_builder& b, const std::vector<int>& nodes,
+                    const std::function<tile::value(int)>& load) const;
+  // The statements here.
+  void write(const tile::kernel& k);
+  // The kernel as a whole, its statements checked, and with the work that they are.
+  expected<emitted_kernel> finished(const tile::kernel& k);
 
   // How an expression refers to a node.
   using spelling = std::function<std::string(int)>;

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "config/device_data.hpp"
-#include "policy/codegen/kernel_work.hpp"
+#include "policy/tile/kernel_work.hpp"
 #include "sandbox/program/program.hpp"
 
 namespace cudal1 {

@@ -10,7 +10,7 @@ namespace cudal1 {
 
 namespace {
 
-enum class operation { constant, variable, sum, product, quotient, remainder, conversion };
+constexpr int64_t k_any = int64_t{1} << 62;  // beyond every index
 
 // Of numbers that are not negative.
 int64_t saturated_product(int64_t a, int64_t b) {
@@ -42,8 +42,7 @@ index_expr index_expr::variable(std::string text, int64_t count) {
 }
 
 index_expr index_expr::unknown(std::string text) {
-  constexpr int64_t any = int64_t{1} << 62;
-  return index_expr(std::make_shared<node>(node{operation::variable, {}, 0, std::move(text), -any, any}));
+  return index_expr(std::make_shared<node>(node{operation::variable, {}, 0, std::move(text), -k_any, k_any}));
 }
 
 int64_t index_expr::least() const {
@@ -109,6 +108,69 @@ index_expr index_expr::operator%(int64_t divisor) const {
 index_expr index_expr::as(const std::string& type) const {
   if (node_->kind == operation::constant) return *this;
   return index_expr(std::make_shared<node>(node{operation::conversion, {*this}, 0, type, least(), most()}));
+}
+
+index_range index_expr::range_in(const known_ranges& known) const {
+  const node& n = *node_;
+  if (n.kind == operation::constant) return {n.number, n.number};
+  if (n.kind == operation::variable) return known(n.text).value_or(index_range{n.least, n.most});
+  const index_range of = n.parts[0].range_in(known);
+  switch (n.kind) {
+    case operation::product: {
+      const index_expr a = index_expr(of.least) * n.number, b = index_expr(of.most) * n.number;
+      return {std::min(a.least(), b.least()), std::max(a.least(), b.least())};
+    }
+    case operation::quotient:
+      return {of.least / n.number, of.most / n.number};
+    case operation::remainder:
+      return of.least >= 0 && of.most < n.number ? of : index_range{0, n.number - 1};
+    case operation::sum: {
+      index_range out = of;
+      for (std::size_t i = 1; i < n.parts.size(); ++i) {
+        const index_range next = n.parts[i].range_in(known);
+        out = {saturated_sum(out.least, next.least), saturated_sum(out.most, next.most)};
+      }
+      return out;
+    }
+    default:
+      return of;
+  }
+}
+
+int64_t index_expr::value_in(const std::function<int64_t(const std::string&)>& values) const {
+  const node& n = *node_;
+  switch (n.kind) {
+    case operation::constant:
+      return n.number;
+    case operation::variable:
+      return values(n.text);
+    case operation::product:
+      return n.parts[0].value_in(values) * n.number;
+    case operation::quotient:
+      return n.parts[0].value_in(values) / n.number;
+    case operation::remainder:
+      return n.parts[0].value_in(values) % n.number;
+    case operation::conversion:
+      return n.parts[0].value_in(values);
+    case operation::sum:
+      break;
+  }
+  int64_t sum = 0;
+  for (const auto& part : n.parts)
+    sum += part.value_in(values);
+  return sum;
+}
+
+void index_expr::each_variable(const variable_reader& read) const {
+  if (node_->kind == operation::variable)
+    read(node_->text, node_->most == k_any ? std::nullopt : std::optional(index_range{node_->least, node_->most}));
+  for (const auto& part : node_->parts)
+    part.each_variable(read);
+}
+
+bool index_expr::divides() const {
+  return node_->kind == operation::quotient || node_->kind == operation::remainder ||
+         std::ranges::any_of(node_->parts, [](const index_expr& part) { return part.divides(); });
 }
 
 std::string index_expr::operand() const {

@@ -3,12 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace cudal1 {
+
+// From `least` to `most`, both included.
+struct index_range {
+  int64_t least = 0, most = 0;
+  bool holds(const index_range& other) const { return least <= other.least && other.most <= most; }
+};
 
 class index_expr {
  public:
@@ -30,11 +38,22 @@ class index_expr {
   int64_t least() const;
   int64_t most() const;
 
+  // The range, where variables have those that `known` says, or else their own.
+  using known_ranges = std::function<std::optional<index_range>(const std::string& variable)>;
+  index_range range_in(const known_ranges& known) const;
+  // The value, where variables have these.
+  int64_t value_in(const std::function<int64_t(const std::string& variable)>& values) const;
+  // Each variable with the range that it was made with; nothing of an unknown one.
+  using variable_reader = std::function<void(const std::string& variable, std::optional<index_range> made_with)>;
+  void each_variable(const variable_reader& read) const;
+  bool divides() const;  // by a quotient or a remainder
+
   // In C. `operand`: in parentheses where it is a sum, a product, a quotient or a remainder.
   std::string text() const;
   std::string operand() const;
 
  private:
+  enum class operation { constant, variable, sum, product, quotient, remainder, conversion };
   struct node;
   explicit index_expr(std::shared_ptr<const node> n) : node_(std::move(n)) {}
 

@@ -1,5 +1,5 @@
 // One index over all elements: each thread computes one element or a run of consecutive elements.
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
 

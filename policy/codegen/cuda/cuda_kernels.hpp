@@ -10,7 +10,8 @@ expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // ve
 // The dimension along which operands of the kernel of elements have theirs side by side in memory, where that is not
 // the last one, along which the results have them; nothing where none has.
 std::optional<std::size_t> transposed_dimension(const kernel_body& body);
-emitted_kernel emit_cuda_transposed(const emit_request& request, std::size_t dimension);  // tiles in shared memory
+// Tiles in shared memory.
+expected<emitted_kernel> emit_cuda_transposed(const emit_request& request, std::size_t dimension);
 expected<emitted_kernel> emit_cuda_rows(const emit_request& request);                     // several threads per row
 emitted_kernel emit_cuda_windows(const emit_request& request);  // pools, and convolutions of single channels
 // Tiles of a product, and what follows it per element.

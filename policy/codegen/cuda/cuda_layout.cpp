@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

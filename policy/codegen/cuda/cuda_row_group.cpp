@@ -1,6 +1,6 @@
 #include "policy/codegen/cuda/cuda_row_group.hpp"
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

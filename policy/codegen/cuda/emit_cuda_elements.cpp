@@ -2,11 +2,9 @@
 // apart, and reads all of them before it computes, so that enough bytes are in flight.
 #include <algorithm>
 
-#include "policy/codegen/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
-#include "policy/codegen/cuda/cuda_vectors.hpp"
-#include "policy/codegen/cuda/warp_access.hpp"
+#include "policy/codegen/kernel_writer.hpp"
 
 namespace cudal1 {
 
@@ -14,8 +12,6 @@ namespace {
 
 constexpr int64_t k_threads = 256;
 constexpr int64_t k_reads = 4;      // vectors of all operands that a thread reads before it computes
-constexpr double k_index = 10;      // instructions of a division by a constant, for the index along a dimension
-constexpr double k_registers = 16;  // beside those for elements, roughly
 constexpr int64_t k_enough_blocks = 2 * large_gpu_processors;
 
 class cuda_elements_writer {
@@ -25,26 +21,28 @@ class cuda_elements_writer {
       elements_ *= size;
   }
 
-  emitted_kernel write() {
+  expected<emitted_kernel> write() {
     choose();
     w_.open_kernel(threads_);
-    for (std::size_t n = 0; n < w_.body().nodes.size(); ++n) {
-      if (is_single(static_cast<int>(n))) write_single(static_cast<int>(n));
-    }
-    w_.line(fmt::format("const {0} first = ({0})blockIdx.x * {1} + (int)threadIdx.x;", index_, threads_ * count_));
+    b_.emplace(threads_, std::max<int64_t>((vectors_ + threads_ * count_ - 1) / (threads_ * count_), 1));
+    at_ = w_.add_tensors(*b_);
+    for (std::size_t n = 0; n < w_.body().nodes.size(); ++n)
+      if (const int each = static_cast<int>(n); is_single(each))
+        b_->define(w_.variable(each), tile::value::element(w_.place_of(each, at_, 0), w_.node(each).type));
+    const index_expr block = index_expr::unknown("blockIdx.x").as(index_);
+    const index_expr first = b_->let(index_, "first",
+                                     block * (threads_ * count_) + index_expr::unknown("threadIdx.x").as("int"));
     if (count_ > 1) {
-      write_unrolled();
+      write_unrolled(first);
     } else {
-      open_guard("first");
-      write_loads("first", "0", width_);
-      write_values("first", "0", width_);
-      close_guard();
+      b_->guard(inside(first), [&] {
+        const auto arrays = declare_arrays(width_, 1);
+        write_loads(first, 0, width_, arrays);
+        write_values(first, 0, width_, arrays);
+      });
     }
     write_tail();
-    w_.close();
-    auto out = w_.finished(std::max<int64_t>((vectors_ + threads_ * count_ - 1) / (threads_ * count_), 1), threads_);
-    out.work[w_.request().name] = work();
-    return out;
+    return w_.finished(std::move(*b_).finish());
   }
 
  private:
@@ -72,55 +70,49 @@ class cuda_elements_writer {
     return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
   }
   // A load of one value for the whole kernel.
-  bool is_single(int n) {
+  bool is_single(int n) const {
     if (!w_.is_needed(n) || w_.node(n).kind != node_kind::load || !w_.node(n).operands.empty()) return false;
     const auto& strides = operand_of(n).strides;
     return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; });
   }
-  void write_single(int n) {
-    w_.line(fmt::format("const {} {} = {};", c_type(w_.node(n).type), w_.variable(n),
-                        loaded(operand_of(n).type.type, w_.pointer(w_.node(n).operand) + "[0]")));
+
+  // Threads whose vector there is: all, where the blocks have no more.
+  std::vector<tile::condition> inside(const index_expr& i) const {
+    if (vectors_ % (threads_ * count_) == 0) return {};
+    return {{i, tile::condition::how::below, vectors_}};
   }
 
-  std::string array(int n) const { return w_.variable(n) + "_q"; }
-  bool whole() const { return vectors_ % (threads_ * count_) == 0; }
-  void open_guard(const std::string& i) {
-    if (!whole()) w_.open(fmt::format("if ({} < {})", i, vectors_));
-  }
-  void close_guard() {
-    if (!whole()) w_.close();
-  }
-
-  void write_unrolled() {
-    for (std::size_t n = 0; n < w_.body().nodes.size(); ++n)
-      declare(static_cast<int>(n), count_);
-    const std::string i = fmt::format("const {} i = first + k * {};", index_, threads_);
-    const auto open = [&] {
-      w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", count_));
-      w_.line(i);
-      open_guard("i");
+  void write_unrolled(const index_expr& first) {
+    const auto arrays = declare_arrays(width_, count_);
+    const auto each_vector = [&](const std::function<void(const index_expr& i, const index_expr& k)>& body) {
+      b_->loop("k", count_, true, [&](const index_expr& k) {
+        const index_expr i = b_->let(index_, "i", first + k * threads_);
+        b_->guard(inside(i), [&] { body(i, k); });
+      });
     };
-    const auto close = [&] {
-      close_guard();
-      w_.close();
-    };
-    open();
-    write_loads("i", "k", width_);
-    close();
-    open();
-    write_indices("i", width_, false);
-    write_values("i", "k", width_);
-    close();
+    each_vector([&](const index_expr& i, const index_expr& k) { write_loads(i, k, width_, arrays); });
+    each_vector([&](const index_expr& i, const index_expr& k) {
+      write_indices(i, width_, false);
+      write_values(i, k, width_, arrays);
+    });
   }
 
-  bool is_array(int n) { return w_.is_needed(n) && w_.node(n).kind == node_kind::load && !is_single(n); }
+  bool is_array(int n) const { return w_.is_needed(n) && w_.node(n).kind == node_kind::load && !is_single(n); }
   int64_t array_width(int n, int64_t width) const {
     return access_of(operand_of(n), width) == vector_access::uniform ? 1 : width;
   }
 
-  void declare(int n, int64_t count) {
-    if (is_array(n))
-      w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), count * array_width(n, width_)));
+  // In registers: what a thread reads of each load, for `count` vectors.
+  using arrays = std::map<int, tile::buffer_id>;
+  arrays declare_arrays(int64_t width, int64_t count) {
+    arrays out;
+    for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
+      const int n = static_cast<int>(each);
+      if (is_array(n))
+        out[n] = b_->array(w_.variable(n) + "_q", w_.node(n).type, tile::space::registers,
+                           {count * array_width(n, width)});
+    }
+    return out;
   }
 
   // Whether all elements have one stride, so that the element's number gives the offset.
@@ -132,7 +124,7 @@ class cuda_elements_writer {
   }
 
   // The first element's index along each dimension, for vector `i`, where reading or writing needs it.
-  void write_indices(const std::string& i, int64_t width, bool reading) {
+  void write_indices(const index_expr& i, int64_t width, bool reading) {
     const auto& domain = w_.body().domain;
     bool straight = true;
     for (std::size_t n = 0; n < w_.body().nodes.size() && reading; ++n)
@@ -142,75 +134,68 @@ class cuda_elements_writer {
       straight = straight && is_linear(w_.body().results[r].target);
     if (straight) return;
     auto at = split_in_vectors(number(i, width), domain, width);
-    for (auto& each : at)
-      if (index_ != "int") each = each.as("int");
-    w_.write_coordinates("i", at);
+    for (std::size_t d = at.size(); d-- > 0;)
+      b_->let("int", fmt::format("i{}", d), index_ == "int" ? at[d] : at[d].as("int"));
   }
 
   // Of a vector, or an element.
-  index_expr number(const std::string& i, int64_t width) const { return index_expr::variable(i, elements_ / width); }
+  index_expr number(const index_expr& i, int64_t width) const {
+    return index_expr::variable(i.text(), elements_ / width);
+  }
 
-  std::string offset(const body_operand& o, const std::string& i, int64_t width) const {
-    if (o.strides.empty()) return "0";
-    if (is_linear(o)) return (number(i, width) * (o.strides.back() * width)).text();
+  index_expr offset(const body_operand& o, const index_expr& i, int64_t width) const {
+    if (o.strides.empty()) return 0;
+    if (is_linear(o)) return number(i, width) * (o.strides.back() * width);
     auto at = named_coordinates("i", w_.body().domain);
     for (auto& each : at)
       if (index_ != "int") each = each.as(index_);
-    return offset_of(at, o.strides).text();
+    return offset_of(at, o.strides);
   }
 
-  void write_loads(const std::string& i, const std::string& k, int64_t width) {
-    if (count_ == 1 || width != width_) {
-      for (std::size_t n = 0; n < w_.body().nodes.size(); ++n) {
-        if (is_array(static_cast<int>(n)))
-          w_.line(fmt::format("{} {}[{}];", c_type(w_.node(static_cast<int>(n)).type), array(static_cast<int>(n)),
-                              array_width(static_cast<int>(n), width)));
-      }
-    }
+  void write_loads(const index_expr& i, const index_expr& k, int64_t width, const arrays& into) {
     write_indices(i, width, true);
-    for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
-      const int n = static_cast<int>(each);
-      if (!is_array(n)) continue;
+    for (const auto& [n, array] : into) {
       const auto& o = operand_of(n);
       const int64_t own = array_width(n, width);
-      const std::string at = k == "0" ? "" : own == 1 ? k : fmt::format("k * {}", own);
       // A row's number is the same for all elements of a vector (vector_width).
-      const auto number = [&](int index) {
-        return is_single(index) ? w_.variable(index)
-                                : fmt::format("{}[{}]", array(index), k == "0" || at.empty() ? "0" : k);
+      const auto row = [&, at = k](int index) {
+        return is_single(index) ? w_.named(index)
+                                : tile::value::element({into.at(index), {at}}, w_.node(index).type);
       };
-      write_vector_load(w_, o, own, w_.pointer(w_.node(n).operand), w_.looked_up(n, offset(o, i, width), number),
-                        array(n), at);
+      b_->add({tile::load_vector{array, k * own, w_.place_of(n, at_, offset(o, i, width), row), own, step_of(o),
+                                 is_together(o, own)}});
     }
   }
 
-  void write_values(const std::string& i, const std::string& k, int64_t width) {
+  static int64_t step_of(const body_operand& o) { return o.strides.empty() ? 0 : o.strides.back(); }
+  static bool is_together(const body_operand& o, int64_t width) {
+    return access_of(o, width) == vector_access::vector;
+  }
+
+  void write_values(const index_expr& i, const index_expr& k, int64_t width, const arrays& from) {
+    std::vector<tile::buffer_id> results;
     for (const auto& r : w_.body().results)
-      w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(r.node).type), w_.target(index_of(r)), width));
-    if (width > 1) {
-      w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", width));
-    }
-    for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
-      const int n = static_cast<int>(each);
-      const body_node& from = w_.node(n);
-      if (!w_.is_needed(n) || from.kind == node_kind::constant || is_single(n)) continue;
-      std::string value;
-      if (from.kind == node_kind::load) {
+      results.push_back(b_->array(w_.target(index_of(r)) + "_q", w_.node(r.node).type, tile::space::registers, {width}));
+    const auto each_element = [&](const index_expr& l) {
+      std::vector<int> nodes;
+      for (std::size_t n = 0; n < w_.body().nodes.size(); ++n)
+        if (!is_single(static_cast<int>(n))) nodes.push_back(static_cast<int>(n));
+      w_.define_nodes(*b_, nodes, [&](int n) {
         const int64_t own = array_width(n, width);
-        std::string at = k == "0" ? "" : own == 1 ? k : fmt::format("k * {}", own);
-        if (own > 1) at += at.empty() ? "l" : " + l";
-        value = fmt::format("{}[{}]", array(n), at.empty() ? "0" : at);
-      } else {
-        value = w_.expression(n);
-      }
-      w_.define(n, value);
+        return tile::value::element({from.at(n), {own > 1 ? k * own + l : k * own}}, w_.node(n).type);
+      });
+      for (std::size_t r = 0; r < results.size(); ++r)
+        b_->store({results[r], {l}}, w_.named(w_.body().results[r].node));
+    };
+    if (width > 1)
+      b_->loop("l", width, true, each_element);
+    else
+      each_element(0);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      const auto& target = w_.body().results[r].target;
+      b_->add({tile::store_vector{{at_.results.at(static_cast<int>(r)), {offset(target, i, width)}}, results[r], width,
+                                  step_of(target), is_together(target, width)}});
     }
-    for (const auto& r : w_.body().results)
-      w_.line(fmt::format("{}_q[{}] = {};", w_.target(index_of(r)), width > 1 ? "l" : "0", w_.spelled(r.node)));
-    if (width > 1) w_.close();
-    for (const auto& r : w_.body().results)
-      write_vector_store(w_, r.target, width, w_.target(index_of(r)), offset(r.target, i, width),
-                         w_.target(index_of(r)) + "_q");
   }
 
   int index_of(const body_result& r) const { return static_cast<int>(&r - w_.body().results.data()); }
@@ -218,43 +203,19 @@ class cuda_elements_writer {
   void write_tail() {
     const int64_t rest = elements_ - vectors_ * width_;
     if (rest == 0) return;
-    w_.open(fmt::format("if (blockIdx.x == 0 && threadIdx.x < {})", rest));
-    w_.line(fmt::format("const {} e = {} + (int)threadIdx.x;", index_, vectors_ * width_));
-    write_loads("e", "0", 1);
-    write_values("e", "0", 1);
-    w_.close();
-  }
-
-  kernel_work work() {
-    const auto& body = w_.body();
-    const lane_place place = place_of_elements(body, width_);
-    warp_access read, written;
-    std::vector<int> nodes;
-    bool straight = true;
-    for (std::size_t each = 0; each < body.nodes.size(); ++each) {
-      const int n = static_cast<int>(each);
-      if (w_.is_needed(n)) nodes.push_back(n);
-      if (!is_array(n)) continue;
-      read += access_of_warp(operand_of(n), array_width(n, width_), place);
-      straight = straight && is_linear(operand_of(n));
-    }
-    for (const auto& r : body.results) {
-      written += access_of_warp(r.target, width_, place);
-      straight = straight && is_linear(r.target);
-    }
-    const auto count = static_cast<double>(count_), width = static_cast<double>(width_);
-    const double indices = straight ? 0 : k_index * static_cast<double>(body.domain.size());
-    kernel_work out;
-    out.loops.push_back({.reads = count * read.instructions,
-                         .read_sectors = count * read.sectors,
-                         .written_sectors = count * written.sectors,
-                         .operations = count * (width * operations_of(body, nodes) + indices + read.instructions +
-                                                written.instructions)});
-    out.registers = k_registers + count * width * read.instructions;
-    return out;
+    using how = tile::condition::how;
+    const index_expr thread = index_expr::unknown("threadIdx.x");
+    b_->guard({{index_expr::unknown("blockIdx.x"), how::equal, 0}, {thread, how::below, rest}}, [&] {
+      const index_expr e = b_->let(index_, "e", thread.as("int") + vectors_ * width_);
+      const auto arrays = declare_arrays(1, 1);
+      write_loads(e, 0, 1, arrays);
+      write_values(e, 0, 1, arrays);
+    });
   }
 
   kernel_writer w_;
+  std::optional<tile::kernel_builder> b_;
+  kernel_writer::tensors at_;
   std::string index_;
   int64_t elements_ = 1, threads_ = 0, width_ = 1, vectors_ = 0, count_ = 1;
 };

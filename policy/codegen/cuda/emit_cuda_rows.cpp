@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"

@@ -1,5 +1,5 @@
 // The part of a product's kernel that copies tiles of both operands to shared memory.
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
 
 namespace cudal1 {

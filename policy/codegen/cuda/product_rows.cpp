@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
 

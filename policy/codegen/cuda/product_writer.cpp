@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 
 namespace cudal1 {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "policy/tile/work.hpp"
+
 namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_sector = 32;       // bytes
 constexpr int64_t k_instruction = 16;  // bytes that a lane accesses at once, at most
 
 // Adds the index of element `at` of the dimensions [first, last), counted in the order of the domain.
@@ -18,15 +19,6 @@ void add_index(const kernel_body& body, std::size_t first, std::size_t last, int
 }
 
 }  // namespace
-
-double sectors_at(const std::vector<int64_t>& addresses, int64_t bytes) {
-  std::vector<int64_t> touched;
-  for (const int64_t from : addresses)
-    for (int64_t s = from / k_sector; s <= (from + bytes - 1) / k_sector; ++s)
-      touched.push_back(s);
-  std::sort(touched.begin(), touched.end());
-  return static_cast<double>(std::unique(touched.begin(), touched.end()) - touched.begin());
-}
 
 warp_access& warp_access::operator+=(const warp_access& other) {
   instructions += other.instructions;
@@ -53,7 +45,7 @@ warp_access access_of_warp(const body_operand& o, int64_t width, const lane_plac
     std::vector<int64_t> addresses = first;
     for (auto& each : addresses)
       each += i * step;
-    out.sectors += sectors_at(addresses, bytes);
+    out.sectors += tile::sectors_at(addresses, bytes);
   }
   return out;
 }

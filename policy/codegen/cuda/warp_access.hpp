@@ -15,9 +15,6 @@ struct warp_access {
 
 inline constexpr int64_t lanes_of_a_warp = 32;
 
-// Sectors that pieces of `bytes` from these addresses on touch.
-double sectors_at(const std::vector<int64_t>& addresses, int64_t bytes);
-
 // The index in the domain of the first element that a lane of a warp takes.
 using lane_place = std::function<std::vector<int64_t>(int64_t lane)>;
 // Each lane accesses a vector of `width` elements of the operand from that index on.

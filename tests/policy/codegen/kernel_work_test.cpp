@@ -1,5 +1,5 @@
 // What the writers of kernels for GPUs say of their work.
-#include "policy/codegen/kernel_work.hpp"
+#include "policy/tile/kernel_work.hpp"
 
 #include "policy/codegen/cuda/warp_access.hpp"
 #include "tests/policy/moves/moves_under_test.hpp"

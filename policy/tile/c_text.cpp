@@ -1,4 +1,4 @@
-#include "policy/codegen/c_text.hpp"
+#include "policy/tile/c_text.hpp"
 
 #include <bit>
 #include <cmath>

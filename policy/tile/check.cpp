@@ -1,0 +1,270 @@
+#include "policy/tile/check.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "policy/tile/print.hpp"
+
+namespace cudal1::tile {
+
+namespace {
+
+// What is known of an index variable.
+struct fact {
+  std::string name;
+  index_range range;
+  bool differs = false;  // between the threads of a block
+};
+
+// Those of the blocks that are open, the innermost last.
+class scope {
+ public:
+  void add(fact f) { facts_.push_back(std::move(f)); }
+  const fact* find(const std::string& name) const {
+    const auto found = std::find_if(facts_.rbegin(), facts_.rend(), [&](const fact& f) { return f.name == name; });
+    return found == facts_.rend() ? nullptr : &*found;
+  }
+  std::size_t size() const { return facts_.size(); }
+  void resize(std::size_t size) { facts_.erase(facts_.begin() + static_cast<std::ptrdiff_t>(size), facts_.end()); }
+
+ private:
+  std::vector<fact> facts_;
+};
+
+class checker {
+ public:
+  explicit checker(const kernel& k) : kernel_(&k) {
+    facts_.add({"threadIdx.x", {0, k.threads - 1}, true});
+    facts_.add({"blockIdx.x", {0, k.blocks - 1}, false});
+    states_.resize(k.buffers.size());
+    for (std::size_t i = 0; i < k.buffers.size(); ++i) {
+      const bool is_global = k.buffers[i].where == space::global;
+      states_[i].declared = states_[i].written = is_global;
+    }
+  }
+
+  expected<void> run() { return look_at(kernel_->body); }
+
+ private:
+  // Of a buffer, at the statement that is looked at. Since the last barrier that orders accesses to it: the places that
+  // were written and read, as text.
+  struct state {
+    bool declared = false, written = false;
+    std::set<std::string> writes, reads;
+  };
+
+  const buffer& at(buffer_id id) const { return kernel_->buffers[id]; }
+
+  tl::unexpected<error> wrong(const std::string& why) const {
+    return fail(errc::invalid_program, "in a kernel of {} threads: {}", kernel_->threads, why);
+  }
+
+  // Variables that C expressions contain (`min(row, 7)`) are not looked into: their ranges are what they were made with.
+  static bool is_name(const std::string& text) {
+    return std::ranges::all_of(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }) ||
+           text == "threadIdx.x" || text == "blockIdx.x";
+  }
+
+  expected<index_range> range_of(const index_expr& i) {
+    std::string why;
+    i.each_variable([&](const std::string& name, std::optional<index_range> made_with) {
+      const fact* known = facts_.find(name);
+      if (known == nullptr) {
+        if (is_name(name) || !made_with) why = fmt::format("{} is not defined where {} uses it", name, i.text());
+      } else if (made_with && !made_with->holds(known->range)) {
+        why = fmt::format("{} in {} was taken to be from {} to {}, but is from {} to {}", name, i.text(),
+                          made_with->least, made_with->most, known->range.least, known->range.most);
+      }
+    });
+    if (!why.empty()) return wrong(why);
+    return i.range_in([&](const std::string& name) -> std::optional<index_range> {
+      const fact* known = facts_.find(name);
+      return known == nullptr ? std::nullopt : std::optional(known->range);
+    });
+  }
+
+  bool differs(const index_expr& i) const {
+    bool any = false;
+    i.each_variable([&](const std::string& name, std::optional<index_range>) {
+      const fact* known = facts_.find(name);
+      any = any || known == nullptr || known->differs;
+    });
+    return any;
+  }
+
+  static bool is_of_threads(const buffer& b) { return b.where == space::shared || b.where == space::warp_shared; }
+
+  static std::string place_of(const access& a) {
+    std::string out;
+    for (const auto& i : a.at)
+      out += "[" + i.text() + "]";
+    return out;
+  }
+
+  // `width` elements from there on, `step` apart.
+  expected<void> within(const access& a, int64_t width, int64_t step) {
+    const buffer& b = at(a.of);
+    if (a.at.size() != b.shape.size())
+      return wrong(fmt::format("{} has {} indices, and {} extents", b.name, a.at.size(), b.shape.size()));
+    if (!states_[a.of].declared) return wrong(b.name + " is used where it is not declared");
+    if (a.row) CUDAL1_CHECK(look_at(*a.row->row));
+    for (std::size_t d = 0; d < a.at.size(); ++d) {
+      CUDAL1_TRY(index_range range, range_of(a.at[d]));
+      if (d + 1 == a.at.size()) range.most += (width - 1) * step;
+      if (a.row) range.most += (a.row->count - 1) * a.row->stride;
+      if (!index_range{0, b.shape[d] - 1}.holds(range))
+        return wrong(fmt::format("{}{} reaches from {} to {}, and there are {}", b.name, place_of(a), range.least,
+                                 range.most, b.shape[d]));
+    }
+    return {};
+  }
+
+  // Only the thread that wrote a place may access it before the barrier, or write where it alone has read.
+  expected<void> reads(const access& a, int64_t width = 1, int64_t step = 1) {
+    CUDAL1_CHECK(within(a, width, step));
+    state& s = states_[a.of];
+    if (!s.written) return wrong(fmt::format("{}{} is read, and nothing has written it", at(a.of).name, place_of(a)));
+    if (!is_of_threads(at(a.of))) return {};
+    if (!s.writes.empty() && !(s.writes.size() == 1 && s.writes.contains(place_of(a))))
+      return wrong(fmt::format("{}{} is read without a barrier after {}{} was written", at(a.of).name, place_of(a),
+                               at(a.of).name, *s.writes.begin()));
+    s.reads.insert(place_of(a));
+    return {};
+  }
+
+  expected<void> writes(const access& a, int64_t width = 1, int64_t step = 1) {
+    CUDAL1_CHECK(within(a, width, step));
+    state& s = states_[a.of];
+    s.written = true;
+    if (!is_of_threads(at(a.of))) return {};
+    if (!s.reads.empty() && !(s.reads.size() == 1 && s.reads.contains(place_of(a))))
+      return wrong(fmt::format("{}{} is written without a barrier after {}{} was read", at(a.of).name, place_of(a),
+                               at(a.of).name, *s.reads.begin()));
+    s.writes.insert(place_of(a));
+    return {};
+  }
+
+  expected<void> look_at(const value& v) {
+    for (const auto& each : v.operands())
+      CUDAL1_CHECK(look_at(each));
+    if (v.index()) CUDAL1_CHECK(range_of(*v.index()));
+    if (v.from()) return reads(*v.from());
+    if (v.operands().empty() && v.instructions() == 0 && is_variable(v.c()) &&
+        std::ranges::count(values_, v.c()) == 0 && facts_.find(v.c()) == nullptr)
+      return wrong(v.c() + " is used, and nothing has defined it");
+    return {};
+  }
+  // Not a literal, a pointer or an array, which is named as such.
+  bool is_variable(const std::string& c) const {
+    return !c.empty() && is_name(c) && !std::isdigit(static_cast<unsigned char>(c[0])) && c != "true" && c != "false" &&
+           std::ranges::none_of(kernel_->buffers, [&](const buffer& b) { return b.name == c; });
+  }
+
+  expected<void> look_at(const block& statements) {
+    const std::size_t facts = facts_.size(), values = values_.size();
+    for (const auto& s : statements)
+      CUDAL1_CHECK(std::visit([&](const auto& each) { return look_at(each); }, s.is));
+    facts_.resize(facts);
+    values_.resize(values);
+    return {};
+  }
+
+  expected<void> look_at(const declare& d) {
+    states_[d.of] = {};
+    states_[d.of].declared = true;
+    return {};
+  }
+  expected<void> look_at(const let& l) {
+    for (const auto& [name, i] : l.names) {
+      CUDAL1_TRY(const index_range range, range_of(i));
+      facts_.add({name, range, differs(i)});
+    }
+    return {};
+  }
+  expected<void> look_at(const define& d) {
+    CUDAL1_CHECK(look_at(d.is));
+    values_.push_back(d.name);
+    return {};
+  }
+  expected<void> look_at(const assign& a) {
+    if (std::ranges::count(values_, a.name) == 0) return wrong(a.name + " is assigned, and nothing has defined it");
+    return look_at(a.is);
+  }
+  expected<void> look_at(const store& s) {
+    CUDAL1_CHECK(look_at(s.is));
+    return writes(s.to);
+  }
+  expected<void> look_at(const load_vector& v) {
+    CUDAL1_CHECK(reads(v.from, v.width, v.step));
+    return writes({v.into, {v.at}}, v.width, 1);
+  }
+  expected<void> look_at(const store_vector& v) {
+    CUDAL1_CHECK(reads({v.from, {0}}, v.width, 1));
+    return writes(v.to, v.width, v.step);
+  }
+  // Twice, so that a round follows another.
+  expected<void> look_at(const loop& l) {
+    const std::size_t outside = facts_.size();
+    facts_.add({l.variable, {0, l.count - 1}, false});
+    CUDAL1_CHECK(look_at(l.body));
+    if (l.count > 1) CUDAL1_CHECK(look_at(l.body));
+    facts_.resize(outside);
+    return {};
+  }
+  expected<void> look_at(const guard& g) {
+    const std::size_t outside = facts_.size();
+    bool some = false;  // threads of a block
+    for (const auto& c : g.all) {
+      CUDAL1_TRY(const index_range range, range_of(c.left));
+      some = some || differs(c.left);
+      const fact* known = facts_.find(c.left.text());
+      if (known == nullptr) continue;
+      const bool is_one = c.is == condition::how::equal;
+      facts_.add({known->name, {is_one ? c.right : range.least, is_one ? c.right : std::min(range.most, c.right - 1)},
+                  known->differs});
+    }
+    CUDAL1_CHECK(inside(g.body, some));
+    facts_.resize(outside);
+    return {};
+  }
+  expected<void> look_at(const branch& b) {
+    CUDAL1_CHECK(look_at(b.when));
+    return inside(b.body, true);
+  }
+  expected<void> inside(const block& body, bool some_threads) {
+    some_threads_ += some_threads;
+    CUDAL1_CHECK(look_at(body));
+    some_threads_ -= some_threads;
+    return {};
+  }
+  expected<void> look_at(const barrier& b) {
+    if (some_threads_ > 0) return wrong("only some threads reach a barrier");
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      if (!b.of_warp || at(i).where == space::warp_shared) {
+        states_[i].writes.clear();
+        states_[i].reads.clear();
+      }
+    return {};
+  }
+  // The function sees to barriers of its own.
+  expected<void> look_at(const call& c) {
+    CUDAL1_CHECK(look_at(c.what));
+    for (const buffer_id id : c.changed)
+      states_[id].written = true;
+    return {};
+  }
+
+  const kernel* kernel_;
+  scope facts_;
+  std::vector<std::string> values_;  // variables of the blocks that are open
+  std::vector<state> states_;
+  int some_threads_ = 0;
+};
+
+}  // namespace
+
+expected<void> check(const kernel& k) {
+  return checker(k).run();
+}
+
+}  // namespace cudal1::tile

@@ -1,0 +1,206 @@
+#include "policy/tile/print.hpp"
+
+#include <fmt/format.h>
+
+#include "policy/tile/c_text.hpp"
+
+namespace cudal1::tile {
+
+namespace {
+
+constexpr const char* k_parts = "xyzw";
+
+// The vector type of up to 16 bytes, and how many elements it has.
+struct vector_type {
+  std::string name;
+  int64_t elements;
+};
+
+vector_type vector_of(dtype type, int64_t width) {
+  const int64_t elements = std::min<int64_t>({width, 4, 16 / size_of(type)});
+  const std::string base = type == dtype::bool_   ? "uchar"
+                           : type == dtype::uint8 ? "uchar"
+                           : type == dtype::int8  ? "char"
+                           : type == dtype::int16 ? "short"
+                           : type == dtype::int32 ? "int"
+                           : type == dtype::int64 ? "longlong"
+                                                  : c_type(type);
+  return {base + std::to_string(elements), elements};
+}
+
+// Half types are moved in words of two.
+std::string words_type(int64_t words) {
+  return words == 1 ? "unsigned" : "uint" + std::to_string(words);
+}
+
+class printer {
+ public:
+  printer(const kernel& k, int depth) : kernel_(&k), depth_(depth) {}
+
+  void add(const block& statements) {
+    for (const auto& s : statements)
+      std::visit([&](const auto& each) { add(each); }, s.is);
+  }
+  std::string text() && { return std::move(text_); }
+
+  std::string text(const value& v) const {
+    if (v.from()) return element(*v.from());
+    if (v.index()) return v.index()->text();
+    std::string out;
+    for (std::size_t i = 0; i < v.c().size(); ++i) {
+      if (v.c()[i] != '$') {
+        out += v.c()[i];
+        continue;
+      }
+      out += text(v.operands()[static_cast<std::size_t>(v.c()[++i] - '0')]);
+    }
+    return out;
+  }
+
+ private:
+  const buffer& at(buffer_id id) const { return kernel_->buffers[id]; }
+
+  void line(const std::string& text) {
+    text_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n";
+  }
+  void inside(const std::string& head, const block& body) {
+    line(head + " {");
+    ++depth_;
+    add(body);
+    --depth_;
+    line("}");
+  }
+
+  // From the pointer of a tensor, `further` elements on.
+  std::string offset(const access& a, int64_t further = 0) const {
+    if (!a.row) return (a.at[0] + further).text();
+    const std::string row = fmt::format("(min(max((long long){}, 0ll), {}ll) * {} + {})", text(*a.row->row),
+                                        a.row->count - 1, a.row->stride, a.at[0].text());
+    return further == 0 ? row : fmt::format("{} + {}", row, further);
+  }
+  std::string place(const access& a) const {
+    std::string out = at(a.of).name;
+    if (a.row) return out + "[" + offset(a) + "]";
+    for (const auto& i : a.at)
+      out += "[" + i.text() + "]";
+    return out;
+  }
+  std::string element(const access& a) const {
+    return at(a.of).where == space::global ? loaded(at(a.of).type, place(a)) : place(a);
+  }
+
+  void add(const declare& d) {
+    const buffer& b = at(d.of);
+    std::string text = (b.where == space::registers ? "" : "__shared__ ") + c_type(computed_in(b.type)) + " " + b.name;
+    for (const int64_t extent : b.shape)
+      text += fmt::format("[{}]", extent);
+    line(text + ";");
+  }
+  void add(const let& l) {
+    std::string text;
+    for (const auto& [name, i] : l.names)
+      text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, i.text());
+    line(fmt::format("const {} {};", l.type, text));
+  }
+  void add(const define& d) {
+    line(fmt::format("{}{} {} = {};{}", d.changes ? "" : "const ", c_type(d.is.type()), d.name, text(d.is),
+                     d.remark.empty() ? "" : "  // " + d.remark));
+  }
+  void add(const assign& a) { line(fmt::format("{} = {};", a.name, text(a.is))); }
+  void add(const store& s) {
+    const buffer& b = at(s.to.of);
+    line(
+        fmt::format("{} = {};", place(s.to), b.where == space::global ? stored(b.type, text(s.is)) : text(s.is)));
+  }
+
+  void add(const load_vector& v) {
+    const buffer &from = at(v.from.of), &into = at(v.into);
+    const auto element_of = [&](int64_t l) { return fmt::format("{}[{}]", into.name, (v.at + l).text()); };
+    if (!v.together) {
+      for (int64_t l = 0; l < v.width; ++l)
+        line(fmt::format("{} = {};", element_of(l),
+                         loaded(from.type, fmt::format("{}[{}]", from.name, offset(v.from, l * v.step)))));
+      return;
+    }
+    if (is_half(from.type)) {
+      const std::string name = into.name + "_bits", words = words_type(v.width / 2);
+      line(fmt::format("const {0} {1} = *(const {0}*)({2} + {3});", words, name, from.name, offset(v.from)));
+      for (int64_t l = 0; l < v.width; ++l) {
+        const std::string word = v.width == 2 ? name : fmt::format("{}.{}", name, k_parts[l / 2]);
+        line(fmt::format("{} = {};", element_of(l),
+                         loaded(from.type,
+                                fmt::format("(unsigned short){}", l % 2 == 0 ? word : "(" + word + " >> 16)"))));
+      }
+      return;
+    }
+    const vector_type vector = vector_of(from.type, v.width);
+    for (int64_t first = 0; first < v.width; first += vector.elements) {
+      const std::string name = fmt::format("{}_{}", into.name, first);
+      line(fmt::format("const {0} {1} = *(const {0}*)({2} + {3});", vector.name, name, from.name,
+                       offset(v.from, first)));
+      for (int64_t l = 0; l < vector.elements; ++l)
+        line(fmt::format("{} = {}.{}{};", element_of(first + l), name, k_parts[l],
+                         from.type == dtype::bool_ ? " != 0" : ""));
+    }
+  }
+
+  void add(const store_vector& v) {
+    const buffer &to = at(v.to.of), &from = at(v.from);
+    const auto element_of = [&](int64_t l) { return fmt::format("{}[{}]", from.name, l); };
+    if (!v.together) {
+      for (int64_t l = 0; l < v.width; ++l)
+        line(fmt::format("{}[{}] = {};", to.name, offset(v.to, l * v.step), stored(to.type, element_of(l))));
+      return;
+    }
+    if (is_half(to.type)) {
+      const char* const pair = to.type == dtype::float16 ? "half_pair_of_floats" : "bfloat16_pair_of_floats";
+      const std::string words = words_type(v.width / 2);
+      std::string parts;
+      for (int64_t l = 0; l < v.width; l += 2)
+        parts += fmt::format("{}{}({}, {})", l > 0 ? ", " : "", pair, element_of(l), element_of(l + 1));
+      line(fmt::format("*({}*)({} + {}) = {};", words, to.name, offset(v.to),
+                       v.width == 2 ? parts : fmt::format("make_{}({})", words, parts)));
+      return;
+    }
+    const vector_type vector = vector_of(to.type, v.width);
+    for (int64_t first = 0; first < v.width; first += vector.elements) {
+      std::string parts;
+      for (int64_t l = 0; l < vector.elements; ++l)
+        parts += fmt::format("{}{}", l > 0 ? ", " : "", element_of(first + l));
+      line(fmt::format("*({0}*)({1} + {2}) = make_{0}({3});", vector.name, to.name, offset(v.to, first), parts));
+    }
+  }
+
+  void add(const loop& l) {
+    if (l.unrolled) line("#pragma unroll");
+    inside(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", l.variable, l.count), l.body);
+  }
+  void add(const guard& g) {
+    std::string all;
+    for (const auto& c : g.all)
+      all += fmt::format("{}{} {} {}", all.empty() ? "" : " && ", c.left.text(),
+                         c.is == condition::how::below ? "<" : "==", c.right);
+    inside(fmt::format("if ({})", all), g.body);
+  }
+  void add(const branch& b) { inside(fmt::format("if ({})", text(b.when)), b.body); }
+  void add(const barrier& b) { line(b.of_warp ? "__syncwarp();" : "__syncthreads();"); }
+  void add(const call& c) { line(text(c.what) + ";"); }
+
+  const kernel* kernel_;
+  int depth_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string print(const kernel& k, int depth) {
+  printer p(k, depth);
+  p.add(k.body);
+  return std::move(p).text();
+}
+
+std::string print(const kernel& k, const value& v) {
+  return printer(k, 0).text(v);
+}
+
+}  // namespace cudal1::tile

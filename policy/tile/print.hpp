@@ -1,0 +1,17 @@
+// Statements as text in the dialect of CUDA C++ that kernels are written in: the only place that writes it.
+#pragma once
+
+#include <string>
+
+#include "policy/tile/statement.hpp"
+
+namespace cudal1::tile {
+
+// Lines with two spaces for each level; `depth`: of the first one.
+std::string print(const kernel& k, int depth = 1);
+
+// What is read from global memory at that place, as the C expression of an element; and of an offset from its tensor's
+// pointer, `further` elements on.
+std::string print(const kernel& k, const value& v);
+
+}  // namespace cudal1::tile

@@ -1,0 +1,87 @@
+#include "policy/tile/statement.hpp"
+
+namespace cudal1::tile {
+
+value value::named(std::string c, dtype type) {
+  value v;
+  v.c_ = std::move(c);
+  v.type_ = type;
+  return v;
+}
+
+value value::operation(std::string c, std::vector<value> operands, dtype type, double instructions) {
+  value v = named(std::move(c), type);
+  v.operands_ = std::move(operands);
+  v.instructions_ = instructions;
+  return v;
+}
+
+value value::element(access from, dtype type) {
+  value v;
+  v.type_ = type;
+  v.from_ = std::move(from);
+  return v;
+}
+
+value value::of_index(const index_expr& i, dtype type) {
+  value v;
+  v.type_ = type;
+  v.index_ = i;
+  return v;
+}
+
+buffer_id kernel_builder::tensor(std::string name, dtype type, int64_t elements, int64_t first) {
+  made_.buffers.push_back({std::move(name), type, space::global, {elements}, first});
+  return made_.buffers.size() - 1;
+}
+
+buffer_id kernel_builder::array(std::string name, dtype type, space where, std::vector<int64_t> shape) {
+  made_.buffers.push_back({std::move(name), type, where, std::move(shape)});
+  add({declare{made_.buffers.size() - 1}});
+  return made_.buffers.size() - 1;
+}
+
+index_expr kernel_builder::let(const std::string& type, const std::string& name, const index_expr& i) {
+  return let(type, {{name, i}})[0];
+}
+
+std::vector<index_expr> kernel_builder::let(const std::string& type,
+                                            std::vector<std::pair<std::string, index_expr>> names) {
+  std::vector<index_expr> out;
+  // One that is always 0 keeps its name, too.
+  for (const auto& [name, i] : names)
+    out.push_back(i.least() >= 0 && i.most() > 0 && i.most() < index_expr::unknown("").most()
+                      ? index_expr::variable(name, i.most() + 1)
+                      : index_expr::unknown(name));
+  add({tile::let{type, std::move(names)}});
+  return out;
+}
+
+block kernel_builder::inside(const std::function<void()>& body) {
+  open_.emplace_back();
+  body();
+  block out = std::move(open_.back());
+  open_.pop_back();
+  return out;
+}
+
+void kernel_builder::loop(const std::string& variable, int64_t count, bool unrolled,
+                          const std::function<void(index_expr)>& body) {
+  // A loop of one round has its variable, too.
+  const index_expr i = count > 1 ? index_expr::variable(variable, count) : index_expr::unknown(variable);
+  block made = inside([&] { body(i); });
+  add({tile::loop{variable, count, unrolled, std::move(made)}});
+}
+
+void kernel_builder::guard(std::vector<condition> all, const std::function<void()>& body) {
+  if (all.empty()) return body();
+  block made = inside(body);
+  add({tile::guard{std::move(all), std::move(made)}});
+}
+
+void kernel_builder::branch(value when, const std::function<void()>& body) {
+  block made = inside(body);
+  add({tile::branch{std::move(when), std::move(made)}});
+}
+
+}  // namespace cudal1::tile

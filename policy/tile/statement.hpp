@@ -1,0 +1,185 @@
+// What a kernel's threads do, as data: index variables, values, loads and stores of buffers, loops, guards, barriers.
+// One function prints it (print.hpp), one finds accesses out of bounds and missing barriers (check.hpp), and one counts
+// what it does (work.hpp). Kernels are written with a kernel_builder.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "policy/tile/index_expr.hpp"
+#include "sandbox/program/types.hpp"
+
+namespace cudal1::tile {
+
+// global: a tensor, of which the kernel has a pointer. shared: of a block's threads; warp_shared: the same, whose first
+// index is the warp that has it. registers: of one thread.
+enum class space { global, shared, warp_shared, registers };
+
+struct buffer {
+  std::string name;  // in C
+  // As it lies in memory; registers and shared memory hold elements in the type that kernels compute in.
+  dtype type = dtype::float32;
+  space where = space::global;
+  // Of the array in C: of a tensor one extent, the elements from the pointer to its last one; of arrays as declared.
+  std::vector<int64_t> shape;
+  int64_t first = 0;  // elements of the tensor before the pointer
+};
+using buffer_id = std::size_t;  // in the order of a kernel's buffers
+
+class value;
+
+// Where another value chooses the row that is read: that row of `count`, `stride` elements apart, kept within them.
+struct gather {
+  std::shared_ptr<const value> row;
+  int64_t count = 0, stride = 0;
+};
+
+struct access {
+  buffer_id of = 0;
+  std::vector<index_expr> at;  // one for each extent
+  std::optional<gather> row = {};
+};
+
+// What a thread computes in one expression.
+class value {
+ public:
+  // A variable that a statement before has defined, or a literal.
+  static value named(std::string c, dtype type);
+  // A C expression in which $0, $1, ... stand for the operands; `instructions`: of itself, roughly.
+  static value operation(std::string c, std::vector<value> operands, dtype type, double instructions);
+  static value element(access from, dtype type);
+  static value of_index(const index_expr& i, dtype type);
+
+  dtype type() const { return type_; }
+  const std::string& c() const { return c_; }
+  const std::vector<value>& operands() const { return operands_; }
+  double instructions() const { return instructions_; }
+  const std::optional<access>& from() const { return from_; }
+  const std::optional<index_expr>& index() const { return index_; }
+
+ private:
+  dtype type_ = dtype::float32;
+  std::string c_;  // of named values and operations
+  std::vector<value> operands_;
+  double instructions_ = 0;
+  std::optional<access> from_;
+  std::optional<index_expr> index_;
+};
+
+struct statement;
+using block = std::vector<statement>;
+
+struct declare {  // of an array in registers or shared memory
+  buffer_id of = 0;
+};
+struct let {  // index variables, of one C type
+  std::string type;
+  std::vector<std::pair<std::string, index_expr>> names;
+};
+struct define {  // a value's variable; with `changes`, one that later statements assign or pass to be changed
+  std::string name;
+  value is;
+  std::string remark = {};  // behind it
+  bool changes = false;
+};
+struct assign {
+  std::string name;
+  value is;
+};
+struct store {
+  access to;
+  value is;
+};
+// Elements of a tensor, `step` apart, to and from neighbouring ones of an array in registers; `together`: as vectors of
+// up to 16 bytes.
+struct load_vector {
+  buffer_id into = 0;
+  index_expr at = 0;
+  access from;
+  int64_t width = 1, step = 1;
+  bool together = false;
+};
+struct store_vector {
+  access to;
+  buffer_id from = 0;
+  int64_t width = 1, step = 1;
+  bool together = false;
+};
+struct loop {
+  std::string variable;  // from 0 to count - 1
+  int64_t count = 0;
+  bool unrolled = false;
+  block body;
+};
+struct condition {
+  enum class how { below, equal };
+  index_expr left;
+  how is = how::below;
+  int64_t right = 0;
+};
+struct guard {
+  std::vector<condition> all;
+  block body;
+};
+struct branch {  // where a value is true, which data decides
+  value when;
+  block body;
+};
+struct barrier {
+  bool of_warp = false;  // or else of the block
+};
+// A function of the dialect. `changed`: buffers that it writes, and reads; `variables`: variables that it changes.
+struct call {
+  value what;
+  std::vector<buffer_id> changed = {};
+};
+
+struct statement {
+  std::variant<declare, let, define, assign, store, load_vector, store_vector, loop, guard, branch, barrier, call> is;
+};
+
+// What the statements of a kernel are about.
+struct kernel {
+  int64_t threads = 0;  // of a block
+  int64_t blocks = 0;   // in one dimension
+  std::vector<buffer> buffers;
+  block body;
+};
+
+class kernel_builder {
+ public:
+  kernel_builder(int64_t threads, int64_t blocks) : made_{threads, blocks, {}, {}} {}
+
+  buffer_id tensor(std::string name, dtype type, int64_t elements, int64_t first = 0);
+  // Declares it, too.
+  buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape);
+
+  index_expr let(const std::string& type, const std::string& name, const index_expr& i);
+  std::vector<index_expr> let(const std::string& type, std::vector<std::pair<std::string, index_expr>> names);
+  void add(statement s) { here().push_back(std::move(s)); }
+  void define(std::string name, value v, std::string remark = {}) {
+    add({tile::define{std::move(name), std::move(v), std::move(remark)}});
+  }
+  void store(access to, value v) { add({tile::store{std::move(to), std::move(v)}}); }
+  void loop(const std::string& variable, int64_t count, bool unrolled, const std::function<void(index_expr)>& body);
+  void guard(std::vector<condition> all, const std::function<void()>& body);  // without conditions: just the body
+  void branch(value when, const std::function<void()>& body);
+  void barrier() { add({tile::barrier{}}); }
+
+  kernel finish() && { return std::move(made_); }
+
+ private:
+  block& here() { return open_.empty() ? made_.body : open_.back(); }
+  block inside(const std::function<void()>& body);
+
+  kernel made_;
+  std::vector<block> open_;
+};
+
+}  // namespace cudal1::tile

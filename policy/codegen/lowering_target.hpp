@@ -43,6 +43,8 @@ class lowering_target {
   virtual bool library_applies_activations() const { return false; }
   // Whether its kernels describe their work (emitted_kernel::work), so that their times can be estimated.
   virtual bool describes_work() const { return false; }
+  // Whether its kernels may be those of templates (kernel_template.hpp), which are CUDA C++.
+  virtual bool writes_templates() const { return false; }
   // How a kernel can make this product, what is estimated to be the fastest first.
   virtual std::vector<product_choice> product_choices(const kernel_body&) const { return {}; }
   // Whether the threads of a kernel of this body access memory side by side. Where a copy into another order is in the

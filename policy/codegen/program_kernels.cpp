@@ -2,6 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "policy/codegen/kernel_template.hpp"
+#include "policy/tile/c_text.hpp"
+#include "policy/tile/check.hpp"
+#include "policy/tile/print.hpp"
+#include "policy/tile/work.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -52,6 +58,38 @@ expected<std::vector<step>> program_kernels::add(const emit_request& request) {
   for (auto& s : kernel.setup)
     out_->setup.push_back(std::move(s));
   return std::move(kernel.steps);
+}
+
+// The parameters are the tensors in their order, those that are written without const.
+expected<launch_step> program_kernels::add(const template_kernel& kernel, const std::string& name) {
+  if (!target_->writes_templates())
+    return fail(errc::unsupported, "kernel templates are for GPUs, and this is for {}", target_->name());
+  const tile::kernel& k = kernel.statements;
+  if (auto checked = tile::check(k); !checked) return fail_in(kernel.comment, checked.error());
+  std::string parameters;
+  const auto add_parameter = [&](tile::buffer_id id, const char* access) {
+    const tile::buffer& b = k.buffers[id];
+    parameters += fmt::format("{}{}{}* __restrict__ {}", parameters.empty() ? "" : ", ", access, memory_type(b.type), b.name);
+  };
+  for (const auto& [id, argument] : kernel.reads)
+    add_parameter(id, "const ");
+  for (const tile::buffer_id id : kernel.writes)
+    add_parameter(id, "");
+  const auto text = [&](const std::string& called) {
+    return fmt::format("// {}\n__global__ void __launch_bounds__({}) {}({}) {{\n{}}}\n", kernel.comment, k.threads, called,
+                       parameters, tile::print(k));
+  };
+  const auto [known, is_new] = names_.try_emplace(text("k"), name);
+  if (is_new) {
+    if (!out_->source.empty()) out_->source += "\n";
+    out_->source += text(name);
+    work_[name] = tile::work_of(k);
+  }
+  launch_step launch;
+  launch.kernel = known->second;
+  launch.grid = {k.blocks, 1, 1};
+  launch.block = {k.threads, 1, 1};
+  return launch;
 }
 
 }  // namespace cudal1

@@ -11,6 +11,7 @@
 #include "policy/moves/preparation_moves.hpp"
 #include "policy/moves/product_moves.hpp"
 #include "policy/moves/proof_moves.hpp"
+#include "policy/moves/template_moves.hpp"
 #include "policy/moves/tuning_moves.hpp"
 
 namespace cudal1 {
@@ -34,7 +35,8 @@ const std::vector<move_kind>& move_kinds() {
   static const std::vector<move_kind> kinds = [] {
     std::vector<move_kind> all;
     for (const auto& family : {preparation_moves(), proof_moves(), layer_moves(), grouping_moves(), tuning_moves(),
-                               memory_moves(), implementation_moves(), product_moves(), execution_moves()})
+                               memory_moves(), implementation_moves(), product_moves(), template_moves(),
+                               execution_moves()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -53,6 +53,48 @@ void widen(aten_step& call, const operator_call& bound, const std::vector<operat
   }
 }
 
+// A name that the program's values do not have.
+std::string fresh(const checked_program& p, std::string name) {
+  while (p.types.contains(name))
+    name += "_";
+  return name;
+}
+
+// The k greatest, or smallest, of equal elements the first: PyTorch leaves open which of them it takes, and takes others
+// on other devices. Outputs that differ from these and from PyTorch's are wrong.
+std::vector<step> first_of_equals(const checked_program& p, const aten_step& call, const operator_call& bound) {
+  const auto& arguments = bound.op->schema.arguments;
+  const auto argument = [&](std::string_view name) -> const argument_value& {
+    return bound.arguments[static_cast<std::size_t>(std::ranges::find(arguments, name, &schema_argument::name) -
+                                                    arguments.begin())];
+  };
+  const auto whole = [&](std::string_view name) { return std::get<int64_t>(std::get<scalar_value>(argument(name))); };
+  const auto flag = [&](std::string_view name) { return std::get<bool>(std::get<scalar_value>(argument(name))); };
+  const std::string self = std::get<tensor_argument>(argument("self")).name;
+  if (!flag("sorted") || p.types.at(self).dim() == 0) return {call};
+  const int64_t dim = whole("dim");
+  aten_step sort;
+  sort.op = "aten::sort.stable";
+  sort.args = {{"self", json(self)}, {"stable", true}, {"dim", dim}, {"descending", flag("largest")}};
+  std::vector<step> out;
+  for (const auto& result : call.results)
+    sort.results.push_back(result.empty() ? "" : fresh(p, result + "_all"));
+  out.emplace_back(sort);
+  for (std::size_t i = 0; i < call.results.size(); ++i) {
+    if (call.results[i].empty()) continue;
+    aten_step part, copy;
+    part.op = "aten::slice.Tensor";
+    part.args = {{"self", json(sort.results[i])}, {"dim", dim}, {"start", 0}, {"end", whole("k")}};
+    part.results = {fresh(p, call.results[i] + "_first")};
+    copy.op = "aten::clone";
+    copy.args = {{"self", json(part.results[0])}, {"memory_format", "contiguous_format"}};
+    copy.results = {call.results[i]};
+    out.emplace_back(std::move(part));
+    out.emplace_back(std::move(copy));
+  }
+  return out;
+}
+
 }  // namespace
 
 expected<program> to_float64(const program& p) {
@@ -64,8 +106,18 @@ expected<program> to_float64(const program& p) {
   widen(wide.weights);
   for (std::size_t i = 0; i < wide.setup.size(); ++i)
     widen(std::get<aten_step>(wide.setup[i]), before.setup_calls[i], before.setup_results[i]);
-  for (std::size_t i = 0; i < wide.steps.size(); ++i)
-    widen(std::get<aten_step>(wide.steps[i]), before.calls[i], before.results[i]);
+  std::vector<step> steps;
+  for (std::size_t i = 0; i < wide.steps.size(); ++i) {
+    auto& call = std::get<aten_step>(wide.steps[i]);
+    widen(call, before.calls[i], before.results[i]);
+    if (call.op == "aten::topk") {
+      const auto exact = first_of_equals(before, call, before.calls[i]);
+      steps.insert(steps.end(), exact.begin(), exact.end());
+    } else {
+      steps.push_back(std::move(wide.steps[i]));
+    }
+  }
+  wide.steps = std::move(steps);
   auto after = check_program(std::move(wide));
   if (!after) return fail_in(p.name + " in float64", after.error());
   for (const auto& [name, type] : before.types)

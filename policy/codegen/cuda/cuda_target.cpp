@@ -204,6 +204,7 @@ class cuda_target final : public lowering_target {
   bool has_tf32_products() const override { return true; }
   bool library_applies_activations() const override { return true; }
   bool describes_work() const override { return true; }
+  bool writes_templates() const override { return true; }
 
   bool is_coalesced(const kernel_body& body) const override {
     if (!body.windows.empty()) return has_coalesced_windows(body);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/codegen/cuda/warp_access.hpp"
+#include "policy/tile/work.hpp"
 
 namespace cudal1 {
 
@@ -107,7 +108,7 @@ class window_work {
     for (const int64_t first : addresses(o))
       for (const int64_t each : from)
         all.push_back(first + each);
-    return sectors_at(all, l_.width * size_of(o.type.type));
+    return tile::sectors_at(all, l_.width * size_of(o.type.type));
   }
 
   const kernel_body& body_;

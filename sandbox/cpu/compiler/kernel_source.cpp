@@ -76,7 +76,10 @@ class assembler {
 
  private:
   std::string text_of(const source_item& item) const {
-    return fmt::format("\n#line {} \"program.cu\"\n{}", tokens_[item.begin].line, rewriter_.text(item.begin, item.end));
+    const int line = tokens_[item.begin].line;
+    const std::string text = rewriter_.text(item.begin, item.end);
+    return line > 0 ? fmt::format("\n#line {} \"program.cu\"\n{}", line, text)
+                    : fmt::format("\n#line 1 \"cudal1/dialect\"\n{}", text);
   }
 
   expected<void> check_kernels() const {
@@ -231,13 +234,37 @@ class assembler {
   int sites_ = 0;
 };
 
+// Whether the source uses a name that stands before a parenthesis in the dialect's own functions.
+bool names_one_of(const std::vector<token>& own, const std::vector<token>& source) {
+  std::unordered_set<std::string_view> names;
+  for (std::size_t i = 0; i + 1 < own.size(); ++i)
+    if (own[i].is_name() && own[i].text.find("rank") != std::string_view::npos && own[i + 1].is("("))
+      names.insert(own[i].text);
+  return std::ranges::any_of(source, [&](const token& t) { return t.is_name() && names.contains(t.text); });
+}
+
 }  // namespace
 
 expected<kernel_source> assemble_kernel_source(std::string_view source) {
-  CUDAL1_TRY(const auto tokens, tokens_of(source));
+  CUDAL1_TRY(auto tokens, tokens_of(source));
   CUDAL1_CHECK(check_source_words(tokens));
-  CUDAL1_TRY(const auto items, items_of(tokens));
-  return assembler(source, tokens, items).run();
+  CUDAL1_TRY(auto own, tokens_of(functions_in_dialect()));
+  if (!names_one_of(own, tokens)) own.clear();
+  // Those functions, if any, and the source, as one text.
+  std::string whole(own.empty() ? std::string_view() : functions_in_dialect());
+  const std::size_t before = whole.size();
+  whole += source;
+  for (auto& t : own)
+    t.line = 0;
+  for (auto& t : tokens) {
+    t.begin += before;
+    t.end += before;
+    own.push_back(t);
+  }
+  for (auto& t : own)
+    t.text = std::string_view(whole).substr(t.begin, t.end - t.begin);
+  CUDAL1_TRY(const auto items, items_of(own));
+  return assembler(whole, own, items).run();
 }
 
 }  // namespace cudal1

@@ -26,5 +26,7 @@ expected<kernel_source> assemble_kernel_source(std::string_view source);
 
 // The device header's text (part of the cache key through the assembled text).
 std::string_view device_header();
+// Functions of the dialect that are written in it: of a program that names one of them, they stand before its source.
+std::string_view functions_in_dialect();
 
 }  // namespace cudal1

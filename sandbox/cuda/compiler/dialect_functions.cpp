@@ -28,6 +28,7 @@ const std::vector<family>& families() {
       {prologue_clusters, by::call, {"cluster_rank", "cluster_size", "cluster_sync", "load_cluster", "store_cluster"}},
       {prologue_grid, by::call, {"grid_sync"}},
       {prologue_fence, by::call, {"fence_shared_async"}},
+      {prologue_ranks, by::prefix, {"rank_of_", "place_of_rank", "no_rank", "_ranks"}},
       {prologue_programmatic, by::call, {"wait_for_previous_kernel", "let_next_kernel_begin"}}};
   return all;
 }

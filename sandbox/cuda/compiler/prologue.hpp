@@ -12,6 +12,7 @@ std::string_view prologue_fence();
 std::string_view prologue_grid();
 std::string_view prologue_half();
 std::string_view prologue_programmatic();
+std::string_view prologue_ranks();  // in the dialect itself, so that devices of the CPU have it, too
 std::string_view prologue_tensor_cores();
 std::string_view prologue_tiles();
 std::string_view prologue_warpgroups();

@@ -1,0 +1,49 @@
+// Kernels that are no body: each makes the results of one step by an algorithm of its own, as statements with values
+// that moves choose. kernel_templates.cpp lists them; policy/README.md has a recipe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "policy/codegen/internal_operators.hpp"
+#include "policy/tile/statement.hpp"
+
+namespace cudal1 {
+
+struct tunable {
+  std::string name;             // as moves name it
+  std::vector<int64_t> values;  // that may be chosen
+};
+using tunable_values = std::map<std::string, int64_t>;  // what was chosen; the template decides on the others
+
+// A kernel, and which of the step's values its tensors are.
+struct template_kernel {
+  std::string comment;  // what it computes
+  tile::kernel statements;
+  std::vector<std::pair<tile::buffer_id, std::string>> reads;  // arguments of the operator, by name
+  std::vector<tile::buffer_id> writes;                         // the results, in their order; contiguous
+};
+
+struct kernel_template {
+  std::string name, summary;
+  std::vector<tunable> tunables;
+  // errc::unsupported with the reason where the template cannot make the results of the step, which may be replaced by
+  // it already.
+  expected<void> (*fits)(const graph& g, const graph_step& s);
+  // Of a step that fits. Pure, and called from many threads at once. errc::unsupported where values exclude each other.
+  expected<template_kernel> (*write)(const graph& g, const graph_step& s, const tunable_values& chosen);
+};
+
+const std::vector<kernel_template>& kernel_templates();
+// errc::invalid_argument with the known names where there is none.
+expected<const kernel_template*> find_kernel_template(std::string_view name);
+
+// What replaces the step: the operator with the template's name and the chosen values beside its own arguments.
+operator_use use_of_template(const graph_step& s, const kernel_template& t, const tunable_values& chosen);
+internal_operator kernel_template_operator();
+
+}  // namespace cudal1

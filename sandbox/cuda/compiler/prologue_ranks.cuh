@@ -52,21 +52,37 @@ static __device__ __forceinline__ void merge_ranks(long long (&kept)[N], long lo
     if (q + 1 < N) v = sort_bitonic_ranks(v);
   }
 }
-// Those of `v` that are greater than `limit`, the k-th of `kept` (k at most 32 N), wait in the warp's 64 places of shared
-// memory, `count` of them, and are merged 32 at a time. At last merge_waiting_ranks.
-template <int N, int V>
-static __device__ __forceinline__ void keep_greatest_ranks(long long (&kept)[N], long long& limit, long long* waiting,
-                                                           int& count, const long long (&v)[V], int k) {
+// The element that a rank is of, or NaN of one that is less than all.
+template <bool GREATER>
+static __device__ __forceinline__ float element_of_rank(long long rank) {
+  const int bits = GREATER ? (int)(rank >> 32) : ~(int)(rank >> 32);
+  return __int_as_float(bits ^ ((bits >> 31) & 0x7fffffff));
+}
+// The k greatest (or smallest) so far, k at most 32 N, of what a warp's lanes hand in: element i of `x` is at
+// `place` + i / WIDTH * `apart` + i % WIDTH, and counts where that is below `columns`. Those that beat `limit`, the k-th
+// of `kept`, wait in the warp's 64 places of shared memory, `count` of them, and are merged 32 at a time. At last
+// merge_waiting_ranks.
+template <bool GREATER, int WIDTH, int N, int V>
+static __device__ __forceinline__ void keep_ranks(long long (&kept)[N], long long& limit, long long* waiting, int& count,
+                                                  const float (&x)[V], int place, int apart, int columns, int k) {
   const int lane = threadIdx.x & 31;
-  bool any = false;
+  const float least = element_of_rank<GREATER>(limit);
+  unsigned mine = 0;  // elements that may beat it; NaN does not compare
   #pragma unroll
-  for (int i = 0; i < V; ++i) any = any || v[i] > limit;
-  if (!__any_sync(0xffffffffu, any)) return;
-  #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    const unsigned taken = __ballot_sync(0xffffffffu, v[i] > limit);
+  for (int i = 0; i < V; ++i) mine |= (GREATER ? !(x[i] < least) : !(x[i] > least)) ? 1u << i : 0u;
+  while (__any_sync(0xffffffffu, mine != 0)) {
+    const int i = mine != 0 ? __ffs((int)mine) - 1 : 0;
+    float own = x[0];
+    #pragma unroll
+    for (int j = 1; j < V; ++j) own = j == i ? x[j] : own;
+    const int at = place + i / WIDTH * apart + i % WIDTH;
+    const long long rank = mine == 0 || at >= columns ? no_rank()
+                           : GREATER                  ? rank_of_greater(own, at)
+                                                      : rank_of_smaller(own, at);
+    mine &= mine - 1;
+    const unsigned taken = __ballot_sync(0xffffffffu, rank > limit);
     if (taken == 0) continue;
-    if (v[i] > limit) waiting[count + __popc(taken & ((1u << lane) - 1u))] = v[i];
+    if (rank > limit) waiting[count + __popc(taken & ((1u << lane) - 1u))] = rank;
     count += __popc(taken);
     __syncwarp();
     if (count < 32) continue;
@@ -83,4 +99,21 @@ template <int N>
 static __device__ __forceinline__ void merge_waiting_ranks(long long (&kept)[N], const long long* waiting, int count) {
   const int lane = threadIdx.x & 31;
   merge_ranks(kept, sort_ranks(lane < count ? waiting[lane] : no_rank()));
+}
+// What the first warp keeps is then the greatest of what so many warps of the block have kept, a power of two; `found`:
+// 32 N places for each in shared memory. A barrier of the block.
+template <int N>
+static __device__ __forceinline__ void merge_ranks_of_warps(long long (&kept)[N], long long* found, int warps) {
+  const int lane = threadIdx.x & 31, warp = threadIdx.x / 32;
+  #pragma unroll 1
+  for (int half = warps / 2; half > 0; half /= 2) {
+    #pragma unroll
+    for (int q = 0; q < N; ++q) found[(warp * N + q) * 32 + lane] = kept[q];
+    __syncthreads();
+    if (warp < half) {
+      #pragma unroll 1
+      for (int q = 0; q < N; ++q) merge_ranks(kept, found[((warp + half) * N + q) * 32 + lane]);
+    }
+    __syncthreads();
+  }
 }

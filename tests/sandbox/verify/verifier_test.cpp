@@ -307,6 +307,18 @@ TEST_F(verifier, an_output_that_is_zero_everywhere_is_compared_absolutely) {
   EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
 }
 
+// The mean of what was normalised: the exact output is what float64 leaves of 0, and eager's error 5e8 times that.
+TEST_F(verifier, an_output_that_is_lost_in_rounding_is_judged_by_its_tolerance) {
+  first().reference_error = first().strict_error = first().reference_signal_error = first().strict_signal_error = 5e8;
+  first().error = first().signal_error = 1.1e9;
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().outside = 1;
+  EXPECT_EQ(failed_gate(), "2 close");
+  first().outside = 0;
+  first().strict_error = first().strict_signal_error = 1e-6;  // only TF32 loses it
+  EXPECT_EQ(failed_gate(), "3 error");
+}
+
 TEST_F(verifier, a_constant_does_not_pass_for_a_nearly_constant_output) {
   // 1 for an output of 1 + noise of 1e-6: close, with a small relative error, but without any of the signal.
   first().error = 1e-6;

@@ -14,7 +14,7 @@ constexpr int64_t k_most = 64;            // elements: two a lane
 constexpr int64_t k_waiting = 64;         // places of a warp for what keep_greatest_ranks gathers
 constexpr int64_t k_block = 128;          // threads, where several rows share a block
 constexpr int64_t k_most_columns = int64_t{1} << 30;
-constexpr double k_rank = 8, k_merge = 500;  // instructions of a rank, and of a merge of 32, roughly
+constexpr double k_look = 3, k_merge = 500;  // instructions for an element that is too small, and of a merge of 32
 
 struct row_shape {
   int64_t rows = 1, columns = 0, k = 0;
@@ -98,7 +98,12 @@ class topk_writer {
     read_row(x, waiting, row, d_.warps > 1 ? thread : own[0]);
     b_.add({tile::call{value::operation("merge_waiting_ranks(kept, waiting[warp], count)", {}, dtype::int32, k_merge),
                        {kept_buffer_}}});
-    if (d_.warps > 1) merge_warps(own[0], own[1]);
+    if (d_.warps > 1) {
+      const auto found = b_.array("found", dtype::int64, tile::space::shared, {warps_ * 32 * kept_});
+      b_.add({tile::call{value::operation(fmt::format("merge_ranks_of_warps(kept, found, {})", warps_), {}, dtype::int32,
+                                          k_merge * std::log2(static_cast<double>(warps_))),
+                         {kept_buffer_, found}}});
+    }
     write_results(x, values, places, row, own);
     return {fmt::format("the {} {} of each row of {} elements, with their places", r_.k,
                         r_.largest ? "greatest" : "smallest", r_.columns),
@@ -124,68 +129,29 @@ class topk_writer {
     using tile::value;
     const int64_t threads = 32 * d_.warps, elements = d_.width * d_.vectors;
     const int64_t rounds = (r_.columns + d_.round(threads) - 1) / d_.round(threads);
-    const bool whole = r_.columns % d_.round(threads) == 0;
     b_.loop("round", rounds, false, [&](const index_expr& round) {
       const auto read = b_.array("read", r_.type, tile::space::registers, {elements});
-      const auto ranks = b_.array("ranks", dtype::int64, tile::space::registers, {elements});
-      const auto each_vector = [&](const std::function<void(const index_expr& vector, const index_expr& v)>& body) {
-        b_.loop("v", d_.vectors, true, [&](const index_expr& v) {
-          body(b_.let("int", "vector", (round * d_.vectors + v) * threads + thread), v);
-        });
-      };
       const int64_t vectors = r_.columns / d_.width;  // of a row
-      each_vector([&](const index_expr& vector, const index_expr& v) {
+      const index_expr first = b_.let("int", "first", round * (d_.vectors * threads) + thread);
+      b_.loop("v", d_.vectors, true, [&](const index_expr& v) {
+        const index_expr vector = b_.let("int", "vector", first + v * threads);
         std::vector<tile::condition> inside;
-        if (!whole) inside.push_back({vector, tile::condition::how::below, vectors});
+        if (r_.columns % d_.round(threads) != 0) inside.push_back({vector, tile::condition::how::below, vectors});
         b_.guard(std::move(inside), [&] {
           const index_expr at = row * r_.columns + index_expr::variable("vector", vectors) * d_.width;
           b_.add({tile::load_vector{read, v * d_.width, {x, {at}}, d_.width, 1, d_.width > 1}});
         });
       });
-      const std::string rank = r_.largest ? "rank_of_greater" : "rank_of_smaller";
-      each_vector([&](const index_expr& vector, const index_expr& v) {
-        b_.loop("l", d_.width, true, [&](const index_expr& l) {
-          const index_expr element = v * d_.width + l;
-          const value at = value::of_index(vector * d_.width + l, dtype::int32);
-          const value it = value::element({read, {element}}, dtype::float32);
-          b_.store({ranks, {element}},
-                   whole ? value::operation(rank + "($0, $1)", {it, at}, dtype::int64, k_rank)
-                         : value::operation(fmt::format("$1 < {} ? {}($0, $1) : no_rank()", r_.columns, rank), {it, at},
-                                            dtype::int64, k_rank));
-        });
-      });
       const double merges = static_cast<double>(r_.k) *
                             (1 + std::log(1 + static_cast<double>(r_.columns) / static_cast<double>(d_.warps * r_.k))) /
                             32 / static_cast<double>(rounds);
-      b_.add({tile::call{value::operation(fmt::format("keep_greatest_ranks(kept, limit, waiting[warp], count, ranks, {})",
-                                                      r_.k),
-                                          {}, dtype::int32,
-                                          3 * static_cast<double>(elements) + merges * k_merge),
-                         {kept_buffer_, waiting}}});
+      b_.add({tile::call{
+          value::operation(fmt::format("keep_ranks<{}, {}>(kept, limit, waiting[warp], count, read, $0, {}, {}, {})",
+                                       r_.largest, d_.width, threads * d_.width, r_.columns, r_.k),
+                           {value::of_index(first * d_.width, dtype::int32)}, dtype::int32,
+                           k_look * static_cast<double>(elements) + merges * k_merge),
+          {kept_buffer_, waiting}}});
     });
-  }
-
-  // Half of the warps take what the other half has, until one has all.
-  void merge_warps(const index_expr& lane, const index_expr& warp) {
-    using tile::value;
-    const auto found = b_.array("found", dtype::int64, tile::space::shared, {warps_, 32 * kept_});
-    for (int64_t half = d_.warps / 2; half > 0; half /= 2) {
-      each_kept([&](const index_expr& q) {
-        b_.store({found, {warp, q * 32 + lane}}, value::element({kept_buffer_, {q}}, dtype::int64));
-      });
-      b_.barrier();
-      b_.guard({{warp, tile::condition::how::below, half}}, [&] {
-        each_kept([&](const index_expr& q) {
-          b_.add({tile::call{
-              value::operation("merge_ranks(kept, $0)",
-                               {value::element({found, {index_expr::variable("warp", half) + half, q * 32 + lane}},
-                                               dtype::int64)},
-                               dtype::int32, k_merge / 2),
-              {kept_buffer_}}});
-        });
-      });
-      if (half > 1) b_.barrier();
-    }
   }
 
   void write_results(tile::buffer_id x, tile::buffer_id values, tile::buffer_id places, const index_expr& row,

@@ -7,6 +7,7 @@
 #include "sandbox/cpu/compiler/guards.hpp"
 #include "sandbox/cpu/compiler/source_items.hpp"
 #include "sandbox/cpu/compiler/source_rules.hpp"
+#include "sandbox/program/dialect.hpp"
 #include "sandbox/program/scanner.hpp"
 
 namespace cudal1 {
@@ -234,24 +235,16 @@ class assembler {
   int sites_ = 0;
 };
 
-// Whether the source uses a name that stands before a parenthesis in the dialect's own functions.
-bool names_one_of(const std::vector<token>& own, const std::vector<token>& source) {
-  std::unordered_set<std::string_view> names;
-  for (std::size_t i = 0; i + 1 < own.size(); ++i)
-    if (own[i].is_name() && own[i].text.find("rank") != std::string_view::npos && own[i + 1].is("("))
-      names.insert(own[i].text);
-  return std::ranges::any_of(source, [&](const token& t) { return t.is_name() && names.contains(t.text); });
-}
-
 }  // namespace
 
 expected<kernel_source> assemble_kernel_source(std::string_view source) {
   CUDAL1_TRY(auto tokens, tokens_of(source));
   CUDAL1_CHECK(check_source_words(tokens));
-  CUDAL1_TRY(auto own, tokens_of(functions_in_dialect()));
-  if (!names_one_of(own, tokens)) own.clear();
-  // Those functions, if any, and the source, as one text.
-  std::string whole(own.empty() ? std::string_view() : functions_in_dialect());
+  // The functions that are written in the dialect itself, where it names one, and the source, as one text.
+  std::string whole;
+  for (const auto& part : dialect_parts())
+    if (part.in_dialect && names_part(source, part)) whole += functions_in_dialect(part.name);
+  CUDAL1_TRY(auto own, tokens_of(whole));
   const std::size_t before = whole.size();
   whole += source;
   for (auto& t : own)

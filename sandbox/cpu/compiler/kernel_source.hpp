@@ -26,7 +26,8 @@ expected<kernel_source> assemble_kernel_source(std::string_view source);
 
 // The device header's text (part of the cache key through the assembled text).
 std::string_view device_header();
-// Functions of the dialect that are written in it: of a program that names one of them, they stand before its source.
-std::string_view functions_in_dialect();
+// The text of a part of the dialect that is in the dialect itself (sandbox/program/dialect.hpp): it stands before the
+// source of a program that names one of its functions.
+std::string_view functions_in_dialect(std::string_view part);
 
 }  // namespace cudal1

@@ -2,77 +2,26 @@
 
 #include <algorithm>
 
+#include "sandbox/program/dialect.hpp"
+
 namespace cudal1 {
 namespace {
 
 const std::unordered_set<std::string_view> thread_words{"threadIdx", "blockIdx", "blockDim", "gridDim"};
 
 bool is_cooperative(std::string_view word) {
-  static const std::unordered_set<std::string_view> words{"__shared__",
-                                                          "__syncthreads",
-                                                          "__syncthreads_count",
-                                                          "__syncthreads_and",
-                                                          "__syncthreads_or",
-                                                          "__syncwarp",
-                                                          "__shfl_sync",
-                                                          "__shfl_up_sync",
-                                                          "__shfl_down_sync",
-                                                          "__shfl_xor_sync",
-                                                          "__ballot_sync",
-                                                          "__any_sync",
-                                                          "__all_sync",
-                                                          "__activemask",
-                                                          "__match_any_sync",
-                                                          "__reduce_add_sync",
-                                                          "__reduce_min_sync",
-                                                          "__reduce_max_sync",
-                                                          "__reduce_and_sync",
-                                                          "__reduce_or_sync",
-                                                          "__reduce_xor_sync",
-                                                          "mma_m16n8k8_tf32",
-                                                          "mma_m16n8k16_half",
-                                                          "mma_m16n8k16_bfloat16",
-                                                          "load_matrix_x2_transposed",
-                                                          "load_matrix_x2",
-                                                          "load_matrix_x4",
-                                                          "copy_async_wait",
-                                                          "load_matrix_x4_transposed",
-                                                          "copy_async_commit",
-                                                          "copy_async",
-                                                          "fence_shared_async",
-                                                          "warpgroup_fence",
-                                                          "warpgroup_commit",
-                                                          "warpgroup_wait",
-                                                          "warpgroup_mma_m64n64k16_half",
-                                                          "warpgroup_mma_m64n64k16_half_transposed",
-                                                          "warpgroup_mma_m64n64k16_bfloat16",
-                                                          "warpgroup_mma_m64n64k16_bfloat16_transposed",
-                                                          "warpgroup_mma_m64n128k16_half",
-                                                          "warpgroup_mma_m64n128k16_half_transposed",
-                                                          "warpgroup_mma_m64n128k16_bfloat16",
-                                                          "warpgroup_mma_m64n128k16_bfloat16_transposed",
-                                                          "warpgroup_mma_m64n192k16_half",
-                                                          "warpgroup_mma_m64n192k16_half_transposed",
-                                                          "warpgroup_mma_m64n192k16_bfloat16",
-                                                          "warpgroup_mma_m64n192k16_bfloat16_transposed",
-                                                          "warpgroup_mma_m64n256k16_half",
-                                                          "warpgroup_mma_m64n256k16_half_transposed",
-                                                          "warpgroup_mma_m64n256k16_bfloat16",
-                                                          "warpgroup_mma_m64n256k16_bfloat16_transposed",
-                                                          "cluster_rank",
-                                                          "cluster_size",
-                                                          "cluster_sync",
-                                                          "load_cluster",
-                                                          "store_cluster",
-                                                          "grid_sync",
-                                                          "transfer_init",
-                                                          "transfer_arrive",
-                                                          "transfer_expect",
-                                                          "transfer_wait",
-                                                          "load_tile",
-                                                          "store_tile",
-                                                          "store_tile_commit",
-                                                          "store_tile_wait"};
+  static const auto words = [] {
+    std::unordered_set<std::string_view> all{"__shared__", "__syncthreads", "__syncthreads_count",
+                                             "__syncthreads_and", "__syncthreads_or", "__syncwarp", "__shfl_sync",
+                                             "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync",
+                                             "__ballot_sync", "__any_sync", "__all_sync", "__activemask",
+                                             "__match_any_sync", "__reduce_add_sync", "__reduce_min_sync",
+                                             "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync",
+                                             "__reduce_xor_sync"};
+    for (const auto& part : dialect_parts())
+      all.insert(part.of_warps.begin(), part.of_warps.end());
+    return all;
+  }();
   return words.contains(word);
 }
 

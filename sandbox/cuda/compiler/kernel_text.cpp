@@ -98,7 +98,7 @@ expected<std::string> cuda_kernel_text(std::string_view source) {
     if (tokens[i].kind == token_kind::directive) give_plain_name_in_macro(tokens[i], wanted);
   }
   std::string text(prologue());
-  if (source.find("atomic") != std::string_view::npos) text += prologue_atomics();
+  if (source.find("atomic") != std::string_view::npos) text += prologue_part("atomics");
   text += dialect_functions(source);
   text += "#line 1 \"program.cu\"\n";
   std::size_t at = 0;

@@ -6,15 +6,7 @@
 namespace cudal1 {
 
 std::string_view prologue();  // of every program
-std::string_view prologue_atomics();
-std::string_view prologue_clusters();
-std::string_view prologue_fence();
-std::string_view prologue_grid();
-std::string_view prologue_half();
-std::string_view prologue_programmatic();
-std::string_view prologue_ranks();  // in the dialect itself, so that devices of the CPU have it, too
-std::string_view prologue_tensor_cores();
-std::string_view prologue_tiles();
-std::string_view prologue_warpgroups();
+// prologue_NAME.cuh: "atomics", or a part of the dialect (sandbox/program/dialect.hpp). Empty where there is none.
+std::string_view prologue_part(std::string_view name);
 
 }  // namespace cudal1

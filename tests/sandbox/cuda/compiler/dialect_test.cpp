@@ -1,11 +1,15 @@
 // One dialect on every device: what compiles for `cpu` compiles here.
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sandbox/cpu/compiler/host_compiler.hpp"
+#include "sandbox/cuda/compiler/prologue.hpp"
+#include "sandbox/program/dialect.hpp"
 #include "tests/sandbox/cuda/compiler/harness.hpp"
 
 namespace cudal1::test {
@@ -252,6 +256,43 @@ TEST(dialect, examples_compile) {
     ASSERT_TRUE(p) << name << ": " << p.error().message;
     const auto made = compiler_for("sm_90").compile(*p);
     EXPECT_TRUE(made) << name << ": " << made.error().message;
+  }
+}
+
+// The table of the dialect's functions is what all else follows from; this is that it has what the texts define, and
+// that people can read of it.
+TEST(dialect, describes_each_function_that_it_has) {
+  std::ifstream file(CUDAL1_SANDBOX_README);
+  const std::string readme(std::istreambuf_iterator<char>(file), {});
+  ASSERT_FALSE(readme.empty());
+  for (const auto& part : dialect_parts()) {
+    const std::string text(prologue_part(part.name));
+    ASSERT_FALSE(text.empty()) << part.name;
+    auto functions = part.of_warps;
+    functions.insert(functions.end(), part.of_threads.begin(), part.of_threads.end());
+    ASSERT_FALSE(functions.empty()) << part.name;
+    for (const auto function : functions) {
+      const std::string name(function);
+      // Those of many sizes or forms are made by macros.
+      const bool made = name.starts_with("warpgroup_mma_m64n") || name.ends_with("_transposed");
+      EXPECT_TRUE(made || text.find(name) != std::string::npos) << name << " is not in prologue_" << part.name;
+      EXPECT_TRUE(made || readme.find("`" + name) != std::string::npos || readme.find(" " + name + "(") != std::string::npos)
+          << name << " is not in sandbox/README.md";
+      EXPECT_TRUE(names_part("void f() { " + name + "(x); }", part)) << name;
+    }
+  }
+}
+
+TEST(dialect, has_each_function_of_its_texts_in_the_table) {
+  const std::regex defined(R"(__forceinline__ [a-z ]+ ([a-z]\w+)\()");
+  for (const auto& part : dialect_parts()) {
+    const std::string text(prologue_part(part.name));
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), defined); at != std::sregex_iterator(); ++at) {
+      const std::string name = (*at)[1];
+      if (name.starts_with("cudal1_") || name == "sort_bitonic_ranks") continue;  // not for others
+      EXPECT_TRUE(std::ranges::count(part.of_warps, name) + std::ranges::count(part.of_threads, name) > 0)
+          << name << " of prologue_" << part.name;
+    }
   }
 }
 

@@ -1,0 +1,113 @@
+#include "sandbox/program/dialect.hpp"
+
+#include <algorithm>
+
+#include "sandbox/program/source.hpp"
+
+namespace cudal1 {
+
+// Sentences consist of several literals.
+// NOLINTBEGIN(bugprone-suspicious-missing-comma)
+const std::vector<dialect_part>& dialect_parts() {
+  static const std::vector<dialect_part> all{
+      {.name = "half",
+       .words = {"float_of_", "_of_float"},
+       .of_threads = {"float_of_half", "float_of_bfloat16", "half_of_float", "bfloat16_of_float",
+                      "half_pair_of_floats", "bfloat16_pair_of_floats"}},
+      {.name = "tensor_cores",
+       .words = {"mma_m16n8k", "load_matrix_x", "copy_async", "tf32_of_float"},
+       .of_warps = {"mma_m16n8k8_tf32", "mma_m16n8k16_half", "mma_m16n8k16_bfloat16", "load_matrix_x2",
+                    "load_matrix_x4", "load_matrix_x2_transposed", "load_matrix_x4_transposed", "copy_async",
+                    "copy_async_commit", "copy_async_wait"},
+       .of_threads = {"tf32_of_float"},
+       .guide = {"Tensor cores without headers, by a whole warp: `mma_m16n8k8_tf32(d, a, b)`, `mma_m16n8k16_half(d, "
+                 "a, b)`, `mma_m16n8k16_bfloat16(d, a, b)`: d += a b with `float d[4]`, `unsigned a[4], b[2]`; "
+                 "`tf32_of_float(v)` rounds an operand's bits (without it the low 13 bits are cut off).",
+                 "Fragments of lane i, r = i / 4, c = i % 4: d is (r, 2c), (r, 2c + 1), (r + 8, 2c), (r + 8, 2c + "
+                 "1). tf32: a is (r, c), (r + 8, c), (r, c + 4), (r + 8, c + 4), b is (k = c, n = r), (c + 4, r). "
+                 "half and bfloat16, in pairs along k: a is (r, 2c), (r + 8, 2c), (r, 2c + 8), (r + 8, 2c + 8), b is "
+                 "(2c, r), (2c + 8, r).",
+                 "`load_matrix_x4(a, row)`, `load_matrix_x2(b, row)` (ldmatrix) read such fragments from shared "
+                 "memory: lane i passes the address of row i % 8, of 16 bytes, of matrix i / 8. A tf32 tile `float "
+                 "t[16][8]` as a: `&t[i % 16][i / 16 * 4]`; b kept as `float t[8 of n][8 of k]`: `&t[i % 8][i / 8 % "
+                 "2 * 4]`; `_transposed` variants for 16-bit operands that lie the other way. Pad or swizzle rows "
+                 "against bank conflicts.",
+                 "`copy_async<16>(shared, global, real)` (4, 8 or 16 bytes, zeros where `!real`), "
+                 "`copy_async_commit()`, `copy_async_wait<N>()` (until at most N groups of this thread are under "
+                 "way; then `__syncthreads()`): for pipelines of 3 or 4 stages in shared memory."}},
+      {.name = "warpgroups",
+       .words = {"warpgroup_mma_m64n", "warpgroup_fence", "warpgroup_commit", "warpgroup_wait"},
+       .of_warps = {"warpgroup_fence", "warpgroup_commit", "warpgroup_wait", "warpgroup_mma_m64n64k16_half",
+                    "warpgroup_mma_m64n64k16_half_transposed", "warpgroup_mma_m64n64k16_bfloat16",
+                    "warpgroup_mma_m64n64k16_bfloat16_transposed", "warpgroup_mma_m64n128k16_half",
+                    "warpgroup_mma_m64n128k16_half_transposed", "warpgroup_mma_m64n128k16_bfloat16",
+                    "warpgroup_mma_m64n128k16_bfloat16_transposed", "warpgroup_mma_m64n192k16_half",
+                    "warpgroup_mma_m64n192k16_half_transposed", "warpgroup_mma_m64n192k16_bfloat16",
+                    "warpgroup_mma_m64n192k16_bfloat16_transposed", "warpgroup_mma_m64n256k16_half",
+                    "warpgroup_mma_m64n256k16_half_transposed", "warpgroup_mma_m64n256k16_bfloat16",
+                    "warpgroup_mma_m64n256k16_bfloat16_transposed"},
+       .guide = {"Products of 4 warps from shared memory (wgmma; only compute capability 9.0): "
+                 "`warpgroup_mma_m64nNk16_bfloat16(d, a, b, add)` and `_half`, N = 64, 128, 192, 256, with `float "
+                 "d[N / 8][4]`: d = a b^T (+ d where `add`) of 64 and N rows of 16 elements, 128 bytes apart; tiles "
+                 "begin at a multiple of 1024, 16-byte piece p of row r is in place p ^ (r % 8), `a` and `b` point "
+                 "to row 0, 0 to 96 bytes in. Lane i of warp w has row 16 w + i / 4 (and 8 below), columns 8 n + 2 "
+                 "(i % 4). `_transposed` variants take 16 rows of N elements of a row-major b: strips of 64 columns "
+                 "8192 bytes apart, `b` at a multiple of 1024. `fence_shared_async()` between copy_async_wait and "
+                 "the barrier; then `warpgroup_fence()`, products, `warpgroup_commit()`, `warpgroup_wait<N>(d)` "
+                 "before sums are read."}},
+      {.name = "fence",
+       .words = {"fence_shared_async("},
+       .of_warps = {"fence_shared_async"}},
+      {.name = "clusters",
+       .words = {"cluster_rank(", "cluster_size(", "cluster_sync(", "load_cluster(", "store_cluster("},
+       .of_warps = {"cluster_rank", "cluster_size", "cluster_sync", "load_cluster", "store_cluster"},
+       .guide = {"Clusters of up to 8 blocks (compute capability 9.0): `__global__ void __cluster_dims__(x, y, z) "
+                 "k(...)`, `cluster_rank()`, `cluster_size()`, `cluster_sync()`, `load_cluster(shared, rank)` and "
+                 "`store_cluster(shared, rank, v)` of a float in another block's shared memory; end with "
+                 "`cluster_sync()`."}},
+      {.name = "tiles",
+       .words = {"tensor_map", "transfer_", "load_tile", "store_tile"},
+       .of_warps = {"transfer_init", "transfer_arrive", "transfer_expect", "transfer_wait", "load_tile",
+                    "store_tile", "store_tile_commit", "store_tile_wait"},
+       .guide = {"Tensor maps (TMA, compute capability 9.0): `{\"in\": \"a\", \"map\": {\"box\": [64, 64], "
+                 "\"swizzle\": 128}}` passes `const __grid_constant__ tensor_map a`. One thread: "
+                 "`transfer_init(&bar, 1)` of an `unsigned long long` in shared memory, a `__syncthreads()` of all, "
+                 "`transfer_expect(&bar, bytes)`, `load_tile(shared, a, &bar, row, column)`; all: "
+                 "`transfer_wait(&bar, parity)`, parity 0, 1, 0... for each use. Boxes: up to 256 a dimension, rows "
+                 "of 16 bytes or of the swizzle (then as warpgroups read them), zeros outside. Back: "
+                 "`fence_shared_async()`, `__syncthreads()`, one thread `store_tile(y, shared, row, column)`, "
+                 "`store_tile_commit()`, `store_tile_wait<0>()`."}},
+      {.name = "grid",
+       .words = {"grid_sync("},
+       .of_warps = {"grid_sync"},
+       .guide = {"A launch with \"cooperative\": true runs all its blocks at once (no more than fit the GPU): "
+                 "`grid_sync()` is a barrier of them. With \"programmatic\": true it may begin before the kernel "
+                 "ahead has ended, which calls `let_next_kernel_begin()`; it calls `wait_for_previous_kernel()` "
+                 "before it touches memory that others write."}},
+      {.name = "programmatic",
+       .words = {"wait_for_previous_kernel(", "let_next_kernel_begin("},
+       .of_threads = {"wait_for_previous_kernel", "let_next_kernel_begin"}},
+      {.name = "ranks",
+       .words = {"rank_of_", "place_of_rank", "element_of_rank", "no_rank", "_ranks"},
+       .of_threads = {"no_rank", "rank_of_greater", "rank_of_smaller", "place_of_rank", "element_of_rank",
+                      "sort_ranks", "merge_ranks", "keep_ranks", "merge_waiting_ranks", "merge_ranks_of_warps"},
+       .in_dialect = true,
+       .guide = {"The k greatest of a row, k up to 64: `rank_of_greater(x, place)` (`rank_of_smaller`) is a `long "
+                 "long` that orders elements, of equal ones the first; `sort_ranks(r)` sorts one of each lane of a "
+                 "warp, `merge_ranks(kept, r)` merges 32 sorted ones into `long long kept[N]`, rank q of lane l the "
+                 "(32 q + l)-th, `no_rank()` at first; `keep_ranks<true, WIDTH>(kept, limit, waiting, count, x, "
+                 "place, apart, columns, k)` takes in `float x[V]` of each lane and needs 64 `long long` of shared "
+                 "memory a warp; then `merge_waiting_ranks(kept, waiting, count)`, `merge_ranks_of_warps(kept, "
+                 "found, warps)`; `place_of_rank(r)` and `element_of_rank<true>(r)` read one."}}};
+  return all;
+}
+// NOLINTEND(bugprone-suspicious-missing-comma)
+
+bool names_part(std::string_view source, const dialect_part& part) {
+  return std::ranges::any_of(part.words, [&](std::string_view word) {
+    return word.ends_with('(') ? calls(source, word.substr(0, word.size() - 1))
+                               : source.find(word) != std::string_view::npos;
+  });
+}
+
+}  // namespace cudal1

@@ -1,0 +1,29 @@
+// The functions that the dialect has beyond those of CUDA C++ itself, each described once: which text defines them for a
+// GPU (sandbox/cuda/compiler/prologue_NAME.cuh), which of them need the other threads of their block, and what writers of
+// programs are told. sandbox/README.md explains each.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cudal1 {
+
+struct dialect_part {
+  std::string_view name;
+  // A program that has one of these words, which may be parts of longer ones, needs the part; one that ends in '(' stands
+  // for a call of that function.
+  std::vector<std::string_view> words;
+  // What several threads call together, or what waits, so that on `cpu` a kernel with it runs in fibers; and the others.
+  std::vector<std::string_view> of_warps = {}, of_threads = {};
+  // Whether the text is in the dialect itself: then it is the same for all devices. Others know the functions.
+  bool in_dialect = false;
+  std::vector<std::string> guide = {};  // for prompts, a sentence or more each
+};
+
+const std::vector<dialect_part>& dialect_parts();
+
+// Whether the source may call one of the part's functions; errs on the side of yes.
+bool names_part(std::string_view source, const dialect_part& part);
+
+}  // namespace cudal1

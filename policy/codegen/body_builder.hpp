@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/kernel_body.hpp"
 #include "policy/codegen/kernel_domain.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

@@ -289,8 +289,8 @@ tile::access kernel_writer::place_of(int n, const tensors& at, index_expr offset
   if (node(n).operands.empty()) return out;
   const int chosen = node(n).operands[0];
   const auto& o = body().operands[static_cast<std::size_t>(node(n).operand)];
-  out.row = tile::gather{std::make_shared<tile::value>(row ? row(chosen) : named(chosen)), o.lookup_count,
-                         o.lookup_stride};
+  out.row =
+      tile::gather{std::make_shared<tile::value>(row ? row(chosen) : named(chosen)), o.lookup_count, o.lookup_stride};
   return out;
 }
 

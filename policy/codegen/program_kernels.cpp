@@ -69,15 +69,16 @@ expected<launch_step> program_kernels::add(const template_kernel& kernel, const 
   std::string parameters;
   const auto add_parameter = [&](tile::buffer_id id, const char* access) {
     const tile::buffer& b = k.buffers[id];
-    parameters += fmt::format("{}{}{}* __restrict__ {}", parameters.empty() ? "" : ", ", access, memory_type(b.type), b.name);
+    parameters +=
+        fmt::format("{}{}{}* __restrict__ {}", parameters.empty() ? "" : ", ", access, memory_type(b.type), b.name);
   };
   for (const auto& [id, argument] : kernel.reads)
     add_parameter(id, "const ");
   for (const tile::buffer_id id : kernel.writes)
     add_parameter(id, "");
   const auto text = [&](const std::string& called) {
-    return fmt::format("// {}\n__global__ void __launch_bounds__({}) {}({}) {{\n{}}}\n", kernel.comment, k.threads, called,
-                       parameters, tile::print(k));
+    return fmt::format("// {}\n__global__ void __launch_bounds__({}) {}({}) {{\n{}}}\n", kernel.comment, k.threads,
+                       called, parameters, tile::print(k));
   };
   const auto [known, is_new] = names_.try_emplace(text("k"), name);
   if (is_new) {

@@ -20,8 +20,8 @@ class program_kernels {
   // Adds the kernel to the program's source, unless an equal one is there, and its steps of set-up to the program.
   // Returns its allocations and launches, for the caller to insert. Errors as lowering_target::emit.
   expected<std::vector<step>> add(const emit_request& request);
-  // Adds the kernel of a template in the same way, and returns its launch without arguments. errc::invalid_program where
-  // a check of its statements fails.
+  // Adds the kernel of a template in the same way, and returns its launch without arguments. errc::invalid_program
+  // where a check of its statements fails.
   expected<launch_step> add(const template_kernel& kernel, const std::string& name);
   // The program, for further steps.
   program& into() { return *out_; }

@@ -34,9 +34,9 @@ std::vector<const move_kind*> in_order(Predicate wanted) {
 const std::vector<move_kind>& move_kinds() {
   static const std::vector<move_kind> kinds = [] {
     std::vector<move_kind> all;
-    for (const auto& family : {preparation_moves(), proof_moves(), layer_moves(), grouping_moves(), tuning_moves(),
-                               memory_moves(), implementation_moves(), product_moves(), template_moves(),
-                               execution_moves()})
+    for (const auto& family :
+         {preparation_moves(), proof_moves(), layer_moves(), grouping_moves(), tuning_moves(), memory_moves(),
+          implementation_moves(), product_moves(), template_moves(), execution_moves()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

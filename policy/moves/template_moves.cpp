@@ -48,8 +48,7 @@ expected<std::string> apply(graph& g, const move& m, const lowering_target& targ
     if (parameter == "step" || parameter == "kernel") continue;
     CUDAL1_TRY(const int64_t value, integer_parameter(m, parameter));
     const auto of = std::ranges::find(t->tunables, parameter, &tunable::name);
-    if (of == t->tunables.end())
-      return fail(errc::invalid_argument, "the template {} has no {}", name, parameter);
+    if (of == t->tunables.end()) return fail(errc::invalid_argument, "the template {} has no {}", name, parameter);
     if (std::ranges::count(of->values, value) == 0)
       return fail(errc::invalid_argument, "{}={} is not one of {}", parameter, value, fmt::join(of->values, ", "));
     chosen[parameter] = value;

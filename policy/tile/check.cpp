@@ -59,7 +59,8 @@ class checker {
     return fail(errc::invalid_program, "in a kernel of {} threads: {}", kernel_->threads, why);
   }
 
-  // Variables that C expressions contain (`min(row, 7)`) are not looked into: their ranges are what they were made with.
+  // Variables that C expressions contain (`min(row, 7)`) are not looked into: their ranges are what they were made
+  // with.
   static bool is_name(const std::string& text) {
     return std::ranges::all_of(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }) ||
            text == "threadIdx.x" || text == "blockIdx.x";
@@ -220,7 +221,8 @@ class checker {
       const fact* known = facts_.find(c.left.text());
       if (known == nullptr) continue;
       const bool is_one = c.is == condition::how::equal;
-      facts_.add({known->name, {is_one ? c.right : range.least, is_one ? c.right : std::min(range.most, c.right - 1)},
+      facts_.add({known->name,
+                  {is_one ? c.right : range.least, is_one ? c.right : std::min(range.most, c.right - 1)},
                   known->differs});
     }
     CUDAL1_CHECK(inside(g.body, some));

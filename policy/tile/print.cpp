@@ -60,9 +60,7 @@ class printer {
  private:
   const buffer& at(buffer_id id) const { return kernel_->buffers[id]; }
 
-  void line(const std::string& text) {
-    text_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n";
-  }
+  void line(const std::string& text) { text_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n"; }
   void inside(const std::string& head, const block& body) {
     line(head + " {");
     ++depth_;
@@ -109,8 +107,7 @@ class printer {
   void add(const assign& a) { line(fmt::format("{} = {};", a.name, text(a.is))); }
   void add(const store& s) {
     const buffer& b = at(s.to.of);
-    line(
-        fmt::format("{} = {};", place(s.to), b.where == space::global ? stored(b.type, text(s.is)) : text(s.is)));
+    line(fmt::format("{} = {};", place(s.to), b.where == space::global ? stored(b.type, text(s.is)) : text(s.is)));
   }
 
   void add(const load_vector& v) {
@@ -127,9 +124,9 @@ class printer {
       line(fmt::format("const {0} {1} = *(const {0}*)({2} + {3});", words, name, from.name, offset(v.from)));
       for (int64_t l = 0; l < v.width; ++l) {
         const std::string word = v.width == 2 ? name : fmt::format("{}.{}", name, k_parts[l / 2]);
-        line(fmt::format("{} = {};", element_of(l),
-                         loaded(from.type,
-                                fmt::format("(unsigned short){}", l % 2 == 0 ? word : "(" + word + " >> 16)"))));
+        line(fmt::format(
+            "{} = {};", element_of(l),
+            loaded(from.type, fmt::format("(unsigned short){}", l % 2 == 0 ? word : "(" + word + " >> 16)"))));
       }
       return;
     }

@@ -12,8 +12,8 @@ const std::vector<dialect_part>& dialect_parts() {
   static const std::vector<dialect_part> all{
       {.name = "half",
        .words = {"float_of_", "_of_float"},
-       .of_threads = {"float_of_half", "float_of_bfloat16", "half_of_float", "bfloat16_of_float",
-                      "half_pair_of_floats", "bfloat16_pair_of_floats"}},
+       .of_threads = {"float_of_half", "float_of_bfloat16", "half_of_float", "bfloat16_of_float", "half_pair_of_floats",
+                      "bfloat16_pair_of_floats"}},
       {.name = "tensor_cores",
        .words = {"mma_m16n8k", "load_matrix_x", "copy_async", "tf32_of_float"},
        .of_warps = {"mma_m16n8k8_tf32", "mma_m16n8k16_half", "mma_m16n8k16_bfloat16", "load_matrix_x2",
@@ -55,9 +55,7 @@ const std::vector<dialect_part>& dialect_parts() {
                  "8192 bytes apart, `b` at a multiple of 1024. `fence_shared_async()` between copy_async_wait and "
                  "the barrier; then `warpgroup_fence()`, products, `warpgroup_commit()`, `warpgroup_wait<N>(d)` "
                  "before sums are read."}},
-      {.name = "fence",
-       .words = {"fence_shared_async("},
-       .of_warps = {"fence_shared_async"}},
+      {.name = "fence", .words = {"fence_shared_async("}, .of_warps = {"fence_shared_async"}},
       {.name = "clusters",
        .words = {"cluster_rank(", "cluster_size(", "cluster_sync(", "load_cluster(", "store_cluster("},
        .of_warps = {"cluster_rank", "cluster_size", "cluster_sync", "load_cluster", "store_cluster"},
@@ -67,8 +65,8 @@ const std::vector<dialect_part>& dialect_parts() {
                  "`cluster_sync()`."}},
       {.name = "tiles",
        .words = {"tensor_map", "transfer_", "load_tile", "store_tile"},
-       .of_warps = {"transfer_init", "transfer_arrive", "transfer_expect", "transfer_wait", "load_tile",
-                    "store_tile", "store_tile_commit", "store_tile_wait"},
+       .of_warps = {"transfer_init", "transfer_arrive", "transfer_expect", "transfer_wait", "load_tile", "store_tile",
+                    "store_tile_commit", "store_tile_wait"},
        .guide = {"Tensor maps (TMA, compute capability 9.0): `{\"in\": \"a\", \"map\": {\"box\": [64, 64], "
                  "\"swizzle\": 128}}` passes `const __grid_constant__ tensor_map a`. One thread: "
                  "`transfer_init(&bar, 1)` of an `unsigned long long` in shared memory, a `__syncthreads()` of all, "
@@ -89,8 +87,8 @@ const std::vector<dialect_part>& dialect_parts() {
        .of_threads = {"wait_for_previous_kernel", "let_next_kernel_begin"}},
       {.name = "ranks",
        .words = {"rank_of_", "place_of_rank", "element_of_rank", "no_rank", "_ranks"},
-       .of_threads = {"no_rank", "rank_of_greater", "rank_of_smaller", "place_of_rank", "element_of_rank",
-                      "sort_ranks", "merge_ranks", "keep_ranks", "merge_waiting_ranks", "merge_ranks_of_warps"},
+       .of_threads = {"no_rank", "rank_of_greater", "rank_of_smaller", "place_of_rank", "element_of_rank", "sort_ranks",
+                      "merge_ranks", "keep_ranks", "merge_waiting_ranks", "merge_ranks_of_warps"},
        .in_dialect = true,
        .guide = {"The k greatest of a row, k up to 64: `rank_of_greater(x, place)` (`rank_of_smaller`) is a `long "
                  "long` that orders elements, of equal ones the first; `sort_ranks(r)` sorts one of each lane of a "

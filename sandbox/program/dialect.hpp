@@ -1,6 +1,6 @@
-// The functions that the dialect has beyond those of CUDA C++ itself, each described once: which text defines them for a
-// GPU (sandbox/cuda/compiler/prologue_NAME.cuh), which of them need the other threads of their block, and what writers of
-// programs are told. sandbox/README.md explains each.
+// The functions that the dialect has beyond those of CUDA C++ itself, each described once: which text defines them for
+// a GPU (sandbox/cuda/compiler/prologue_NAME.cuh), which of them need the other threads of their block, and what
+// writers of programs are told. sandbox/README.md explains each.
 #pragma once
 
 #include <string>
@@ -11,10 +11,11 @@ namespace cudal1 {
 
 struct dialect_part {
   std::string_view name;
-  // A program that has one of these words, which may be parts of longer ones, needs the part; one that ends in '(' stands
-  // for a call of that function.
+  // A program that has one of these words, which may be parts of longer ones, needs the part; one that ends in '('
+  // stands for a call of that function.
   std::vector<std::string_view> words;
-  // What several threads call together, or what waits, so that on `cpu` a kernel with it runs in fibers; and the others.
+  // What several threads call together, or what waits, so that on `cpu` a kernel with it runs in fibers; and the
+  // others.
   std::vector<std::string_view> of_warps = {}, of_threads = {};
   // Whether the text is in the dialect itself: then it is the same for all devices. Others know the functions.
   bool in_dialect = false;

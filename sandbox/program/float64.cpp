@@ -60,8 +60,8 @@ std::string fresh(const checked_program& p, std::string name) {
   return name;
 }
 
-// The k greatest, or smallest, of equal elements the first: PyTorch leaves open which of them it takes, and takes others
-// on other devices. Outputs that differ from these and from PyTorch's are wrong.
+// The k greatest, or smallest, of equal elements the first: PyTorch leaves open which of them it takes, and takes
+// others on other devices. Outputs that differ from these and from PyTorch's are wrong.
 std::vector<step> first_of_equals(const checked_program& p, const aten_step& call, const operator_call& bound) {
   const auto& arguments = bound.op->schema.arguments;
   const auto argument = [&](std::string_view name) -> const argument_value& {

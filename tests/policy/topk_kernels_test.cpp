@@ -14,8 +14,9 @@ product_case topk(const std::string& name, const std::string& shape, int64_t k, 
                   bool largest = true, const std::string& type = "float32") {
   return {name,
           made(name, tensor("x", shape, type), "",
-               fmt::format(R"({{"aten": "aten::topk", "args": {{"self": "x", "k": {}, "largest": {}}}, "out": ["v", "i"]}})",
-                           k, largest),
+               fmt::format(
+                   R"({{"aten": "aten::topk", "args": {{"self": "x", "k": {}, "largest": {}}}, "out": ["v", "i"]}})", k,
+                   largest),
                R"("v", "i")"),
           "template(step=0, kernel=row_topk" + values + ")"};
 }

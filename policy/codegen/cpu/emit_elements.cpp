@@ -1,7 +1,7 @@
 // One index over all elements: each thread computes one element or a run of consecutive elements.
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

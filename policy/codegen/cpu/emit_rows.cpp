@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
 #include "policy/codegen/pass_plan.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

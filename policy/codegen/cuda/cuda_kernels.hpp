@@ -12,8 +12,8 @@ expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // ve
 std::optional<std::size_t> transposed_dimension(const kernel_body& body);
 // Tiles in shared memory.
 expected<emitted_kernel> emit_cuda_transposed(const emit_request& request, std::size_t dimension);
-expected<emitted_kernel> emit_cuda_rows(const emit_request& request);                     // several threads per row
-emitted_kernel emit_cuda_windows(const emit_request& request);  // pools, and convolutions of single channels
+expected<emitted_kernel> emit_cuda_rows(const emit_request& request);  // several threads per row
+emitted_kernel emit_cuda_windows(const emit_request& request);         // pools, and convolutions of single channels
 // Tiles of a product, and what follows it per element.
 emitted_kernel emit_cuda_product(const emit_request& request, const product_tiling& tiling);
 // The same for small products: the warps of a block share the depth and read from memory to their registers.

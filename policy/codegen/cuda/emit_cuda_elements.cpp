@@ -11,7 +11,7 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_threads = 256;
-constexpr int64_t k_reads = 4;      // vectors of all operands that a thread reads before it computes
+constexpr int64_t k_reads = 4;  // vectors of all operands that a thread reads before it computes
 constexpr int64_t k_enough_blocks = 2 * large_gpu_processors;
 
 class cuda_elements_writer {
@@ -30,8 +30,8 @@ class cuda_elements_writer {
       if (const int each = static_cast<int>(n); is_single(each))
         b_->define(w_.variable(each), tile::value::element(w_.place_of(each, at_, 0), w_.node(each).type));
     const index_expr block = index_expr::unknown("blockIdx.x").as(index_);
-    const index_expr first = b_->let(index_, "first",
-                                     block * (threads_ * count_) + index_expr::unknown("threadIdx.x").as("int"));
+    const index_expr first =
+        b_->let(index_, "first", block * (threads_ * count_) + index_expr::unknown("threadIdx.x").as("int"));
     if (count_ > 1) {
       write_unrolled(first);
     } else {
@@ -109,8 +109,8 @@ class cuda_elements_writer {
     for (std::size_t each = 0; each < w_.body().nodes.size(); ++each) {
       const int n = static_cast<int>(each);
       if (is_array(n))
-        out[n] = b_->array(w_.variable(n) + "_q", w_.node(n).type, tile::space::registers,
-                           {count * array_width(n, width)});
+        out[n] =
+            b_->array(w_.variable(n) + "_q", w_.node(n).type, tile::space::registers, {count * array_width(n, width)});
     }
     return out;
   }
@@ -159,8 +159,7 @@ class cuda_elements_writer {
       const int64_t own = array_width(n, width);
       // A row's number is the same for all elements of a vector (vector_width).
       const auto row = [&, at = k](int index) {
-        return is_single(index) ? w_.named(index)
-                                : tile::value::element({into.at(index), {at}}, w_.node(index).type);
+        return is_single(index) ? w_.named(index) : tile::value::element({into.at(index), {at}}, w_.node(index).type);
       };
       b_->add({tile::load_vector{array, k * own, w_.place_of(n, at_, offset(o, i, width), row), own, step_of(o),
                                  is_together(o, own)}});
@@ -168,14 +167,13 @@ class cuda_elements_writer {
   }
 
   static int64_t step_of(const body_operand& o) { return o.strides.empty() ? 0 : o.strides.back(); }
-  static bool is_together(const body_operand& o, int64_t width) {
-    return access_of(o, width) == vector_access::vector;
-  }
+  static bool is_together(const body_operand& o, int64_t width) { return access_of(o, width) == vector_access::vector; }
 
   void write_values(const index_expr& i, const index_expr& k, int64_t width, const arrays& from) {
     std::vector<tile::buffer_id> results;
     for (const auto& r : w_.body().results)
-      results.push_back(b_->array(w_.target(index_of(r)) + "_q", w_.node(r.node).type, tile::space::registers, {width}));
+      results.push_back(
+          b_->array(w_.target(index_of(r)) + "_q", w_.node(r.node).type, tile::space::registers, {width}));
     const auto each_element = [&](const index_expr& l) {
       std::vector<int> nodes;
       for (std::size_t n = 0; n < w_.body().nodes.size(); ++n)
@@ -193,8 +191,11 @@ class cuda_elements_writer {
       each_element(0);
     for (std::size_t r = 0; r < results.size(); ++r) {
       const auto& target = w_.body().results[r].target;
-      b_->add({tile::store_vector{{at_.results.at(static_cast<int>(r)), {offset(target, i, width)}}, results[r], width,
-                                  step_of(target), is_together(target, width)}});
+      b_->add({tile::store_vector{{at_.results.at(static_cast<int>(r)), {offset(target, i, width)}},
+                                  results[r],
+                                  width,
+                                  step_of(target),
+                                  is_together(target, width)}});
     }
   }
 

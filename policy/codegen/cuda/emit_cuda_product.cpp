@@ -4,9 +4,9 @@
 // of 32 terms are added in float32, since tensor cores truncate when they accumulate.
 #include <algorithm>
 
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

@@ -5,12 +5,12 @@
 #include <optional>
 #include <set>
 
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"
 #include "policy/codegen/cuda/online_sum.hpp"
 #include "policy/codegen/cuda/row_work.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

@@ -27,8 +27,11 @@ bool is_side_by_side(const kernel_body& body, const body_operand& o, std::size_t
 class cuda_transposed_writer {
  public:
   cuda_transposed_writer(const emit_request& request, std::size_t dimension)
-      : w_(request), across_(dimension), along_(w_.body().domain.size() - 1),
-        threads_(request.options.threads > 0 ? request.options.threads : k_threads), grid_(grid()),
+      : w_(request),
+        across_(dimension),
+        along_(w_.body().domain.size() - 1),
+        threads_(request.options.threads > 0 ? request.options.threads : k_threads),
+        grid_(grid()),
         b_(threads_, std::accumulate(grid_.begin(), grid_.end(), int64_t{1}, std::multiplies<>())) {}
 
   expected<emitted_kernel> write() {
@@ -36,8 +39,9 @@ class cuda_transposed_writer {
     at_ = w_.add_tensors(b_);
     for (std::size_t n = 0; n < w_.body().nodes.size(); ++n)
       if (is_tiled(static_cast<int>(n)))
-        tiles_[static_cast<int>(n)] = b_.array(w_.variable(static_cast<int>(n)) + "_tile", w_.node(static_cast<int>(n)).type,
-                                               tile::space::shared, {k_side, k_side + 1});
+        tiles_[static_cast<int>(n)] =
+            b_.array(w_.variable(static_cast<int>(n)) + "_tile", w_.node(static_cast<int>(n)).type, tile::space::shared,
+                     {k_side, k_side + 1});
     const index_expr thread = index_expr::variable("threadIdx.x", threads_);
     const auto own = b_.let("int", {{"lane", thread % 32}, {"part", thread / 32}});
     const int64_t blocks = std::accumulate(grid_.begin(), grid_.end(), int64_t{1}, std::multiplies<>());
@@ -49,7 +53,8 @@ class cuda_transposed_writer {
       if (d != across_) b_.let("int", fmt::format("i{}", d), at[each++]);
     write_rounds(across_, own, start, [&](const index_expr& row) {
       for (const auto& [n, tile] : tiles_)
-        b_.store({tile, {row, own[0]}}, tile::value::element(w_.place_of(n, at_, offset(operand_of(n))), w_.node(n).type));
+        b_.store({tile, {row, own[0]}},
+                 tile::value::element(w_.place_of(n, at_, offset(operand_of(n))), w_.node(n).type));
     });
     b_.barrier();
     write_rounds(along_, own, start, [&](const index_expr& row) { write_elements(own[0], row); });
@@ -89,8 +94,8 @@ class cuda_transposed_writer {
     const auto from = [&](std::size_t d) { return d == along_ ? start[0] : start[1]; };
     b_.loop("k", k_side * 32 / threads_, true, [&](const index_expr& k) {
       const index_expr row = own[1] + k * (threads_ / 32);
-      const auto at = b_.let("int", {{fmt::format("i{}", lanes), from(lanes) + own[0]},
-                                     {fmt::format("i{}", other), from(other) + row}});
+      const auto at = b_.let(
+          "int", {{fmt::format("i{}", lanes), from(lanes) + own[0]}, {fmt::format("i{}", other), from(other) + row}});
       std::vector<tile::condition> inside;
       for (const std::size_t d : {lanes, other})
         if (w_.body().domain[d] % k_side != 0)
@@ -104,9 +109,9 @@ class cuda_transposed_writer {
     std::iota(nodes.begin(), nodes.end(), 0);
     w_.define_nodes(b_, nodes, [&](int n) {
       const auto tiled = tiles_.find(n);
-      return tile::value::element(tiled != tiles_.end() ? tile::access{tiled->second, {lane, row}}
-                                                        : w_.place_of(n, at_, offset(operand_of(n))),
-                                  w_.node(n).type);
+      return tile::value::element(
+          tiled != tiles_.end() ? tile::access{tiled->second, {lane, row}} : w_.place_of(n, at_, offset(operand_of(n))),
+          w_.node(n).type);
     });
     for (const auto& [r, target] : at_.results) {
       const auto& result = w_.body().results[static_cast<std::size_t>(r)];

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/cuda_vectors.hpp"
 #include "policy/codegen/cuda/window_work.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

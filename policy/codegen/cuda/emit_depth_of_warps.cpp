@@ -3,9 +3,9 @@
 // from memory to the registers without a copy in shared memory, as much at once as fits there. A lane reads 16 bytes of
 // a row; which terms it holds differs from the instruction's order, in both factors alike, which no sum can tell. Each
 // float32 factor is a high and a low TF32 part; sums of 16 terms are added in float32.
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <array>
 
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

@@ -1,9 +1,9 @@
 // A product of few terms: each thread adds up the terms of its elements of the tile in float32, without tensor cores.
 // Neighbouring threads have neighbouring columns; what they read of the factors is in the first-level cache. Such a
 // kernel is over before tiles in shared memory are there, and its code is short: it is read from memory, too.
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

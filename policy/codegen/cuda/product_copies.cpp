@@ -1,6 +1,6 @@
 // The part of a product's kernel that copies tiles of both operands to shared memory.
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
 #include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

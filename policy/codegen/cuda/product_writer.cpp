@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "policy/tile/c_text.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
+#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 

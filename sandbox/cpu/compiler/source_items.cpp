@@ -11,13 +11,12 @@ const std::unordered_set<std::string_view> thread_words{"threadIdx", "blockIdx",
 
 bool is_cooperative(std::string_view word) {
   static const auto words = [] {
-    std::unordered_set<std::string_view> all{"__shared__", "__syncthreads", "__syncthreads_count",
-                                             "__syncthreads_and", "__syncthreads_or", "__syncwarp", "__shfl_sync",
-                                             "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync",
-                                             "__ballot_sync", "__any_sync", "__all_sync", "__activemask",
-                                             "__match_any_sync", "__reduce_add_sync", "__reduce_min_sync",
-                                             "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync",
-                                             "__reduce_xor_sync"};
+    std::unordered_set<std::string_view> all{
+        "__shared__",        "__syncthreads",     "__syncthreads_count", "__syncthreads_and", "__syncthreads_or",
+        "__syncwarp",        "__shfl_sync",       "__shfl_up_sync",      "__shfl_down_sync",  "__shfl_xor_sync",
+        "__ballot_sync",     "__any_sync",        "__all_sync",          "__activemask",      "__match_any_sync",
+        "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync",   "__reduce_and_sync", "__reduce_or_sync",
+        "__reduce_xor_sync"};
     for (const auto& part : dialect_parts())
       all.insert(part.of_warps.begin(), part.of_warps.end());
     return all;

@@ -102,8 +102,7 @@ kernel turned(bool before_reading, bool before_writing) {
   b.loop("k", 8, false, [&](const index_expr& k) {
     b.store({t, {thread}}, value::element({x, {k * 64 + thread}}, dtype::float32));
     if (before_reading) b.barrier();
-    b.store({y, {k * 64 + thread}},
-            value::element({t, {thread % 8 * 8 + thread / 8}}, dtype::float32));
+    b.store({y, {k * 64 + thread}}, value::element({t, {thread % 8 * 8 + thread / 8}}, dtype::float32));
     if (before_writing) b.barrier();
   });
   return std::move(b).finish();

@@ -83,7 +83,8 @@ void add_failures(CLI::App& app, context& c) {
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{100000}))
       ->capture_default_str();
-  sub->add_flag("--all", o->all, "also those that a limit, the precision, an ill-conditioned task or the machine explains");
+  sub->add_flag("--all", o->all,
+                "also those that a limit, the precision, an ill-conditioned task or the machine explains");
   sub->add_flag("--json", o->json, "one JSON document");
   add_csv_flag(*sub, c, o->json, {"failures"});
   sub->footer(

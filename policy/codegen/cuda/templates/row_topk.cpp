@@ -10,9 +10,9 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_most = 64;            // elements: two a lane
-constexpr int64_t k_waiting = 64;         // places of a warp for what keep_greatest_ranks gathers
-constexpr int64_t k_block = 128;          // threads, where several rows share a block
+constexpr int64_t k_most = 64;     // elements: two a lane
+constexpr int64_t k_waiting = 64;  // places of a warp for what keep_greatest_ranks gathers
+constexpr int64_t k_block = 128;   // threads, where several rows share a block
 constexpr int64_t k_most_columns = int64_t{1} << 30;
 constexpr double k_look = 3, k_merge = 500;  // instructions for an element that is too small, and of a merge of 32
 
@@ -43,7 +43,8 @@ expected<void> fits(const graph& g, const graph_step& s) {
     return fail(errc::unsupported, "step {} ({}) stays a library call: {}", s.number, s.task_op(), why);
   };
   if (computed_in(x.type) != dtype::float32) return no(fmt::format("its elements are {}", name_of(x.type)));
-  if (!x.is_contiguous() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1)) return no("its rows lie apart in memory");
+  if (!x.is_contiguous() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1))
+    return no("its rows lie apart in memory");
   if (r.rows == 0 || r.columns > k_most_columns) return no("it has no rows, or too long ones");
   if (r.k < 1 || r.k > k_most) return no(fmt::format("k is not 1 to {}", k_most));
   if (!*boolean_argument(s, "sorted")) return no("its result is not sorted, so that nothing says in which order it is");
@@ -78,7 +79,11 @@ division divided(const row_shape& r, bool aligned, const tunable_values& chosen)
 class topk_writer {
  public:
   topk_writer(const row_shape& r, const division& d)
-      : r_(r), d_(d), warps_(d.warps * d.rows), kept_((r.k + 31) / 32), b_(32 * warps_, (r.rows + d.rows - 1) / d.rows) {}
+      : r_(r),
+        d_(d),
+        warps_(d.warps * d.rows),
+        kept_((r.k + 31) / 32),
+        b_(32 * warps_, (r.rows + d.rows - 1) / d.rows) {}
 
   template_kernel write() {
     using tile::value;
@@ -100,8 +105,8 @@ class topk_writer {
                        {kept_buffer_}}});
     if (d_.warps > 1) {
       const auto found = b_.array("found", dtype::int64, tile::space::shared, {warps_ * 32 * kept_});
-      b_.add({tile::call{value::operation(fmt::format("merge_ranks_of_warps(kept, found, {})", warps_), {}, dtype::int32,
-                                          k_merge * std::log2(static_cast<double>(warps_))),
+      b_.add({tile::call{value::operation(fmt::format("merge_ranks_of_warps(kept, found, {})", warps_), {},
+                                          dtype::int32, k_merge * std::log2(static_cast<double>(warps_))),
                          {kept_buffer_, found}}});
     }
     write_results(x, values, places, row, own);
@@ -118,8 +123,7 @@ class topk_writer {
     const index_expr block = index_expr::unknown("blockIdx.x").as("int");
     if (d_.rows == 1) return b_.let("int", "row", block).as("long long");
     row_of_warp_ = b_.let("int", "row_of_warp", block * d_.rows + warp);
-    return b_
-        .let("int", "row", index_expr::variable(fmt::format("min(row_of_warp, {})", r_.rows - 1), r_.rows))
+    return b_.let("int", "row", index_expr::variable(fmt::format("min(row_of_warp, {})", r_.rows - 1), r_.rows))
         .as("long long");
   }
 

@@ -28,7 +28,8 @@ std::vector<int64_t> places_in_order(const std::vector<float>& x, bool greatest)
 }
 
 TEST(Ranks, OrderNumbersZerosInfinitiesAndNaN) {
-  const std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, nan, infinity, -infinity, 1e-45f, -nan, 3.5f, 1.0f, -1e-45f, 0.0f};
+  const std::vector<float> x = {0.0f,   -0.0f, 1.0f, -1.0f, nan,     infinity, -infinity,
+                                1e-45f, -nan,  3.5f, 1.0f,  -1e-45f, 0.0f};
   const auto count = static_cast<int>(x.size());
   kernels k(R"(
     __global__ void k(const float* x, int n, long long* y, float* z) {

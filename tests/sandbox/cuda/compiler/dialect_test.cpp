@@ -1,4 +1,6 @@
 // One dialect on every device: what compiles for `cpu` compiles here.
+#include "sandbox/program/dialect.hpp"
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -9,7 +11,6 @@
 
 #include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/cuda/compiler/prologue.hpp"
-#include "sandbox/program/dialect.hpp"
 #include "tests/sandbox/cuda/compiler/harness.hpp"
 
 namespace cudal1::test {
@@ -276,7 +277,8 @@ TEST(dialect, describes_each_function_that_it_has) {
       // Those of many sizes or forms are made by macros.
       const bool made = name.starts_with("warpgroup_mma_m64n") || name.ends_with("_transposed");
       EXPECT_TRUE(made || text.find(name) != std::string::npos) << name << " is not in prologue_" << part.name;
-      EXPECT_TRUE(made || readme.find("`" + name) != std::string::npos || readme.find(" " + name + "(") != std::string::npos)
+      EXPECT_TRUE(made || readme.find("`" + name) != std::string::npos ||
+                  readme.find(" " + name + "(") != std::string::npos)
           << name << " is not in sandbox/README.md";
       EXPECT_TRUE(names_part("void f() { " + name + "(x); }", part)) << name;
     }

@@ -8,13 +8,13 @@
 
 #include "policy/graph/graph.hpp"
 #include "policy/graph/proofs.hpp"
+#include "policy/tile/reduction.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
 namespace cudal1 {
 
 // window_size: how many elements a window has, without those outside of what it slides over.
 enum class node_kind { load, constant, pointwise, reduce, scan, product, window_size };
-enum class reduction_kind { sum, max, min, product };
 
 struct body_node {
   node_kind kind = node_kind::pointwise;

@@ -11,21 +11,6 @@
 
 namespace cudal1 {
 
-std::string accumulate(reduction_kind how, const std::string& accumulator, const std::string& value) {
-  switch (how) {
-    case reduction_kind::sum:
-      return accumulator + " += " + value + ";";
-    case reduction_kind::product:
-      return accumulator + " *= " + value + ";";
-    // NaN propagates.
-    case reduction_kind::max:
-      return fmt::format("{0} = ({1} > {0}) | ({1} != {1}) ? {1} : {0};", accumulator, value);
-    case reduction_kind::min:
-      return fmt::format("{0} = ({1} < {0}) | ({1} != {1}) ? {1} : {0};", accumulator, value);
-  }
-  return {};
-}
-
 std::string expanded(const body_node& node, const std::function<std::string(int)>& spell) {
   std::string out;
   for (std::size_t i = 0; i < node.expression.size(); ++i) {
@@ -36,20 +21,6 @@ std::string expanded(const body_node& node, const std::function<std::string(int)
       out += c;
   }
   return out;
-}
-
-std::string neutral(reduction_kind how) {
-  switch (how) {
-    case reduction_kind::sum:
-      return "0.0f";
-    case reduction_kind::product:
-      return "1.0f";
-    case reduction_kind::max:
-      return "-__int_as_float(0x7f800000)";
-    case reduction_kind::min:
-      return "__int_as_float(0x7f800000)";
-  }
-  return {};
 }
 
 kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
@@ -316,11 +287,15 @@ void kernel_writer::write(const tile::kernel& k) {
 }
 
 expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k) {
+  return finished(k, tile::work_of(k));
+}
+
+expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k, kernel_work work) {
   if (auto checked = tile::check(k); !checked) return fail_in(request_->comment, checked.error());
   write(k);
   close();
   auto out = finished(k.blocks, k.threads);
-  out.work[request_->name] = tile::work_of(k);
+  out.work[request_->name] = std::move(work);
   return out;
 }
 

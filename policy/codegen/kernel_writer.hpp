@@ -76,8 +76,9 @@ class kernel_writer {
                     const std::function<tile::value(int)>& load) const;
   // The statements here.
   void write(const tile::kernel& k);
-  // The kernel as a whole, its statements checked, and with the work that they are.
+  // The kernel as a whole, its statements checked; with the work that they are, or this one.
   expected<emitted_kernel> finished(const tile::kernel& k);
+  expected<emitted_kernel> finished(const tile::kernel& k, kernel_work work);
 
   // How an expression refers to a node.
   using spelling = std::function<std::string(int)>;
@@ -115,10 +116,5 @@ class kernel_writer {
 
 // The expression of a node, its operands spelled by `spell`.
 std::string expanded(const body_node& node, const std::function<std::string(int)>& spell);
-
-// The C statement that adds one more value to an accumulator.
-std::string accumulate(reduction_kind how, const std::string& accumulator, const std::string& value);
-// The C literal of the neutral element.
-std::string neutral(reduction_kind how);
 
 }  // namespace cudal1

@@ -1,6 +1,7 @@
 #include "policy/tile/check.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "policy/tile/print.hpp"
@@ -17,7 +18,7 @@ struct fact {
 };
 
 // Those of the blocks that are open, the innermost last.
-class scope {
+class known_facts {
  public:
   void add(fact f) { facts_.push_back(std::move(f)); }
   const fact* find(const std::string& name) const {
@@ -38,7 +39,7 @@ class checker {
     facts_.add({"blockIdx.x", {0, k.blocks - 1}, false});
     states_.resize(k.buffers.size());
     for (std::size_t i = 0; i < k.buffers.size(); ++i) {
-      const bool is_global = k.buffers[i].where == space::global;
+      const bool is_global = k.buffers[i].where == space::global && !k.buffers[i].into;
       states_[i].declared = states_[i].written = is_global;
     }
   }
@@ -111,8 +112,18 @@ class checker {
     if (a.row) CUDAL1_CHECK(look_at(*a.row->row));
     for (std::size_t d = 0; d < a.at.size(); ++d) {
       CUDAL1_TRY(index_range range, range_of(a.at[d]));
+      if (a.within && d + 1 == a.at.size()) {
+        // The same place is asked for and accessed.
+        if (a.within->place.text() != a.at[d].text())
+          return wrong(b.name + " is not bounded by the place that it is at");
+        range = {std::max<int64_t>(range.least, 0), std::min(range.most, a.within->count - 1)};
+      }
       if (d + 1 == a.at.size()) range.most += (width - 1) * step;
       if (a.row) range.most += (a.row->count - 1) * a.row->stride;
+      if (b.into) {
+        CUDAL1_TRY(const index_range from, range_of(b.offset));
+        range = {range.least + from.least, range.most + from.most};
+      }
       if (!index_range{0, b.shape[d] - 1}.holds(range))
         return wrong(fmt::format("{}{} reaches from {} to {}, and there are {}", b.name, place_of(a), range.least,
                                  range.most, b.shape[d]));
@@ -175,6 +186,10 @@ class checker {
     states_[d.of].declared = true;
     return {};
   }
+  expected<void> look_at(const point& p) {
+    states_[p.of].declared = states_[p.of].written = true;
+    return {};
+  }
   expected<void> look_at(const let& l) {
     for (const auto& [name, i] : l.names) {
       CUDAL1_TRY(const index_range range, range_of(i));
@@ -193,8 +208,34 @@ class checker {
   }
   expected<void> look_at(const store& s) {
     CUDAL1_CHECK(look_at(s.is));
-    return writes(s.to);
+    const std::size_t outside = facts_.size();
+    CUDAL1_TRY(const bool some, narrow(s.only));
+    static_cast<void>(some);
+    CUDAL1_CHECK(writes(s.to));
+    facts_.resize(outside);
+    return {};
   }
+  expected<void> look_at(const combine& c) {
+    CUDAL1_CHECK(look_at(c.is));
+    if (c.element) return reads(*c.element);
+    if (std::ranges::count(values_, c.name) == 0) return wrong(c.name + " is reduced, and nothing has defined it");
+    return {};
+  }
+  expected<void> look_at(const reduce_lanes& r) {
+    if (std::ranges::count(values_, r.name) == 0) return wrong(r.name + " is reduced, and nothing has defined it");
+    return {};
+  }
+  expected<void> look_at(const test& t) {
+    for (const auto& c : t.all)
+      CUDAL1_CHECK(range_of(c.left));
+    tests_[t.name] = t.all;
+    return {};
+  }
+  expected<void> look_at(const raw& r) {
+    values_.insert(values_.end(), r.defines.begin(), r.defines.end());
+    return {};
+  }
+  expected<void> look_at(const scope& s) { return look_at(s.body); }
   expected<void> look_at(const load_vector& v) {
     CUDAL1_CHECK(reads(v.from, v.width, v.step));
     return writes({v.into, {v.at}}, v.width, 1);
@@ -206,28 +247,44 @@ class checker {
   // Twice, so that a round follows another.
   expected<void> look_at(const loop& l) {
     const std::size_t outside = facts_.size();
-    facts_.add({l.variable, {0, l.count - 1}, false});
+    CUDAL1_TRY(const index_range from, range_of(l.first));
+    const bool is_one = from.least == from.most;
+    const int64_t last = is_one ? from.least + (l.count - 1 - from.least) / l.step * l.step : l.count - 1;
+    facts_.add({l.variable, {from.least, last}, differs(l.first)});
     CUDAL1_CHECK(look_at(l.body));
-    if (l.count > 1) CUDAL1_CHECK(look_at(l.body));
+    if (l.count > l.step) CUDAL1_CHECK(look_at(l.body));
     facts_.resize(outside);
     return {};
   }
-  expected<void> look_at(const guard& g) {
-    const std::size_t outside = facts_.size();
-    bool some = false;  // threads of a block
-    for (const auto& c : g.all) {
-      CUDAL1_TRY(const index_range range, range_of(c.left));
+  // Adds what the conditions say of variables; whether only some threads of a block fulfil them.
+  expected<bool> narrow(const std::vector<condition>& all) {
+    bool some = false;
+    for (const auto& c : all) {
+      CUDAL1_TRY(index_range range, range_of(c.left));
       some = some || differs(c.left);
       const fact* known = facts_.find(c.left.text());
       if (known == nullptr) continue;
-      const bool is_one = c.is == condition::how::equal;
-      facts_.add({known->name,
-                  {is_one ? c.right : range.least, is_one ? c.right : std::min(range.most, c.right - 1)},
-                  known->differs});
+      using how = condition::how;
+      if (c.is == how::equal) range = {c.right, c.right};
+      if (c.is == how::below) range.most = std::min(range.most, c.right - 1);
+      if (c.is == how::at_most) range.most = std::min(range.most, c.right);
+      if (c.is == how::least) range.least = std::max(range.least, c.right);
+      facts_.add({known->name, range, known->differs});
+    }
+    return some;
+  }
+  expected<void> look_at(const guard& g) {
+    const std::size_t outside = facts_.size();
+    CUDAL1_TRY(bool some, narrow(g.all));
+    for (const auto& name : g.tests) {
+      const auto known = tests_.find(name);
+      if (known == tests_.end()) return wrong(name + " is asked, and nothing has tested it");
+      CUDAL1_TRY(const bool differ, narrow(known->second));
+      some = some || differ;
     }
     CUDAL1_CHECK(inside(g.body, some));
     facts_.resize(outside);
-    return {};
+    return inside(g.otherwise, some);
   }
   expected<void> look_at(const branch& b) {
     CUDAL1_CHECK(look_at(b.when));
@@ -257,8 +314,9 @@ class checker {
   }
 
   const kernel* kernel_;
-  scope facts_;
+  known_facts facts_;
   std::vector<std::string> values_;  // variables of the blocks that are open
+  std::map<std::string, std::vector<condition>> tests_;
   std::vector<state> states_;
   int some_threads_ = 0;
 };

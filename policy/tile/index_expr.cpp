@@ -79,6 +79,10 @@ index_expr index_expr::operator+(const index_expr& other) const {
   return index_expr(std::make_shared<node>(std::move(n)));
 }
 
+index_expr index_expr::operator-(const index_expr& other) const {
+  return *this + other * -1;
+}
+
 index_expr index_expr::operator*(int64_t factor) const {
   if (factor == 0 || is(0)) return 0;
   if (factor == 1) return *this;
@@ -205,13 +209,16 @@ std::string index_expr::text() const {
   }
   std::string out;
   for (const auto& part : n.parts) {
-    const bool is_constant = part.node_->kind == operation::constant;
+    const node& p = *part.node_;
+    const bool is_negative = (p.kind == operation::constant || p.kind == operation::product) && p.number < 0;
     if (out.empty())
       out = part.text();
-    else if (is_constant && part.node_->number < 0)
-      out += fmt::format(" - {}", -part.node_->number);
-    else
+    else if (!is_negative)
       out += " + " + part.text();
+    else if (p.kind == operation::constant)
+      out += fmt::format(" - {}", -p.number);
+    else
+      out += fmt::format(" - {}{}", p.parts[0].operand(), p.number == -1 ? "" : fmt::format(" * {}", -p.number));
   }
   return out;
 }

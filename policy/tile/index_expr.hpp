@@ -28,6 +28,7 @@ class index_expr {
   static index_expr unknown(std::string text);
 
   index_expr operator+(const index_expr& other) const;
+  index_expr operator-(const index_expr& other) const;
   index_expr operator*(int64_t factor) const;
   index_expr operator/(int64_t divisor) const;  // both take what is not negative, and a positive number
   index_expr operator%(int64_t divisor) const;

@@ -1,6 +1,7 @@
 #include "policy/tile/print.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "policy/tile/c_text.hpp"
 
@@ -62,7 +63,7 @@ class printer {
 
   void line(const std::string& text) { text_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n"; }
   void inside(const std::string& head, const block& body) {
-    line(head + " {");
+    line(head.empty() ? "{" : head + " {");
     ++depth_;
     add(body);
     --depth_;
@@ -83,8 +84,23 @@ class printer {
       out += "[" + i.text() + "]";
     return out;
   }
+  static std::string inside_text(const bounds& b) {
+    return fmt::format("(unsigned)({}) < {}u", b.place.text(), b.count);
+  }
   std::string element(const access& a) const {
-    return at(a.of).where == space::global ? loaded(at(a.of).type, place(a)) : place(a);
+    const std::string is = at(a.of).where == space::global ? loaded(at(a.of).type, place(a)) : place(a);
+    return a.within ? fmt::format("{} ? {} : 0", inside_text(*a.within), is) : is;
+  }
+  static std::string text(const condition& c) {
+    constexpr const char* signs[] = {"<", "<=", ">=", "=="};
+    return fmt::format("{} {} {}", c.left.text(), signs[static_cast<int>(c.is)], c.right);
+  }
+  static std::string text(const std::vector<condition>& all, const std::vector<std::string>& tests = {}) {
+    std::vector<std::string> words;
+    for (const auto& c : all)
+      words.push_back(text(c));
+    words.insert(words.end(), tests.begin(), tests.end());
+    return fmt::format("{}", fmt::join(words, " && "));
   }
 
   void add(const declare& d) {
@@ -107,8 +123,27 @@ class printer {
   void add(const assign& a) { line(fmt::format("{} = {};", a.name, text(a.is))); }
   void add(const store& s) {
     const buffer& b = at(s.to.of);
-    line(fmt::format("{} = {};", place(s.to), b.where == space::global ? stored(b.type, text(s.is)) : text(s.is)));
+    std::string only = text(s.only);
+    if (s.to.within) only = inside_text(*s.to.within);
+    line(fmt::format("{}{} = {};", only.empty() ? "" : "if (" + only + ") ", place(s.to),
+                     b.where == space::global ? stored(b.type, text(s.is)) : text(s.is)));
   }
+  void add(const point& p) {
+    const buffer& b = at(p.of);
+    line(fmt::format("{}{}* {} = {}{};", b.writes ? "" : "const ", memory_type(b.type), b.name, at(*b.into).name,
+                     b.offset.is(0) ? "" : " + " + b.offset.text()));
+  }
+  void add(const test& t) { line(fmt::format("const bool {} = {};", t.name, text(t.all))); }
+  void add(const combine& c) { line(accumulate(c.how, c.element ? element(*c.element) : c.name, text(c.is))); }
+  void add(const reduce_lanes& r) {
+    if (r.lanes < 2) return;
+    line("#pragma unroll");
+    line(fmt::format("for (int d = {}; d > 0; d /= 2) {{", r.lanes / 2));
+    line(fmt::format("  const {} other = __shfl_xor_sync(0xffffffffu, {}, d);", c_type(r.type), r.name));
+    line("  " + accumulate(r.how, r.name, "other"));
+    line("}");
+  }
+  void add(const raw& r) { line(r.line); }
 
   void add(const load_vector& v) {
     const buffer &from = at(v.from.of), &into = at(v.into);
@@ -170,15 +205,21 @@ class printer {
 
   void add(const loop& l) {
     if (l.unrolled) line("#pragma unroll");
-    inside(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", l.variable, l.count), l.body);
+    const std::string next = l.step == 1 ? "++" + l.variable : fmt::format("{} += {}", l.variable, l.step);
+    inside(fmt::format("for (int {0} = {1}; {0} < {2}; {3})", l.variable, l.first.text(), l.count, next), l.body);
   }
+  // Where nothing is done if it is true, the opposite is asked.
   void add(const guard& g) {
-    std::string all;
-    for (const auto& c : g.all)
-      all += fmt::format("{}{} {} {}", all.empty() ? "" : " && ", c.left.text(),
-                         c.is == condition::how::below ? "<" : "==", c.right);
-    inside(fmt::format("if ({})", all), g.body);
+    const std::string all = text(g.all, g.tests);
+    if (!g.body.empty()) inside(fmt::format("if ({})", all), g.body);
+    if (g.otherwise.empty()) return;
+    const bool is_one = g.all.empty() && g.tests.size() == 1;
+    inside(!g.body.empty() ? "else"
+           : is_one        ? fmt::format("if (!{})", all)
+                           : fmt::format("if (!({}))", all),
+           g.otherwise);
   }
+  void add(const scope& s) { inside("", s.body); }
   void add(const branch& b) { inside(fmt::format("if ({})", text(b.when)), b.body); }
   void add(const barrier& b) { line(b.of_warp ? "__syncwarp();" : "__syncthreads();"); }
   void add(const call& c) { line(text(c.what) + ";"); }

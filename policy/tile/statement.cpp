@@ -41,6 +41,17 @@ buffer_id kernel_builder::array(std::string name, dtype type, space where, std::
   return made_.buffers.size() - 1;
 }
 
+buffer_id kernel_builder::pointer(std::string name, buffer_id into, const index_expr& offset, bool writes) {
+  buffer made = made_.buffers[into];
+  made.name = std::move(name);
+  made.into = into;
+  made.offset = offset;
+  made.writes = writes;
+  made_.buffers.push_back(std::move(made));
+  add({point{made_.buffers.size() - 1}});
+  return made_.buffers.size() - 1;
+}
+
 index_expr kernel_builder::let(const std::string& type, const std::string& name, const index_expr& i) {
   return let(type, {{name, i}})[0];
 }
@@ -65,6 +76,15 @@ block kernel_builder::inside(const std::function<void()>& body) {
   return out;
 }
 
+void kernel_builder::load(buffer_id into, const index_expr& at, const access& from, int64_t width, int64_t step,
+                          bool together) {
+  add({load_vector{into, at, from, width, step, together}});
+}
+
+void kernel_builder::store(const access& to, buffer_id from, int64_t width, int64_t step, bool together) {
+  add({store_vector{to, from, width, step, together}});
+}
+
 void kernel_builder::loop(const std::string& variable, int64_t count, bool unrolled,
                           const std::function<void(index_expr)>& body) {
   // A loop of one round has its variable, too.
@@ -73,10 +93,26 @@ void kernel_builder::loop(const std::string& variable, int64_t count, bool unrol
   add({tile::loop{variable, count, unrolled, std::move(made)}});
 }
 
+void kernel_builder::loop(tile::loop of, const std::function<void()>& body) {
+  of.body = inside(body);
+  add({std::move(of)});
+}
+
 void kernel_builder::guard(std::vector<condition> all, const std::function<void()>& body) {
-  if (all.empty()) return body();
+  guard(std::move(all), {}, body);
+}
+
+void kernel_builder::guard(std::vector<condition> all, std::vector<std::string> tests,
+                           const std::function<void()>& body, const std::function<void()>& otherwise) {
+  if (all.empty() && tests.empty()) return body();
   block made = inside(body);
-  add({tile::guard{std::move(all), std::move(made)}});
+  block other = otherwise ? inside(otherwise) : block();
+  add({tile::guard{std::move(all), std::move(tests), std::move(made), std::move(other)}});
+}
+
+void kernel_builder::scope(const std::function<void()>& body) {
+  block made = inside(body);
+  add({tile::scope{std::move(made)}});
 }
 
 void kernel_builder::branch(value when, const std::function<void()>& body) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "policy/tile/index_expr.hpp"
+#include "policy/tile/reduction.hpp"
 #include "sandbox/program/types.hpp"
 
 namespace cudal1::tile {
@@ -29,6 +30,10 @@ struct buffer {
   // Of the array in C: of a tensor one extent, the elements from the pointer to its last one; of arrays as declared.
   std::vector<int64_t> shape;
   int64_t first = 0;  // elements of the tensor before the pointer
+  // A pointer into another tensor of the kernel, `offset` from its own, which a statement declares (point).
+  std::optional<std::size_t> into = {};
+  index_expr offset = 0;
+  bool writes = false;
 };
 using buffer_id = std::size_t;  // in the order of a kernel's buffers
 
@@ -40,10 +45,17 @@ struct gather {
   int64_t count = 0, stride = 0;
 };
 
+// Only where the place lies within 0 to count - 1: elsewhere 0 is read, and nothing written.
+struct bounds {
+  index_expr place = 0;
+  int64_t count = 0;
+};
+
 struct access {
   buffer_id of = 0;
   std::vector<index_expr> at;  // one for each extent
   std::optional<gather> row = {};
+  std::optional<bounds> within = {};
 };
 
 // What a thread computes in one expression.
@@ -78,6 +90,9 @@ using block = std::vector<statement>;
 struct declare {  // of an array in registers or shared memory
   buffer_id of = 0;
 };
+struct point {  // declares a pointer into a tensor
+  buffer_id of = 0;
+};
 struct let {  // index variables, of one C type
   std::string type;
   std::vector<std::pair<std::string, index_expr>> names;
@@ -92,9 +107,34 @@ struct assign {
   std::string name;
   value is;
 };
+struct condition {
+  enum class how { below, at_most, least, equal };
+  index_expr left;
+  how is = how::below;
+  int64_t right = 0;
+};
+struct test {  // a variable that says whether all are true, by which guards may ask
+  std::string name;
+  std::vector<condition> all;
+};
 struct store {
   access to;
   value is;
+  std::vector<condition> only = {};  // where these are true
+};
+// A value joins what a variable, or an element, has been reduced to.
+struct combine {
+  std::string name;               // or
+  std::optional<access> element;  // of registers
+  reduction_kind how = reduction_kind::sum;
+  value is;
+};
+// Groups of so many neighbouring lanes, a power of two, get the reduction of their variables.
+struct reduce_lanes {
+  std::string name;
+  dtype type = dtype::float32;
+  reduction_kind how = reduction_kind::sum;
+  int64_t lanes = 1;
 };
 // Elements of a tensor, `step` apart, to and from neighbouring ones of an array in registers; `together`: as vectors of
 // up to 16 bytes.
@@ -112,19 +152,20 @@ struct store_vector {
   bool together = false;
 };
 struct loop {
-  std::string variable;  // from 0 to count - 1
+  std::string variable;  // from `first` to below `count`
   int64_t count = 0;
   bool unrolled = false;
   block body;
-};
-struct condition {
-  enum class how { below, equal };
-  index_expr left;
-  how is = how::below;
-  int64_t right = 0;
+  index_expr first = 0;
+  int64_t step = 1;
 };
 struct guard {
   std::vector<condition> all;
+  std::vector<std::string> tests = {};  // that are true, too
+  block body;
+  block otherwise = {};
+};
+struct scope {
   block body;
 };
 struct branch {  // where a value is true, which data decides
@@ -140,8 +181,16 @@ struct call {
   std::vector<buffer_id> changed = {};
 };
 
+// Lines that are no other statement, such as a running sum's over lanes. Nothing looks into them.
+struct raw {
+  std::string line;
+  std::vector<std::string> defines = {};
+};
+
 struct statement {
-  std::variant<declare, let, define, assign, store, load_vector, store_vector, loop, guard, branch, barrier, call> is;
+  std::variant<declare, point, let, define, assign, test, store, combine, reduce_lanes, load_vector, store_vector, loop,
+               guard, scope, branch, barrier, call, raw>
+      is;
 };
 
 // What the statements of a kernel are about.
@@ -159,6 +208,7 @@ class kernel_builder {
   buffer_id tensor(std::string name, dtype type, int64_t elements, int64_t first = 0);
   // Declares it, too.
   buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape);
+  buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, bool writes);
 
   index_expr let(const std::string& type, const std::string& name, const index_expr& i);
   std::vector<index_expr> let(const std::string& type, std::vector<std::pair<std::string, index_expr>> names);
@@ -166,9 +216,17 @@ class kernel_builder {
   void define(std::string name, value v, std::string remark = {}) {
     add({tile::define{std::move(name), std::move(v), std::move(remark)}});
   }
+  void change(std::string name, value v) { add({tile::define{std::move(name), std::move(v), {}, true}}); }
   void store(access to, value v) { add({tile::store{std::move(to), std::move(v)}}); }
+  // `together`: see load_vector.
+  void load(buffer_id into, const index_expr& at, const access& from, int64_t width, int64_t step, bool together);
+  void store(const access& to, buffer_id from, int64_t width, int64_t step, bool together);
   void loop(const std::string& variable, int64_t count, bool unrolled, const std::function<void(index_expr)>& body);
+  void loop(tile::loop of, const std::function<void()>& body);
   void guard(std::vector<condition> all, const std::function<void()>& body);  // without conditions: just the body
+  void guard(std::vector<condition> all, std::vector<std::string> tests, const std::function<void()>& body,
+             const std::function<void()>& otherwise = {});
+  void scope(const std::function<void()>& body);
   void branch(value when, const std::function<void()>& body);
   void barrier() { add({tile::barrier{}}); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 
 namespace cudal1::tile {
@@ -56,7 +57,9 @@ class counter {
       std::vector<int64_t> addresses;
       for (std::size_t lane = 0; lane < k_lanes; ++lane)
         if (active_[lane])
-          addresses.push_back((at(a.of).first + value_of(a.at.back(), lane)) * size_of(at(a.of).type) + piece * step);
+          addresses.push_back((at(a.of).first + value_of(at(a.of).offset, lane) + value_of(a.at.back(), lane)) *
+                                  size_of(at(a.of).type) +
+                              piece * step);
       sum += sectors_at(addresses, bytes);
     }
     return sum;
@@ -104,6 +107,15 @@ class counter {
   }
 
   void add(const declare&) {}
+  void add(const point&) {}
+  void add(const test&) {}
+  void add(const raw&) {}
+  void add(const scope& s) { add(s.body); }
+  void add(const combine& c) {
+    add(c.is);
+    now_.operations += weight_;
+  }
+  void add(const reduce_lanes& r) { now_.operations += 2 * weight_ * std::log2(static_cast<double>(r.lanes)); }
   void add(const let& l) {
     for (const auto& [name, i] : l.names) {
       if (i.divides()) now_.operations += weight_ * k_division;
@@ -142,13 +154,31 @@ class counter {
     weight_ = before;
   }
   void add(const guard& g) {
-    if (std::ranges::any_of(g.all, [](const condition& c) { return c.is == condition::how::equal; })) return;
+    const auto is_of_one_block = [](const condition& c) {
+      return c.is == condition::how::equal && c.left.text() == "blockIdx.x";
+    };
+    if (std::ranges::any_of(g.all, is_of_one_block)) return;
     const auto before = active_;
     for (const auto& c : g.all)
       for (std::size_t lane = 0; lane < k_lanes; ++lane)
-        active_[lane] = active_[lane] && value_of(c.left, lane) < c.right;
+        active_[lane] = active_[lane] && is_true(c, lane);
     add(g.body);
     active_ = before;
+    add(g.otherwise);
+  }
+  bool is_true(const condition& c, std::size_t lane) const {
+    const int64_t left = value_of(c.left, lane);
+    switch (c.is) {
+      case condition::how::below:
+        return left < c.right;
+      case condition::how::at_most:
+        return left <= c.right;
+      case condition::how::least:
+        return left >= c.right;
+      case condition::how::equal:
+        break;
+    }
+    return left == c.right;
   }
   void add(const branch& b) {
     add(b.when);
@@ -171,6 +201,7 @@ class counter {
       if (const auto* l = std::get_if<loop>(&s.is)) return reads_memory(l->body);
       if (const auto* g = std::get_if<guard>(&s.is)) return reads_memory(g->body);
       if (const auto* b = std::get_if<branch>(&s.is)) return reads_memory(b->body);
+      if (const auto* b = std::get_if<scope>(&s.is)) return reads_memory(b->body);
       return false;
     });
   }

@@ -4,117 +4,134 @@
 
 namespace cudal1 {
 
-void reduce_lanes(kernel_writer& w, reduction_kind how, const std::string& type, const std::string& variable,
-                  int64_t lanes) {
-  if (lanes < 2) return;
-  w.open_unrolled(fmt::format("for (int d = {}; d > 0; d /= 2)", lanes / 2));
-  w.line(fmt::format("const {} other = __shfl_xor_sync(0xffffffffu, {}, d);", type, variable));
-  w.line(accumulate(how, variable, "other"));
-  w.close();
+namespace {
+
+const index_expr thread = index_expr::unknown("threadIdx.x");
+
+}  // namespace
+
+void write_reduced_lanes(kernel_writer& w, reduction_kind how, dtype type, const std::string& variable, int64_t lanes) {
+  tile::kernel k;
+  k.body.push_back({tile::reduce_lanes{variable, type, how, lanes}});
+  w.write(k);
 }
 
-void cuda_row_group::write_row() {
-  const int64_t rows = w_->body().rows();
-  const std::string in_block = l_->across             ? fmt::format("(int)threadIdx.x % {}", l_->rows)
-                               : l_->rows == 1        ? "0"
-                               : l_->row_threads == 1 ? "(int)threadIdx.x"
-                                                      : fmt::format("(int)threadIdx.x / {}", l_->row_threads);
-  if (l_->across) {
-    w_->line(fmt::format("const int lane = (int)threadIdx.x / {};", l_->rows));
-  } else {
-    w_->line(fmt::format("const int lane = (int)threadIdx.x % {};", l_->row_threads));
-  }
-  const std::string row =
-      l_->rows == 1 ? "(int)blockIdx.x" : fmt::format("(int)blockIdx.x * {} + {}", l_->rows, in_block);
+void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
+  using how = tile::condition::how;
+  const int64_t rows_of_body = w_->body().rows();
+  const index_expr own = thread.as("int");
+  lane_ = b_->let("int", "lane", l_->across ? own / l_->rows : own % l_->row_threads);
+  index_expr row = index_expr::unknown("blockIdx.x").as("int");
+  if (l_->rows > 1) row = row * l_->rows + (l_->across ? own % l_->rows : own / l_->row_threads);
   if (guarded()) {
-    w_->line(fmt::format("const int wanted = {};", row));
-    w_->line(fmt::format("const bool live = wanted < {};", rows));
-    w_->line(fmt::format("const int row = live ? wanted : {};", rows - 1));
-  } else {
-    w_->line(fmt::format("const int row = {};", row));
+    const index_expr wanted = b_->let("int", "wanted", row);
+    b_->add({tile::test{"live", {{wanted, how::below, rows_of_body}}}});
+    row = index_expr::variable(fmt::format("live ? wanted : {}", rows_of_body - 1), rows_of_body);
   }
+  b_->let("int", "row", row);
   write_row_indices();
-  w_->write_row_pointers([&](const auto& strides) { return row_offset(strides); });
+  for (const auto& [i, tensor] : tensors.operands) {
+    const auto& o = w_->body().operands[static_cast<std::size_t>(i)];
+    rows.operands[i] = b_->pointer(w_->pointer(i) + "_r", tensor, row_offset(o.strides), w_->in_place(o));
+    if (w_->in_place(o)) rows.results[0] = rows.operands[i];
+  }
+  if (!w_->request().options.in_place.empty()) return;
+  for (const auto& [i, tensor] : tensors.results)
+    rows.results[i] = b_->pointer(w_->target(i) + "_r", tensor,
+                                  row_offset(w_->body().results[static_cast<std::size_t>(i)].target.strides), true);
 }
 
 void cuda_row_group::write_row_indices() {
-  row_ = w_->write_row_coordinates();
+  const auto dims = static_cast<std::size_t>(w_->body().row_dims);
+  const index_expr row = index_expr::variable("row", w_->body().rows());
+  row_.assign(dims, row);
+  if (dims > 1) {
+    row_ = split(row, std::span(w_->body().domain).first(dims));
+    for (std::size_t d = dims; d-- > 0;)
+      b_->let("int", fmt::format("r{}", d), row_[d]);
+    row_ = named_coordinates("r", std::span(w_->body().domain).first(dims));
+  }
+  for (auto& each : row_)
+    each = each.as("long long");
 }
 
 // Where consecutive rows have a constant distance, the row number alone gives the offset: simple enough for the
 // compiler to see alignment.
 index_expr cuda_row_group::row_offset(const std::vector<int64_t>& strides) const {
-  const auto rows = static_cast<std::size_t>(w_->body().row_dims);
-  bool linear = rows > 0;
-  for (std::size_t d = 1; d < rows; ++d)
+  const auto dims = static_cast<std::size_t>(w_->body().row_dims);
+  bool linear = dims > 0;
+  for (std::size_t d = 1; d < dims; ++d)
     linear = linear && strides[d - 1] == strides[d] * w_->body().domain[d];
-  if (linear) return index_expr::variable("row", w_->body().rows()).as("long long") * strides[rows - 1];
+  if (linear) return index_expr::variable("row", w_->body().rows()).as("long long") * strides[dims - 1];
   return offset_of(row_, strides);
 }
 
-void cuda_row_group::open_live() {
-  if (guarded()) w_->open("if (live)");
-}
-void cuda_row_group::close_live() {
-  if (guarded()) w_->close();
+void cuda_row_group::live(const std::function<void()>& body) {
+  if (guarded())
+    b_->guard({}, {"live"}, body);
+  else
+    body();
 }
 
-void cuda_row_group::open_first() {
-  if (l_->row_threads == 1 && !guarded()) return;
-  const std::string first = l_->row_threads == 1 ? "" : "lane == 0";
-  const std::string live = guarded() ? "live" : "";
-  w_->open(fmt::format("if ({}{}{})", first, first.empty() || live.empty() ? "" : " && ", live));
-}
-void cuda_row_group::close_first() {
-  if (l_->row_threads > 1 || guarded()) w_->close();
+void cuda_row_group::first(const std::function<void()>& body) {
+  std::vector<tile::condition> all;
+  if (l_->row_threads > 1) all.push_back({index_expr::unknown("lane"), tile::condition::how::equal, 0});
+  b_->guard(std::move(all), guarded() ? std::vector<std::string>{"live"} : std::vector<std::string>{}, body);
 }
 
 // Combines the elements of a vector pairwise.
 void cuda_row_group::combine_vector(const group_value& v) {
-  for (int64_t half = l_->width / 2; half > 0; half /= 2) {
+  for (int64_t half = l_->width / 2; half > 0; half /= 2)
     for (int64_t i = 0; i < half; ++i)
-      w_->line(accumulate(v.how, fmt::format("part_{}[{}]", v.name, i), fmt::format("part_{}[{}]", v.name, i + half)));
-  }
+      b_->add({tile::combine{"", tile::access{v.parts, {i}}, v.how,
+                             tile::value::element({v.parts, {i + half}}, v.accumulator)}});
 }
 
 void cuda_row_group::combine_warp(const group_value& v, int64_t lanes) {
-  reduce_lanes(*w_, v.how, v.accumulator, "sum_" + v.name, lanes);
+  b_->add({tile::reduce_lanes{"sum_" + v.name, v.accumulator, v.how, lanes}});
 }
 
 void cuda_row_group::write_reductions(const std::vector<group_value>& values) {
   for (const auto& v : values) {
     combine_vector(v);
-    w_->line(fmt::format("{0} sum_{1} = part_{1}[0];", v.accumulator, v.name));
+    b_->change("sum_" + v.name, tile::value::element({v.parts, {0}}, v.accumulator));
     if (!l_->across) combine_warp(v, std::min<int64_t>(l_->row_threads, 32));
   }
   if (!values.empty() && l_->row_threads > (l_->across ? 1 : 32)) combine_shared(values);
-  for (const auto& v : values)
-    w_->line(
-        fmt::format("const {0} {1} = {2}sum_{1};", v.type, v.name, v.type == v.accumulator ? "" : "(" + v.type + ")"));
+  for (const auto& v : values) {
+    const auto sum = tile::value::named("sum_" + v.name, v.accumulator);
+    b_->define(v.name, v.type == v.accumulator
+                           ? sum
+                           : tile::value::operation(fmt::format("({})$0", c_type(v.type)), {sum}, v.type, 1));
+  }
 }
 
 void cuda_row_group::combine_shared(const std::vector<group_value>& values) {
+  std::vector<tile::buffer_id> shared;
   for (const auto& v : values) {
-    w_->line(fmt::format("__shared__ {} shared_{}[{}];", v.accumulator, v.name,
-                         l_->across ? l_->threads() : l_->threads() / 32));
-    if (l_->across) {
-      w_->line(fmt::format("shared_{0}[threadIdx.x] = sum_{0};", v.name));
-    } else {
-      w_->line(fmt::format("if (threadIdx.x % 32 == 0) shared_{0}[threadIdx.x / 32] = sum_{0};", v.name));
-    }
+    shared.push_back(b_->array("shared_" + v.name, v.accumulator, tile::space::shared,
+                               {l_->across ? l_->threads() : l_->threads() / 32}));
+    const auto sum = tile::value::named("sum_" + v.name, v.accumulator);
+    if (l_->across)
+      b_->store({shared.back(), {thread}}, sum);
+    else
+      b_->add({tile::store{{shared.back(), {thread / 32}}, sum, {{thread % 32, tile::condition::how::equal, 0}}}});
   }
-  w_->line("__syncthreads();");
-  for (const auto& v : values) {
+  b_->barrier();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const group_value& v = values[i];
+    const auto of_other = [&](const index_expr& at) { return tile::value::element({shared[i], {at}}, v.accumulator); };
     if (l_->across) {
-      w_->line(fmt::format("sum_{0} = shared_{0}[threadIdx.x % {1}];", v.name, l_->rows));
-      w_->open_unrolled(fmt::format("for (int k = 1; k < {}; ++k)", l_->row_threads));
-      w_->line(
-          fmt::format("const {0} other = shared_{1}[k * {2} + threadIdx.x % {2}];", v.accumulator, v.name, l_->rows));
-      w_->line(accumulate(v.how, "sum_" + v.name, "other"));
-      w_->close();
+      b_->add({tile::assign{"sum_" + v.name, of_other(thread % l_->rows)}});
+      tile::block body;
+      body.push_back(
+          {tile::define{"other", of_other(index_expr::variable("k", l_->row_threads) * l_->rows + thread % l_->rows)}});
+      body.push_back({tile::combine{"sum_" + v.name, {}, v.how, tile::value::named("other", v.accumulator)}});
+      b_->add({tile::loop{"k", l_->row_threads, true, std::move(body), 1}});
     } else {
-      const std::string first = l_->rows == 1 ? "" : fmt::format("threadIdx.x / {} * {} + ", l_->row_threads, warps());
-      w_->line(fmt::format("sum_{0} = shared_{0}[{1}threadIdx.x % {2}];", v.name, first, warps()));
+      index_expr at = thread % warps();
+      if (l_->rows > 1) at = thread / l_->row_threads * warps() + at;
+      b_->add({tile::assign{"sum_" + v.name, of_other(at)}});
       combine_warp(v, warps());
     }
   }
@@ -122,57 +139,58 @@ void cuda_row_group::combine_shared(const std::vector<group_value>& values) {
 
 void cuda_row_group::declare_scan(int node) {
   const std::string& name = w_->variable(node);
-  w_->line(fmt::format("double before_{} = 0.0;", name));
+  b_->change("before_" + name, tile::value::named("0.0", dtype::float64));
   if (!l_->across && warps() > 1) {
     // Double-buffered: a warp may write the next round's totals while another still reads this round's.
-    w_->line(fmt::format("__shared__ float totals_{}[2][{}];", name, l_->threads() / 32));
-    w_->line(fmt::format("int turn_{} = 0;", name));
+    line(fmt::format("__shared__ float totals_{}[2][{}];", name, l_->threads() / 32));
+    b_->change("turn_" + name, tile::value::named("0", dtype::int32));
   }
 }
 
-void cuda_row_group::open_scan(int node) {
-  const std::string& name = w_->variable(node);
-  w_->line(fmt::format("float run_{}[{}];", name, l_->width));
+tile::buffer_id cuda_row_group::open_scan(int node) {
+  const auto run = b_->array("run_" + w_->variable(node), dtype::float32, tile::space::registers, {l_->width});
   for (int64_t l = 0; l < l_->width; ++l)
-    w_->line(fmt::format("run_{}[{}] = 0.0f;", name, l));
+    b_->store({run, {l}}, tile::value::named("0.0f", dtype::float32));
+  return run;
 }
 
 void cuda_row_group::close_scan(int node) {
   const std::string& name = w_->variable(node);
   for (int64_t l = 1; l < l_->width; ++l)
-    w_->line(fmt::format("run_{0}[{1}] = run_{0}[{2}] + run_{0}[{1}];", name, l, l - 1));
-  const std::string own = fmt::format("run_{}[{}]", name, l_->width - 1);
+    line(fmt::format("run_{0}[{1}] = run_{0}[{2}] + run_{0}[{1}];", name, l, l - 1));
+  const std::string own = fmt::format("run_{}[{}]", name, l_->width - 1), ahead = "ahead_" + name;
   if (l_->row_threads == 1) {
-    w_->line(fmt::format("const float ahead_{0} = (float)before_{0};", name));
-    w_->line(fmt::format("before_{} += (double){};", name, own));
+    line(fmt::format("const float ahead_{0} = (float)before_{0};", name), {ahead});
+    line(fmt::format("before_{} += (double){};", name, own));
     return;
   }
   const int64_t lanes = std::min<int64_t>(l_->row_threads, 32);
-  w_->line(fmt::format("const int at_{} = lane % {};", name, lanes));
-  w_->line(fmt::format("float up_{} = {};", name, own));
-  w_->open_unrolled(fmt::format("for (int d = 1; d < {}; d *= 2)", lanes));
-  w_->line(fmt::format("const float other = __shfl_up_sync(0xffffffffu, up_{}, d, {});", name, lanes));
-  w_->line(fmt::format("if (at_{0} >= d) up_{0} = other + up_{0};", name));
-  w_->close();
-  w_->line(fmt::format("float left_{0} = __shfl_up_sync(0xffffffffu, up_{0}, 1, {1});", name, lanes));
-  w_->line(fmt::format("if (at_{0} == 0) left_{0} = 0.0f;", name));
+  line(fmt::format("const int at_{} = lane % {};", name, lanes));
+  line(fmt::format("float up_{} = {};", name, own));
+  line("#pragma unroll");
+  line(fmt::format("for (int d = 1; d < {}; d *= 2) {{", lanes));
+  line(fmt::format("  const float other = __shfl_up_sync(0xffffffffu, up_{}, d, {});", name, lanes));
+  line(fmt::format("  if (at_{0} >= d) up_{0} = other + up_{0};", name));
+  line("}");
+  line(fmt::format("float left_{0} = __shfl_up_sync(0xffffffffu, up_{0}, 1, {1});", name, lanes));
+  line(fmt::format("if (at_{0} == 0) left_{0} = 0.0f;", name));
   if (l_->row_threads <= 32) {
-    w_->line(
-        fmt::format("const float total_{0} = __shfl_sync(0xffffffffu, up_{0}, {1}, {2});", name, lanes - 1, lanes));
-    w_->line(fmt::format("const float warp_{} = 0.0f;", name));
+    line(fmt::format("const float total_{0} = __shfl_sync(0xffffffffu, up_{0}, {1}, {2});", name, lanes - 1, lanes));
+    line(fmt::format("const float warp_{} = 0.0f;", name));
   } else {
     const std::string first = l_->rows == 1 ? "" : fmt::format("threadIdx.x / {} * {} + ", l_->row_threads, warps());
-    w_->line(fmt::format("if (at_{0} == 31) totals_{0}[turn_{0}][threadIdx.x / 32] = up_{0};", name));
-    w_->line("__syncthreads();");
-    w_->line(fmt::format("float total_{0} = 0.0f, warp_{0} = 0.0f;", name));
-    w_->open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", warps()));
-    w_->line(fmt::format("if (k == lane / 32) warp_{0} = total_{0};", name));
-    w_->line(fmt::format("total_{0} += totals_{0}[turn_{0}][{1}k];", name, first));
-    w_->close();
-    w_->line(fmt::format("turn_{0} ^= 1;", name));
+    line(fmt::format("if (at_{0} == 31) totals_{0}[turn_{0}][threadIdx.x / 32] = up_{0};", name));
+    b_->barrier();
+    line(fmt::format("float total_{0} = 0.0f, warp_{0} = 0.0f;", name));
+    line("#pragma unroll");
+    line(fmt::format("for (int k = 0; k < {}; ++k) {{", warps()));
+    line(fmt::format("  if (k == lane / 32) warp_{0} = total_{0};", name));
+    line(fmt::format("  total_{0} += totals_{0}[turn_{0}][{1}k];", name, first));
+    line("}");
+    line(fmt::format("turn_{0} ^= 1;", name));
   }
-  w_->line(fmt::format("const float ahead_{0} = (float)(before_{0} + (double)(warp_{0} + left_{0}));", name));
-  w_->line(fmt::format("before_{0} += (double)total_{0};", name));
+  line(fmt::format("const float ahead_{0} = (float)(before_{0} + (double)(warp_{0} + left_{0}));", name), {ahead});
+  line(fmt::format("before_{0} += (double)total_{0};", name));
 }
 
 }  // namespace cudal1

@@ -1,6 +1,7 @@
 // The threads that share a row on a GPU: their indices, and how they combine reductions and running sums.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,40 +10,44 @@
 
 namespace cudal1 {
 
-// A reduction whose partial results each thread holds in `part_NAME[width]`.
+// A reduction whose partial results each thread holds in the array `parts` of a vector's width, of that type; the row's
+// value NAME then has its own.
 struct group_value {
-  std::string name, accumulator, type;  // C types: of the partial results, and of the row's value NAME
-  reduction_kind how;
+  std::string name;
+  dtype accumulator = dtype::float32, type = dtype::float32;
+  reduction_kind how = reduction_kind::sum;
+  tile::buffer_id parts = 0;
 };
 
-// Gives every lane of groups of so many neighbouring ones (a power of two) the reduction of their variable, of that C
-// type.
-void reduce_lanes(kernel_writer& w, reduction_kind how, const std::string& type, const std::string& variable,
-                  int64_t lanes);
+// Writes the statement that gives every lane of groups of so many neighbouring ones (a power of two) the reduction of
+// their variable.
+void write_reduced_lanes(kernel_writer& w, reduction_kind how, dtype type, const std::string& variable, int64_t lanes);
 
 class cuda_row_group {
  public:
-  cuda_row_group(kernel_writer& w, const row_layout& l) : w_(&w), l_(&l) {}
+  // All must outlive it.
+  cuda_row_group(kernel_writer& w, tile::kernel_builder& b, const row_layout& l) : w_(&w), b_(&b), l_(&l) {}
 
-  // Declares `lane`, `row` (clamped to the last row; threads beyond it write nothing), the row's indices and pointers.
-  void write_row();
+  // Declares `lane`, `row` (clamped to the last row; threads beyond it write nothing), the row's indices and pointers
+  // to the row of each tensor: `rows`.
+  void write_row(const kernel_writer::tensors& tensors);
+  kernel_writer::tensors rows;
   // Declares the indices of `row` along each dimension, where there are several.
   void write_row_indices();
   // From the tensor's first element to that row.
   index_expr row_offset(const std::vector<int64_t>& strides) const;
+  index_expr lane() const { return lane_; }
   // Every thread of the row gets the values; there is at most one __syncthreads().
   void write_reductions(const std::vector<group_value>& values);
 
-  // Opens code for threads of existing rows (live), and for one thread of each such row (first).
-  void open_live();
-  void close_live();
-  void open_first();
-  void close_first();
+  // What threads of existing rows do (live), and one thread of each such row (first).
+  void live(const std::function<void()>& body);
+  void first(const std::function<void()>& body);
 
   // A running sum over `run_NAME[width]`, zero where a thread has no elements; afterwards `ahead_NAME` is the sum of
   // all elements before the vector. All threads of the row take part.
   void declare_scan(int node);
-  void open_scan(int node);
+  tile::buffer_id open_scan(int node);
   void close_scan(int node);
 
  private:
@@ -51,9 +56,14 @@ class cuda_row_group {
   void combine_vector(const group_value& v);
   void combine_warp(const group_value& v, int64_t lanes);
   void combine_shared(const std::vector<group_value>& values);
+  void line(const std::string& text, std::vector<std::string> defines = {}) {
+    b_->add({tile::raw{text, std::move(defines)}});
+  }
 
   kernel_writer* w_;
+  tile::kernel_builder* b_;
   const row_layout* l_;
+  index_expr lane_ = 0;
   std::vector<index_expr> row_;  // its coordinates
 };
 

@@ -1,7 +1,5 @@
 #include "policy/codegen/cuda/cuda_vectors.hpp"
 
-#include "policy/tile/c_text.hpp"
-
 namespace cudal1 {
 
 namespace {
@@ -41,22 +39,6 @@ void write_vector_store(kernel_writer& w, const body_operand& o, int64_t width, 
 
 std::string in_shifted_row(const kernel_body& body, const std::string& lane) {
   return fmt::format("(unsigned)(c0 + {}) < {}u", lane, body.columns());
-}
-
-void write_edge_load(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
-                     const std::string& into, const std::string& at) {
-  w.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", width));
-  w.line(fmt::format("{}[{}l] = {} ? {} : 0;", into, at.empty() ? "" : at + " + ", in_shifted_row(w.body(), "l"),
-                     loaded(o.type.type, pointer + "[c0 + l]")));
-  w.close();
-}
-
-void write_edge_store(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
-                      const std::string& from) {
-  w.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", width));
-  w.line(fmt::format("if ({}) {}[c0 + l] = {};", in_shifted_row(w.body(), "l"), pointer,
-                     stored(o.type.type, from + "[l]")));
-  w.close();
 }
 
 }  // namespace cudal1

@@ -15,13 +15,7 @@ void write_vector_load(kernel_writer& w, const body_operand& o, int64_t width, c
 void write_vector_store(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
                         const std::string& offset, const std::string& from);
 
-// The same for a vector at column `c0` of a shifted row that does not lie in the row as a whole: what lies outside is
-// read as 0 and not written.
-void write_edge_load(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
-                     const std::string& into, const std::string& at);
-void write_edge_store(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
-                      const std::string& from);
-// The condition that element `lane` of that vector lies in the row.
+// The condition that element `lane` of the vector at column `c0` of a shifted row lies in the row.
 std::string in_shifted_row(const kernel_body& body, const std::string& lane);
 
 }  // namespace cudal1

@@ -161,8 +161,7 @@ class cuda_elements_writer {
       const auto row = [&, at = k](int index) {
         return is_single(index) ? w_.named(index) : tile::value::element({into.at(index), {at}}, w_.node(index).type);
       };
-      b_->add({tile::load_vector{array, k * own, w_.place_of(n, at_, offset(o, i, width), row), own, step_of(o),
-                                 is_together(o, own)}});
+      b_->load(array, k * own, w_.place_of(n, at_, offset(o, i, width), row), own, step_of(o), is_together(o, own));
     }
   }
 
@@ -191,11 +190,8 @@ class cuda_elements_writer {
       each_element(0);
     for (std::size_t r = 0; r < results.size(); ++r) {
       const auto& target = w_.body().results[r].target;
-      b_->add({tile::store_vector{{at_.results.at(static_cast<int>(r)), {offset(target, i, width)}},
-                                  results[r],
-                                  width,
-                                  step_of(target),
-                                  is_together(target, width)}});
+      b_->store(tile::access{at_.results.at(static_cast<int>(r)), {offset(target, i, width)}}, results[r], width,
+                step_of(target), is_together(target, width));
     }
   }
 

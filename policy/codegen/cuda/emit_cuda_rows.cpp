@@ -2,6 +2,7 @@
 // between passes where it fits. Where rows are adjacent in memory, neighbouring threads take neighbouring rows.
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -24,13 +25,14 @@ class cuda_rows_writer {
       : w_(request),
         plan_(w_.body()),
         l_(row_layout_of(w_.body(), request.options)),
-        group_(w_, l_),
+        b_(l_.threads(), (w_.body().rows() + l_.rows - 1) / l_.rows),
+        group_(w_, b_, l_),
         row_work_(w_.body(), l_) {
     // A vector is worth an exponential more.
     const bool long_row = !l_.resident && l_.width >= 4 && l_.rounds() > 1;
     if (const auto found = find_online_sum(w_.body(), plan_);
         found && long_row && l_.rounds() * l_.unrolled <= k_float_additions)
-      online_.emplace(w_, l_, group_, *found);
+      online_.emplace(w_, b_, l_, group_, *found);
     columns_.assign(w_.body().domain.begin() + w_.body().row_dims, w_.body().domain.end());
   }
 
@@ -40,21 +42,24 @@ class cuda_rows_writer {
       if (n.kind == node_kind::load && !n.operands.empty() && !w_.node(n.operands[0]).per_row)
         return fail(errc::unsupported, "the rows of {} would be chosen for each element", n.value);
     w_.open_kernel(l_.threads());
+    tensors_ = w_.add_tensors(b_);
     for (std::size_t r = 0; r < w_.body().results.size(); ++r)
       if (is_staged(static_cast<int>(r)))
-        w_.line(fmt::format("__shared__ {} {}[{}][{}];", c_type(w_.node(w_.body().results[r].node).type),
-                            stage(static_cast<int>(r)), l_.rows, w_.body().columns() + 1));
-    group_.write_row();
-    if (l_.shifted) w_.line(fmt::format("const int shift = row % {0}{1};", l_.width, shift_factor()));
+        stages_[static_cast<int>(r)] =
+            b_.array(w_.target(static_cast<int>(r)) + "_stage", w_.node(w_.body().results[r].node).type,
+                     tile::space::shared, {l_.rows, w_.body().columns() + 1});
+    group_.write_row(tensors_);
+    if (l_.shifted)
+      b_.let("int", "shift",
+             index_expr::variable(fmt::format("row % {}{}", l_.width,
+                                              l_.shift == 1 ? "" : fmt::format(" * {} % {}", l_.shift, l_.width)),
+                                  l_.width));
     write_loads_ahead();
     for (int pass = 0; pass < plan_.passes(); ++pass)
       write_pass(pass);
     write_row_results();
     write_staged();
-    w_.close();
-    auto out = w_.finished((w_.body().rows() + l_.rows - 1) / l_.rows, l_.threads());
-    out.work[w_.request().name] = row_work_.all();
-    return out;
+    return w_.finished(std::move(b_).finish(), row_work_.all());
   }
 
  private:
@@ -67,7 +72,10 @@ class cuda_rows_writer {
   int64_t array_width(int n) const {
     return access_of(operand_of(n), l_.width) == vector_access::uniform ? 1 : l_.width;
   }
-  std::string array(int n) const { return w_.variable(n) + "_q"; }
+  // Of the node's elements, in registers.
+  void declare_array(int n, int64_t elements) {
+    arrays_[n] = b_.array(w_.variable(n) + "_q", w_.node(n).type, tile::space::registers, {elements});
+  }
 
   // ---- passes ----
 
@@ -88,7 +96,7 @@ class cuda_rows_writer {
     if (registers > k_most_registers) ahead_.clear();
     if (ahead_.empty()) return;
     for (const int n : ahead_)
-      w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), l_.unrolled * array_width(n)));
+      declare_array(n, l_.unrolled * array_width(n));
     write_loads({ahead_.begin(), ahead_.end()});
     kept_ = ahead_;
   }
@@ -111,22 +119,18 @@ class cuda_rows_writer {
     choose_kept(work, pass);
     count_work(work, pass);
     for (const int n : keeping_)
-      w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n),
-                          l_.unrolled * (is_load(n) ? array_width(n) : l_.width)));
-    for (const int n : work.reduced)
-      w_.line(fmt::format("{} part_{}[{}];", accumulator_type(n), w_.variable(n), l_.width));
-    for (const int n : work.reduced) {
-      for (int64_t l = 0; l < l_.width; ++l)
-        w_.line(fmt::format("part_{}[{}] = {};", w_.variable(n), l, neutral(w_.node(n).reduction)));
-    }
-    for (const int n : work.scanned)
-      group_.declare_scan(n);
-    w_.open("");
-    write_columns(work);
-    w_.close();
+      declare_array(n, l_.unrolled * (is_load(n) ? array_width(n) : l_.width));
     std::vector<group_value> values;
     for (const int n : work.reduced)
-      values.push_back({w_.variable(n), accumulator_type(n), c_type(w_.node(n).type), w_.node(n).reduction});
+      values.push_back(
+          {w_.variable(n), accumulator_type(n), w_.node(n).type, w_.node(n).reduction,
+           parts_[n] = b_.array("part_" + w_.variable(n), accumulator_type(n), tile::space::registers, {l_.width})});
+    for (const auto& v : values)
+      for (int64_t l = 0; l < l_.width; ++l)
+        b_.store({v.parts, {l}}, tile::value::named(neutral(v.how), v.accumulator));
+    for (const int n : work.scanned)
+      group_.declare_scan(n);
+    b_.scope([&] { write_columns(work); });
     group_.write_reductions(values);
     ready_.insert(work.reduced.begin(), work.reduced.end());
     kept_.insert(keeping_.begin(), keeping_.end());
@@ -140,16 +144,14 @@ class cuda_rows_writer {
     count_work(work, pass);
     row_work_.make_online();
     online_->begin();
-    w_.open("");
-    write_columns(work);
-    w_.close();
+    b_.scope([&] { write_columns(work); });
     online_->end();
     ready_.insert({online_->of().top, online_->of().sum});
   }
 
-  std::string accumulator_type(int n) const {
+  dtype accumulator_type(int n) const {
     const bool long_sum = w_.node(n).reduction == reduction_kind::sum && l_.rounds() * l_.unrolled > k_float_additions;
-    return long_sum ? "double" : c_type(w_.node(n).type);
+    return long_sum ? dtype::float64 : w_.node(n).type;
   }
 
   // Chooses what later passes need again: expensive values, and loads that would be repeated.
@@ -170,77 +172,86 @@ class cuda_rows_writer {
 
   // In each round, reads `unrolled` vectors and then computes with them.
   void write_columns(const pass_work& work) {
-    const bool rounds = l_.rounds() > 1;
-    if (rounds)
-      w_.open(fmt::format("for (int base = 0; base < {}; base += {})", l_.vectors, l_.row_threads * l_.unrolled));
-    for (const int n : work.elements) {
-      if (is_ahead(n) && std::find(keeping_.begin(), keeping_.end(), n) == keeping_.end())
-        w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), l_.unrolled * array_width(n)));
-    }
-    std::vector<int> loads;
-    std::ranges::copy_if(work.elements, std::back_inserter(loads), [&](int n) { return is_ahead(n); });
-    if (!loads.empty()) write_loads(loads);
-    open_vectors(work.scanned.empty(), l_.shifted || !work.results.empty() || reads_cached(work));
-    if (!work.scanned.empty()) {
-      write_scans(work);
-    } else if (l_.shifted) {
-      w_.open("if (whole)");
-      write_elements(work);
-      w_.close();
-      w_.open("else");
-      write_elements(work, true);
-      w_.close();
-    } else {
-      write_elements(work);
-    }
-    close_vectors(work.scanned.empty());
-    if (rounds) w_.close();
+    const auto round = [&] {
+      for (const int n : work.elements)
+        if (is_ahead(n) && std::find(keeping_.begin(), keeping_.end(), n) == keeping_.end())
+          declare_array(n, l_.unrolled * array_width(n));
+      std::vector<int> loads;
+      std::ranges::copy_if(work.elements, std::back_inserter(loads), [&](int n) { return is_ahead(n); });
+      if (!loads.empty()) write_loads(loads);
+      if (!work.scanned.empty())
+        each_vector(false, true, [&](const index_expr& p) { write_scans(work, p); });
+      else
+        each_vector(true, l_.shifted || !work.results.empty() || reads_cached(work), [&](const index_expr& p) {
+          if (l_.shifted)
+            b_.guard(
+                {}, {"whole"}, [&] { write_elements(work, p); }, [&] { write_elements(work, p, true); });
+          else
+            write_elements(work, p);
+        });
+    };
+    if (l_.rounds() == 1) return round();
+    block_loop("base", l_.vectors, l_.row_threads * l_.unrolled, round);
+  }
+
+  void block_loop(const std::string& variable, int64_t count, int64_t step, const std::function<void()>& body,
+                  const index_expr& first = 0) {
+    b_.loop(tile::loop{variable, count, false, {}, first, step}, body);
   }
 
   bool is_ahead(int n) const { return is_load(n) && is_stream(n) && !kept_.contains(n); }
 
-  std::string shift_factor() const { return l_.shift == 1 ? "" : fmt::format(" * {} % {}", l_.shift, l_.width); }
-
-  // The index of this vector in an array with `width` elements per vector.
-  std::string vector_index(int64_t width, const std::string& l) const {
-    const std::string p = l_.unrolled == 1 ? "" : width == 1 ? "p" : fmt::format("p * {}", width);
-    if (width == 1 || l.empty()) return p.empty() ? "0" : p;
-    return p.empty() ? l : p + " + " + l;
+  // The index of element `l` of vector `p` in an array with `width` elements per vector.
+  static index_expr vector_index(const index_expr& p, int64_t width, const index_expr& l) {
+    return width == 1 ? p : p * width + l;
   }
 
-  // `indexed`: memory is read or written inside. Not `guarded`: all threads of the row take part.
-  void open_vectors(bool guarded, bool indexed) {
+  // What is done with each of the vectors that a thread has in a round. `indexed`: memory is read or written inside.
+  // Not `guarded`: all threads of the row take part.
+  void each_vector(bool guarded, bool indexed, const std::function<void(const index_expr& p)>& body) {
+    const auto vector = [&](const index_expr& p) {
+      index_expr j = group_.lane();
+      if (l_.rounds() > 1) j = index_expr::variable("base", l_.vectors) + j;
+      if (l_.unrolled > 1) j = j + p * l_.row_threads;
+      if (!guarded || indexed || !l_.whole()) b_.let("int", "j", j);
+      if (!guarded) return body(p);
+      b_.guard(beyond(), [&] {
+        if (indexed) write_indices();
+        body(p);
+      });
+    };
     if (l_.unrolled > 1)
-      w_.open_unrolled(fmt::format("for (int p = 0; p < {}; ++p)", l_.unrolled));
+      b_.loop("p", l_.unrolled, true, vector);
     else
-      w_.open("");
-    std::string j = "lane";
-    if (l_.rounds() > 1) j = "base + " + j;
-    if (l_.unrolled > 1) j += fmt::format(" + p * {}", l_.row_threads);
-    if (!guarded || indexed || !l_.whole()) w_.line(fmt::format("const int j = {};", j));
-    if (!guarded) return;
-    if (!l_.whole()) w_.open(beyond());
-    if (indexed) write_indices();
+      b_.scope([&] { vector(0); });
   }
-  void close_vectors(bool guarded) {
-    if (guarded && !l_.whole()) w_.close();
-    w_.close();
+  std::vector<tile::condition> beyond() const {
+    if (l_.whole()) return {};
+    return {{index_expr::unknown("j"), tile::condition::how::below, l_.vectors}};
   }
-  std::string beyond() const { return fmt::format("if (j < {})", l_.vectors); }
-  void open_inside() {
-    w_.open(l_.whole() ? "" : beyond());
-    write_indices();
+  void inside(const std::function<void()>& body) {
+    const auto indexed = [&] {
+      write_indices();
+      body();
+    };
+    if (l_.whole())
+      b_.scope(indexed);
+    else
+      b_.guard(beyond(), indexed);
   }
-  void close_inside() { w_.close(); }
 
   // The index of the vector's first element along each column dimension.
   void write_indices() {
+    using how = tile::condition::how;
+    const index_expr j = index_expr::variable("j", l_.vectors);
     if (l_.shifted) {
-      w_.line(fmt::format("const int c0 = j * {} - shift;", l_.width));
-      w_.line(fmt::format("const bool whole = c0 >= 0 && c0 <= {};", w_.body().columns() - l_.width));
+      const index_expr c0 = b_.let("int", "c0", j * l_.width - index_expr::variable("shift", l_.width));
+      b_.add({tile::test{"whole", {{c0, how::least, 0}, {c0, how::at_most, w_.body().columns() - l_.width}}}});
       return;
     }
-    w_.write_coordinates("c", split_in_vectors(index_expr::variable("j", l_.vectors), columns_, l_.width));
+    const auto at = split_in_vectors(j, columns_, l_.width);
+    for (std::size_t d = at.size(); d-- > 0;)
+      b_.let("int", fmt::format("c{}", d), at[d]);
   }
 
   index_expr column_offset(const std::vector<int64_t>& strides) const {
@@ -248,27 +259,42 @@ class cuda_rows_writer {
                      std::span(strides).subspan(static_cast<std::size_t>(w_.body().row_dims)));
   }
 
+  // Element `l` of a shifted row's vector that does not lie in the row as a whole.
+  tile::access at_edge(tile::buffer_id of, const index_expr& l) const {
+    const index_expr place = index_expr::unknown("c0") + l;
+    return {of, {place}, {}, tile::bounds{place, w_.body().columns()}};
+  }
+
   // `edge`: of a shifted row's vector that does not lie in the row as a whole.
-  void write_load(int n, const std::string& at, bool edge = false) {
+  void write_load(int n, const index_expr& at, bool edge = false) {
     const body_operand& o = operand_of(n);
-    const std::string pointer = w_.pointer(w_.node(n).operand) + "_r", place = at == "0" ? "" : at;
+    const tile::buffer_id row = group_.rows.operands.at(w_.node(n).operand);
     if (edge)
-      write_edge_load(w_, o, array_width(n), pointer, array(n), place);
-    else
-      write_vector_load(w_, as_accessed(l_, o), array_width(n), pointer,
-                        w_.looked_up(n, column_offset(o.strides).text()), array(n), place);
+      return b_.loop("l", array_width(n), true, [&](const index_expr& l) {
+        b_.store({arrays_.at(n), {at + l}}, tile::value::element(at_edge(row, l), w_.node(n).type));
+      });
+    const body_operand as = as_accessed(l_, o);
+    b_.load(arrays_.at(n), at, w_.place_of(n, group_.rows, column_offset(o.strides)), array_width(n),
+            as.strides.empty() ? 0 : as.strides.back(), access_of(as, array_width(n)) == vector_access::vector);
   }
 
   // Those of all vectors before those at the row's ends, so that none waits for another.
   void write_loads(const std::vector<int>& loads) {
     for (const bool edge : {false, true}) {
       if (edge && !l_.shifted) return;
-      open_vectors(true, true);
-      if (l_.shifted) w_.open(edge ? "if (!whole)" : "if (whole)");
-      for (const int n : loads)
-        write_load(n, vector_index(array_width(n), ""), edge && array_width(n) > 1);
-      if (l_.shifted) w_.close();
-      close_vectors(true);
+      each_vector(true, true, [&](const index_expr& p) {
+        const auto all = [&] {
+          for (const int n : loads)
+            write_load(n, vector_index(p, array_width(n), 0), edge && array_width(n) > 1);
+        };
+        if (!l_.shifted)
+          all();
+        else if (edge)
+          b_.guard(
+              {}, {"whole"}, [] {}, all);
+        else
+          b_.guard({}, {"whole"}, all);
+      });
     }
   }
 
@@ -283,87 +309,84 @@ class cuda_rows_writer {
   void write_cached_loads(const pass_work& work, bool edge = false) {
     for (const int n : work.elements) {
       if (!is_cached_load(n)) continue;
-      w_.line(fmt::format("{} {}[{}];", c_type(w_.node(n).type), array(n), array_width(n)));
-      write_load(n, "0", edge && array_width(n) > 1);
+      declare_array(n, array_width(n));
+      write_load(n, 0, edge && array_width(n) > 1);
     }
   }
 
-  void open_lanes() {
-    if (l_.width == 1) return;
-    w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", l_.width));
+  void each_lane(const std::function<void(const index_expr& l)>& body) {
+    if (l_.width == 1)
+      body(0);
+    else
+      b_.loop("l", l_.width, true, body);
   }
-  void close_lanes() {
-    if (l_.width > 1) w_.close();
-  }
-  std::string lane_index() const { return l_.width > 1 ? "l" : "0"; }
 
-  void write_element(int number) {
-    std::string value;
-    if (is_load(number)) {
-      const int64_t own = array_width(number);
-      value = fmt::format("{}[{}]", array(number),
-                          is_stream(number) || kept_.contains(number) ? vector_index(own, "l")
-                          : own > 1                                   ? lane_index()
-                                                                      : "0");
-    } else if (kept_.contains(number)) {
-      value = fmt::format("{}[{}]", array(number), vector_index(l_.width, "l"));
-    } else {
-      value = w_.expression(number);
-    }
-    w_.define(number, value);
+  void write_element(int number, const index_expr& p, const index_expr& l) {
+    const bool in_registers = kept_.contains(number) || (is_load(number) && is_stream(number));
+    if (!is_load(number) && !in_registers) return w_.define_nodes(b_, {number}, {});
+    const int64_t own = is_load(number) ? array_width(number) : l_.width;
+    const index_expr at = in_registers ? vector_index(p, own, l) : own > 1 ? l : 0;
+    b_.define(w_.variable(number), tile::value::element({arrays_.at(number), {at}}, w_.node(number).type),
+              w_.node(number).value);
   }
 
   // `edge`: of a shifted row's vector that does not lie in the row as a whole.
-  void write_elements(const pass_work& work, bool edge = false) {
+  void write_elements(const pass_work& work, const index_expr& p, bool edge = false) {
     write_cached_loads(work, edge);
     declare_results(work);
     if (is_online(work)) online_->declare_vector();
-    open_lanes();
-    for (const int n : work.elements)
-      write_element(n);
-    finish_elements(work, edge);
-    close_lanes();
+    each_lane([&](const index_expr& l) {
+      for (const int n : work.elements)
+        write_element(n, p, l);
+      finish_elements(work, p, l, edge);
+    });
     if (is_online(work)) online_->add_vector();
     store_results(work, edge);
   }
 
   void declare_results(const pass_work& work) {
     for (const int r : work.results)
-      w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(w_.body().results[static_cast<std::size_t>(r)].node).type),
-                          w_.target(r), l_.width));
+      results_[r] = b_.array(w_.target(r) + "_q", w_.node(w_.body().results[static_cast<std::size_t>(r)].node).type,
+                             tile::space::registers, {l_.width});
   }
 
-  void finish_elements(const pass_work& work, bool edge = false) {
-    const std::string inside = edge ? in_shifted_row(w_.body(), lane_index()) : "";
-    if (is_online(work)) return online_->set_element(lane_index(), inside);
-    const bool guarded = edge && !work.reduced.empty();
-    if (guarded) w_.open(fmt::format("if ({})", inside));
-    for (const int n : work.reduced)
-      w_.line(accumulate(w_.node(n).reduction, fmt::format("part_{}[{}]", w_.variable(n), lane_index()),
-                         w_.spelled(w_.node(n).operands[0])));
-    if (guarded) w_.close();
-    for (const int n : keeping_) {
-      if (!is_load(n)) w_.line(fmt::format("{}[{}] = {};", array(n), vector_index(l_.width, "l"), w_.variable(n)));
-    }
+  void finish_elements(const pass_work& work, const index_expr& p, const index_expr& l, bool edge = false) {
+    const std::string inside = edge ? in_shifted_row(w_.body(), l.text()) : "";
+    if (is_online(work)) return online_->set_element(l, inside);
+    const auto reduce = [&] {
+      for (const int n : work.reduced)
+        b_.add({tile::combine{"", tile::access{parts_.at(n), {l}}, w_.node(n).reduction,
+                              w_.named(w_.node(n).operands[0])}});
+    };
+    if (edge && !work.reduced.empty())
+      b_.branch(tile::value::operation(inside, {}, dtype::bool_, 2), reduce);
+    else
+      reduce();
+    for (const int n : keeping_)
+      if (!is_load(n)) b_.store({arrays_.at(n), {vector_index(p, l_.width, l)}}, w_.named(n));
     for (const int r : work.results)
-      w_.line(fmt::format("{}_q[{}] = {};", w_.target(r), lane_index(),
-                          w_.spelled(w_.body().results[static_cast<std::size_t>(r)].node)));
+      b_.store({results_.at(r), {l}}, w_.named(w_.body().results[static_cast<std::size_t>(r)].node));
   }
 
   void store_results(const pass_work& work, bool edge = false) {
     if (work.results.empty()) return;
-    group_.open_live();
-    for (const int r : work.results) {
-      const body_operand& o = w_.body().results[static_cast<std::size_t>(r)].target;
-      if (is_staged(r))
-        stage_vector(r);
-      else if (edge)
-        write_edge_store(w_, o, l_.width, w_.target(r) + "_r", w_.target(r) + "_q");
-      else
-        write_vector_store(w_, as_accessed(l_, o), l_.width, w_.target(r) + "_r", column_offset(o.strides).text(),
-                           w_.target(r) + "_q");
-    }
-    group_.close_live();
+    group_.live([&] {
+      for (const int r : work.results)
+        store_result(r, edge);
+    });
+  }
+
+  void store_result(int r, bool edge) {
+    const body_operand& o = w_.body().results[static_cast<std::size_t>(r)].target;
+    if (is_staged(r)) return stage_vector(r);
+    const tile::buffer_id row = group_.rows.results.at(r);
+    if (edge)
+      return b_.loop("l", l_.width, true, [&](const index_expr& l) {
+        b_.store(at_edge(row, l), tile::value::element({results_.at(r), {l}}, computed_in(o.type.type)));
+      });
+    const body_operand as = as_accessed(l_, o);
+    b_.store(tile::access{row, {column_offset(o.strides)}}, results_.at(r), l_.width,
+             as.strides.empty() ? 0 : as.strides.back(), access_of(as, l_.width) == vector_access::vector);
   }
 
   // ---- results whose rows lie side by side in memory ----
@@ -371,37 +394,45 @@ class cuda_rows_writer {
   bool is_staged(int r) const {
     return l_.staged && has_rows_beside(w_.body(), w_.body().results[static_cast<std::size_t>(r)].target);
   }
-  std::string stage(int r) const { return w_.target(r) + "_stage"; }
 
   void stage_vector(int r) {
-    const std::string row = l_.rows == 1 ? "0" : fmt::format("threadIdx.x / {}", l_.row_threads);
+    const index_expr thread = index_expr::unknown("threadIdx.x");
+    const index_expr row = l_.rows == 1 ? index_expr(0) : thread / l_.row_threads;
+    const index_expr c0 = index_expr::variable("c0", columns_.back());
     for (int64_t l = 0; l < l_.width; ++l)
-      w_.line(fmt::format("{}[{}][c0 + {}] = {}_q[{}];", stage(r), row, l, w_.target(r), l));
+      b_.store({stages_.at(r), {row, c0 + l}},
+               tile::value::element({results_.at(r), {l}},
+                                    w_.node(w_.body().results[static_cast<std::size_t>(r)].node).type));
   }
 
   // The rows of the block, its neighbouring threads on neighbouring rows.
   void write_staged() {
     if (!l_.staged) return;
     const int64_t columns = w_.body().columns();
-    w_.line("__syncthreads();");
-    w_.open(fmt::format("for (int i = (int)threadIdx.x; i < {}; i += {})", l_.rows * columns, l_.threads()));
-    w_.line(fmt::format("const int row = (int)blockIdx.x * {0} + i % {0}, c0 = i / {0};", l_.rows));
-    w_.open(fmt::format("if (row < {})", w_.body().rows()));
-    group_.write_row_indices();
-    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
-      if (!is_staged(static_cast<int>(r))) continue;
-      const body_operand& o = w_.body().results[r].target;
-      w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(r)),
-                          (column_offset(o.strides) + group_.row_offset(o.strides)).text(),
-                          stored(o.type.type, fmt::format("{}[i % {}][c0]", stage(static_cast<int>(r)), l_.rows))));
-    }
-    w_.close();
-    w_.close();
+    b_.barrier();
+    const index_expr thread = index_expr::unknown("threadIdx.x").as("int");
+    block_loop(
+        "i", l_.rows * columns, l_.threads(),
+        [&] {
+          const index_expr i = index_expr::variable("i", l_.rows * columns);
+          const index_expr row = index_expr::unknown("blockIdx.x").as("int") * l_.rows + i % l_.rows;
+          const auto at = b_.let("int", {{"row", row}, {"c0", i / l_.rows}});
+          b_.guard({{at[0], tile::condition::how::below, w_.body().rows()}}, [&] {
+            group_.write_row_indices();
+            for (const auto& [r, stage] : stages_) {
+              const body_operand& o = w_.body().results[static_cast<std::size_t>(r)].target;
+              b_.store({tensors_.results.at(r), {column_offset(o.strides) + group_.row_offset(o.strides)}},
+                       tile::value::element({stage, {i % l_.rows, index_expr::variable("c0", columns)}},
+                                            computed_in(o.type.type)));
+            }
+          });
+        },
+        thread);
   }
 
   // ---- running sums ----
 
-  void write_scans(const pass_work& work) {
+  void write_scans(const pass_work& work, const index_expr& p) {
     std::set<int> behind;  // nodes that depend on a running sum
     for (const int n : work.elements) {
       const auto& operands = w_.node(n).operands;
@@ -409,36 +440,42 @@ class cuda_rows_writer {
           std::any_of(operands.begin(), operands.end(), [&](int o) { return behind.contains(o); }))
         behind.insert(n);
     }
+    std::map<int, tile::buffer_id> runs;
     for (const int n : work.scanned) {
-      group_.open_scan(n);
-      open_inside();
-      write_cached_loads(work);
-      open_lanes();
-      for (const int e : work.elements) {
-        if (!behind.contains(e)) write_element(e);
-      }
-      w_.line(fmt::format("run_{}[{}] = {};", w_.variable(n), lane_index(), w_.spelled(w_.node(n).operands[0])));
-      close_lanes();
-      close_inside();
+      runs[n] = group_.open_scan(n);
+      inside([&] {
+        write_cached_loads(work);
+        each_lane([&](const index_expr& l) {
+          for (const int e : work.elements)
+            if (!behind.contains(e)) write_element(e, p, l);
+          b_.store({runs[n], {l}}, w_.named(w_.node(n).operands[0]));
+        });
+      });
       group_.close_scan(n);
     }
-    open_inside();
-    write_cached_loads(work);
-    declare_results(work);
-    open_lanes();
-    const std::set<int> used = needed_after_scans(work);
-    for (const int n : work.elements) {
-      if (!used.contains(n)) continue;
-      if (w_.node(n).kind == node_kind::scan) {
-        w_.define(n, fmt::format("ahead_{0} + run_{0}[{1}]", w_.variable(n), lane_index()));
-      } else {
-        write_element(n);
-      }
-    }
-    finish_elements(work);
-    close_lanes();
-    store_results(work);
-    close_inside();
+    inside([&] {
+      write_cached_loads(work);
+      declare_results(work);
+      const std::set<int> used = needed_after_scans(work);
+      each_lane([&](const index_expr& l) {
+        for (const int n : work.elements) {
+          if (!used.contains(n)) continue;
+          if (w_.node(n).kind != node_kind::scan) {
+            write_element(n, p, l);
+            continue;
+          }
+          const auto type = w_.node(n).type;
+          b_.define(w_.variable(n),
+                    tile::value::operation("$0 + $1",
+                                           {tile::value::named("ahead_" + w_.variable(n), type),
+                                            tile::value::element({runs[n], {l}}, type)},
+                                           type, 1),
+                    w_.node(n).value);
+        }
+        finish_elements(work, p, l);
+      });
+      store_results(work);
+    });
   }
 
   // The nodes that the results need once the running sums are known.
@@ -458,36 +495,45 @@ class cuda_rows_writer {
 
   // ---- per-row values ----
 
+  // Declares the variable of a value that is one per row, after those that it is made of, unless there is one;
+  // reductions and constants need none.
   void need_row_value(int number) {
-    w_.write_row_value(number, ready_,
-                       [this](int load) { return w_.element(load, w_.pointer(w_.node(load).operand) + "_r", "0"); });
+    const body_node& from = w_.node(number);
+    if (!from.per_row || from.kind == node_kind::constant || from.kind == node_kind::reduce || ready_.contains(number))
+      return;
+    for (const int o : from.operands)
+      need_row_value(o);
+    w_.define_nodes(b_, {number}, [&](int load) {
+      return tile::value::element(w_.place_of(load, group_.rows, 0), w_.node(load).type);
+    });
+    ready_.insert(number);
   }
 
   void write_row_results() {
-    bool open = false;
-    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
-      const auto& result = w_.body().results[r];
-      if (!plan_.is_row_result(result)) continue;
-      need_row_value(result.node);
-    }
-    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
-      const auto& result = w_.body().results[r];
-      if (!plan_.is_row_result(result)) continue;
-      if (!open) group_.open_first();
-      open = true;
-      w_.line(fmt::format("{}_r[0] = {};", w_.target(static_cast<int>(r)),
-                          stored(result.target.type.type, w_.spelled(result.node))));
-    }
-    if (open) group_.close_first();
+    std::vector<int> results;
+    for (std::size_t r = 0; r < w_.body().results.size(); ++r)
+      if (plan_.is_row_result(w_.body().results[r])) results.push_back(static_cast<int>(r));
+    for (const int r : results)
+      need_row_value(w_.body().results[static_cast<std::size_t>(r)].node);
+    if (results.empty()) return;
+    group_.first([&] {
+      for (const int r : results)
+        b_.store({group_.rows.results.at(r), {0}}, w_.named(w_.body().results[static_cast<std::size_t>(r)].node));
+    });
   }
 
   kernel_writer w_;
   pass_plan plan_;
   row_layout l_;
+  tile::kernel_builder b_;
   cuda_row_group group_;
   row_work row_work_;
   std::vector<int64_t> columns_;
   std::optional<online_sum_writer> online_;
+  kernel_writer::tensors tensors_;
+  // By node, the arrays in registers of its elements and of a reduction's parts; by result those of what is stored, and
+  // in shared memory.
+  std::map<int, tile::buffer_id> arrays_, parts_, results_, stages_;
   std::set<int> ahead_;  // loads before the first pass
   std::set<int> kept_;   // nodes whose elements are in registers, of these or of earlier passes
   std::vector<int> keeping_;

@@ -29,39 +29,47 @@ std::string online_sum_writer::subtracted(const std::string& top) const {
 }
 
 void online_sum_writer::begin() {
-  w_->line(fmt::format("float run_{} = {};", top(), neutral(reduction_kind::max)));
-  w_->line(fmt::format("float run_{} = 0.0f;", sum()));
+  b_->change("run_" + top(), tile::value::named(neutral(reduction_kind::max), dtype::float32));
+  b_->change("run_" + sum(), tile::value::named("0.0f", dtype::float32));
 }
 
 void online_sum_writer::declare_vector() {
-  w_->line(fmt::format("float online[{}];", l_->width));
+  online_ = b_->array("online", dtype::float32, tile::space::registers, {l_->width});
 }
 
-void online_sum_writer::set_element(const std::string& lane, const std::string& inside) {
-  std::string value = w_->spelled(w_->node(of_.top).operands[0]);
-  if (!inside.empty()) value = fmt::format("{} ? {} : {}", inside, value, neutral(reduction_kind::max));
-  w_->line(fmt::format("online[{}] = {};", lane, value));
+void online_sum_writer::set_element(const index_expr& lane, const std::string& inside) {
+  auto value = w_->named(w_->node(of_.top).operands[0]);
+  if (!inside.empty())
+    value = tile::value::operation(fmt::format("{} ? $0 : {}", inside, neutral(reduction_kind::max)), {value},
+                                   dtype::float32, 1);
+  b_->store({online_, {lane}}, std::move(value));
 }
 
 // -inf counts for nothing.
 void online_sum_writer::add_vector() {
-  const auto lanes = fmt::format("for (int l = 0; l < {}; ++l)", l_->width);
-  w_->line(fmt::format("float top = run_{};", top()));
-  w_->open_unrolled(lanes);
-  w_->line(accumulate(reduction_kind::max, "top", "online[l]"));
-  w_->close();
-  w_->line(fmt::format("const float below = {};", subtracted("top")));
-  w_->line("float more = 0.0f;");
-  w_->open_unrolled(lanes);
-  w_->line("more += __expf(online[l] - below);");
-  w_->close();
-  w_->line(fmt::format("run_{0} = run_{0} * __expf(run_{1} - below) + more;", sum(), top()));
-  w_->line(fmt::format("run_{} = top;", top()));
+  const auto f = dtype::float32;
+  const auto c = [f](const std::string& text, std::vector<tile::value> operands = {}) {
+    return tile::value::operation(text, std::move(operands), f, 1);
+  };
+  const auto run_top = tile::value::named("run_" + top(), f), run_sum = tile::value::named("run_" + sum(), f);
+  const auto below = tile::value::named("below", f), more = tile::value::named("more", f);
+  b_->change("top", run_top);
+  b_->loop("l", l_->width, true, [&](const index_expr& l) {
+    b_->add({tile::combine{"top", {}, reduction_kind::max, tile::value::element({online_, {l}}, f)}});
+  });
+  b_->define("below", c(subtracted("top")));
+  b_->change("more", tile::value::named("0.0f", f));
+  b_->loop("l", l_->width, true, [&](const index_expr& l) {
+    b_->add({tile::combine{
+        "more", {}, reduction_kind::sum, c("__expf($0 - $1)", {tile::value::element({online_, {l}}, f), below})}});
+  });
+  b_->add({tile::assign{"run_" + sum(), c("$0 * __expf($1 - $2) + $3", {run_sum, run_top, below, more})}});
+  b_->add({tile::assign{"run_" + top(), tile::value::named("top", f)}});
 }
 
 void online_sum_writer::end() {
   write_total(of_.top, "run_" + top());
-  w_->line(fmt::format("const float below_{} = {};", top(), subtracted(top())));
+  b_->define("below_" + top(), tile::value::operation(subtracted(top()), {}, dtype::float32, 1));
   write_total(of_.sum, fmt::format("run_{} * __expf(run_{} - below_{})", sum(), top(), top()));
 }
 
@@ -69,10 +77,10 @@ void online_sum_writer::end() {
 void online_sum_writer::write_total(int node, const std::string& own) {
   const std::string& name = w_->variable(node);
   const reduction_kind how = w_->node(node).reduction;
-  w_->line(fmt::format("float part_{}[{}];", name, l_->width));
+  const auto parts = b_->array("part_" + name, dtype::float32, tile::space::registers, {l_->width});
   for (int64_t l = 0; l < l_->width; ++l)
-    w_->line(fmt::format("part_{}[{}] = {};", name, l, l == 0 ? own : neutral(how)));
-  group_->write_reductions({{name, "float", "float", how}});
+    b_->store({parts, {l}}, tile::value::operation(l == 0 ? own : neutral(how), {}, dtype::float32, 1));
+  group_->write_reductions({{name, dtype::float32, dtype::float32, how, parts}});
 }
 
 }  // namespace cudal1

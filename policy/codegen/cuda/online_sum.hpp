@@ -20,15 +20,17 @@ std::optional<online_sum> find_online_sum(const kernel_body& body, const pass_pl
 // Its part of a row kernel. In `run_NAME` each thread has the maximum, and the sum, of the elements that it has seen.
 class online_sum_writer {
  public:
-  online_sum_writer(kernel_writer& w, const row_layout& l, cuda_row_group& group, const online_sum& of)
-      : w_(&w), l_(&l), group_(&group), of_(of) {}
+  // All must outlive it.
+  online_sum_writer(kernel_writer& w, tile::kernel_builder& b, const row_layout& l, cuda_row_group& group,
+                    const online_sum& of)
+      : w_(&w), b_(&b), l_(&l), group_(&group), of_(of) {}
   const online_sum& of() const { return of_; }
 
   void begin();
   // For each vector: `online[width]`, then its elements, then what they add. `inside`: the condition that the element
   // lies in the row, "" where it does.
   void declare_vector();
-  void set_element(const std::string& lane, const std::string& inside);
+  void set_element(const index_expr& lane, const std::string& inside);
   void add_vector();
   // Every thread of the row gets both values.
   void end();
@@ -40,9 +42,11 @@ class online_sum_writer {
   const std::string& sum() const { return w_->variable(of_.sum); }
 
   kernel_writer* w_;
+  tile::kernel_builder* b_;
   const row_layout* l_;
   cuda_row_group* group_;
   online_sum of_;
+  tile::buffer_id online_ = 0;
 };
 
 }  // namespace cudal1

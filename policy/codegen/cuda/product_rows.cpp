@@ -170,7 +170,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
   close_elements(shares);
   for (const int n : work.reduced) {
     const std::string part = "part_" + w_.variable(n);
-    reduce_lanes(w_, w_.node(n).reduction, c_type(w_.node(n).type), part, shares.lanes);
+    write_reduced_lanes(w_, w_.node(n).reduction, w_.node(n).type, part, shares.lanes);
     w_.define(n, part);
   }
   kept_.insert(keeping.begin(), keeping.end());

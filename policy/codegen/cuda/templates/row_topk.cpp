@@ -143,7 +143,7 @@ class topk_writer {
         if (r_.columns % d_.round(threads) != 0) inside.push_back({vector, tile::condition::how::below, vectors});
         b_.guard(std::move(inside), [&] {
           const index_expr at = row * r_.columns + index_expr::variable("vector", vectors) * d_.width;
-          b_.add({tile::load_vector{read, v * d_.width, {x, {at}}, d_.width, 1, d_.width > 1}});
+          b_.load(read, v * d_.width, {x, {at}}, d_.width, 1, d_.width > 1);
         });
       });
       const double merges = static_cast<double>(r_.k) *

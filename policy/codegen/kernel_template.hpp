@@ -1,5 +1,5 @@
 // Kernels that are no body: each makes the results of one step by an algorithm of its own, as statements with values
-// that moves choose. kernel_templates.cpp lists them; policy/README.md has a recipe.
+// that moves choose. kernel_template.cpp lists them; policy/README.md has a recipe.
 #pragma once
 
 #include <map>

@@ -188,6 +188,7 @@ checked_step check_step(const graph& g, const graph_step& s, int64_t& left) {
     if (type.dim() > static_cast<int64_t>(place::most_dims))
       return undecided(s.number, "its result has more than 8 dimensions");
   const std::string& value = s.text->results[0];
+  if (value.empty()) return undecided(s.number, "nothing reads its first result");
   if (!s.dropped) return comparison(g, {g.meaning_of(value), true, s.number}, left).run();
   if (g.resolve(value) == value) return check_unread(g, s);
   auto own = comparison(g, {value, false, s.number}, left).run();

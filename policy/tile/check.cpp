@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "policy/tile/print.hpp"
 
@@ -15,12 +16,23 @@ struct fact {
   std::string name;
   index_range range;
   bool differs = false;  // between the threads of a block
+  int definition = 0;    // which of those that have this name
 };
+
+constexpr index_range k_int = {-(int64_t{1} << 31), (int64_t{1} << 31) - 1};
 
 // Those of the blocks that are open, the innermost last.
 class known_facts {
  public:
-  void add(fact f) { facts_.push_back(std::move(f)); }
+  void define(std::string name, index_range range, bool differs) {
+    facts_.push_back({std::move(name), range, differs, ++definitions_});
+  }
+  // More is known of it from here on.
+  void narrow(const fact& known, index_range range) {
+    fact f = known;
+    f.range = range;
+    facts_.push_back(std::move(f));
+  }
   const fact* find(const std::string& name) const {
     const auto found = std::find_if(facts_.rbegin(), facts_.rend(), [&](const fact& f) { return f.name == name; });
     return found == facts_.rend() ? nullptr : &*found;
@@ -30,13 +42,14 @@ class known_facts {
 
  private:
   std::vector<fact> facts_;
+  int definitions_ = 0;
 };
 
 class checker {
  public:
   explicit checker(const kernel& k) : kernel_(&k) {
-    facts_.add({"threadIdx.x", {0, k.threads - 1}, true});
-    facts_.add({"blockIdx.x", {0, k.blocks - 1}, false});
+    facts_.define("threadIdx.x", {0, k.threads - 1}, true);
+    facts_.define("blockIdx.x", {0, k.blocks - 1}, false);
     states_.resize(k.buffers.size());
     for (std::size_t i = 0; i < k.buffers.size(); ++i) {
       const bool is_global = k.buffers[i].where == space::global && !k.buffers[i].into;
@@ -52,6 +65,12 @@ class checker {
   struct state {
     bool declared = false, written = false;
     std::set<std::string> writes, reads;
+    index_range offset;  // of a pointer
+  };
+  // A condition, and the definition of its variable when it was tested; 0 for none.
+  struct known_condition {
+    condition is;
+    int definition = 0;
   };
 
   const buffer& at(buffer_id id) const { return kernel_->buffers[id]; }
@@ -109,26 +128,34 @@ class checker {
     if (a.at.size() != b.shape.size())
       return wrong(fmt::format("{} has {} indices, and {} extents", b.name, a.at.size(), b.shape.size()));
     if (!states_[a.of].declared) return wrong(b.name + " is used where it is not declared");
+    if (b.where == space::warp_shared) return wrong(b.name + " is for functions of the dialect only");
     if (a.row) CUDAL1_CHECK(look_at(*a.row->row));
     for (std::size_t d = 0; d < a.at.size(); ++d) {
       CUDAL1_TRY(index_range range, range_of(a.at[d]));
       if (a.within && d + 1 == a.at.size()) {
-        // The same place is asked for and accessed.
-        if (a.within->place.text() != a.at[d].text())
+        // The same place is asked for, as an unsigned number of 32 bits, and accessed.
+        if (a.within->place.text() != a.at[d].text() || !k_int.holds(range) || width != 1)
           return wrong(b.name + " is not bounded by the place that it is at");
         range = {std::max<int64_t>(range.least, 0), std::min(range.most, a.within->count - 1)};
       }
       if (d + 1 == a.at.size()) range.most += (width - 1) * step;
       if (a.row) range.most += (a.row->count - 1) * a.row->stride;
-      if (b.into) {
-        CUDAL1_TRY(const index_range from, range_of(b.offset));
-        range = {range.least + from.least, range.most + from.most};
-      }
+      if (!k_int.holds(range) && !a.row && a.at[d].text().find("long long") == std::string::npos)
+        return wrong(fmt::format("{}{} is computed in 32 bits, and reaches {}", b.name, place_of(a), range.most));
+      if (b.into) range = {range.least + states_[a.of].offset.least, range.most + states_[a.of].offset.most};
       if (!index_range{0, b.shape[d] - 1}.holds(range))
         return wrong(fmt::format("{}{} reaches from {} to {}, and there are {}", b.name, place_of(a), range.least,
                                  range.most, b.shape[d]));
     }
     return {};
+  }
+
+  // A place that each thread of a block has for itself.
+  static bool is_own(const access& a) {
+    return a.at.size() == 1 && (a.at[0].text() == "threadIdx.x" || a.at[0].text() == "(int)threadIdx.x");
+  }
+  static bool all_are(const std::set<std::string>& places, const access& a) {
+    return places.empty() || (is_own(a) && places.size() == 1 && places.contains(place_of(a)));
   }
 
   // Only the thread that wrote a place may access it before the barrier, or write where it alone has read.
@@ -137,7 +164,7 @@ class checker {
     state& s = states_[a.of];
     if (!s.written) return wrong(fmt::format("{}{} is read, and nothing has written it", at(a.of).name, place_of(a)));
     if (!is_of_threads(at(a.of))) return {};
-    if (!s.writes.empty() && !(s.writes.size() == 1 && s.writes.contains(place_of(a))))
+    if (!all_are(s.writes, a))
       return wrong(fmt::format("{}{} is read without a barrier after {}{} was written", at(a.of).name, place_of(a),
                                at(a.of).name, *s.writes.begin()));
     s.reads.insert(place_of(a));
@@ -149,7 +176,7 @@ class checker {
     state& s = states_[a.of];
     s.written = true;
     if (!is_of_threads(at(a.of))) return {};
-    if (!s.reads.empty() && !(s.reads.size() == 1 && s.reads.contains(place_of(a))))
+    if (!all_are(s.reads, a))
       return wrong(fmt::format("{}{} is written without a barrier after {}{} was read", at(a.of).name, place_of(a),
                                at(a.of).name, *s.reads.begin()));
     s.writes.insert(place_of(a));
@@ -181,19 +208,25 @@ class checker {
     return {};
   }
 
+  // Shared memory is the same wherever its declaration is passed again.
   expected<void> look_at(const declare& d) {
-    states_[d.of] = {};
+    if (!is_of_threads(at(d.of))) states_[d.of] = {};
     states_[d.of].declared = true;
     return {};
   }
   expected<void> look_at(const point& p) {
+    const buffer& b = at(p.of);
+    if (at(*b.into).into) return wrong(b.name + " points into what is a pointer itself");
+    CUDAL1_TRY(states_[p.of].offset, range_of(b.offset));
     states_[p.of].declared = states_[p.of].written = true;
     return {};
   }
   expected<void> look_at(const let& l) {
     for (const auto& [name, i] : l.names) {
       CUDAL1_TRY(const index_range range, range_of(i));
-      facts_.add({name, range, differs(i)});
+      if (l.type == "int" && !k_int.holds(range))
+        return wrong(fmt::format("{} is an int, and reaches from {} to {}", name, range.least, range.most));
+      facts_.define(name, range, differs(i));
     }
     return {};
   }
@@ -209,8 +242,7 @@ class checker {
   expected<void> look_at(const store& s) {
     CUDAL1_CHECK(look_at(s.is));
     const std::size_t outside = facts_.size();
-    CUDAL1_TRY(const bool some, narrow(s.only));
-    static_cast<void>(some);
+    CUDAL1_CHECK(narrow(with_definitions(s.only)));
     CUDAL1_CHECK(writes(s.to));
     facts_.resize(outside);
     return {};
@@ -222,13 +254,14 @@ class checker {
     return {};
   }
   expected<void> look_at(const reduce_lanes& r) {
+    if (some_threads_ > 0) return wrong("only some threads reduce " + r.name);
     if (std::ranges::count(values_, r.name) == 0) return wrong(r.name + " is reduced, and nothing has defined it");
     return {};
   }
   expected<void> look_at(const test& t) {
     for (const auto& c : t.all)
       CUDAL1_CHECK(range_of(c.left));
-    tests_[t.name] = t.all;
+    tests_[t.name] = with_definitions(t.all);
     return {};
   }
   expected<void> look_at(const raw& r) {
@@ -248,47 +281,81 @@ class checker {
   expected<void> look_at(const loop& l) {
     const std::size_t outside = facts_.size();
     CUDAL1_TRY(const index_range from, range_of(l.first));
-    const bool is_one = from.least == from.most;
-    const int64_t last = is_one ? from.least + (l.count - 1 - from.least) / l.step * l.step : l.count - 1;
-    facts_.add({l.variable, {from.least, last}, differs(l.first)});
-    CUDAL1_CHECK(look_at(l.body));
-    if (l.count > l.step) CUDAL1_CHECK(look_at(l.body));
+    const bool some = differs(l.first);
+    const int64_t rounds = (l.count - from.least + l.step - 1) / l.step;
+    const int64_t last = from.least == from.most ? from.least + (rounds - 1) * l.step : l.count - 1;
+    facts_.define(l.variable, {from.least, last}, some);
+    CUDAL1_CHECK(inside(l.body, some));
+    if (rounds > 1) CUDAL1_CHECK(inside(l.body, some));
     facts_.resize(outside);
     return {};
   }
-  // Adds what the conditions say of variables; whether only some threads of a block fulfil them.
-  expected<bool> narrow(const std::vector<condition>& all) {
-    bool some = false;
+
+  std::vector<known_condition> with_definitions(const std::vector<condition>& all) const {
+    std::vector<known_condition> out;
     for (const auto& c : all) {
-      CUDAL1_TRY(index_range range, range_of(c.left));
-      some = some || differs(c.left);
       const fact* known = facts_.find(c.left.text());
-      if (known == nullptr) continue;
+      out.push_back({c, known == nullptr ? 0 : known->definition});
+    }
+    return out;
+  }
+  // Adds what the conditions say of variables; whether only some threads of a block fulfil them.
+  expected<bool> narrow(const std::vector<known_condition>& all) {
+    bool some = false;
+    for (const auto& [c, definition] : all) {
+      const fact* known = facts_.find(c.left.text());
+      if (definition == 0) {
+        CUDAL1_CHECK(range_of(c.left));
+        some = some || differs(c.left);
+        continue;
+      }
+      if (known == nullptr || known->definition != definition) {
+        some = true;  // of a variable that another one hides
+        continue;
+      }
+      some = some || known->differs;
       using how = condition::how;
+      index_range range = known->range;
       if (c.is == how::equal) range = {c.right, c.right};
       if (c.is == how::below) range.most = std::min(range.most, c.right - 1);
       if (c.is == how::at_most) range.most = std::min(range.most, c.right);
       if (c.is == how::least) range.least = std::max(range.least, c.right);
-      facts_.add({known->name, range, known->differs});
+      facts_.narrow(*known, range);
     }
     return some;
   }
   expected<void> look_at(const guard& g) {
     const std::size_t outside = facts_.size();
-    CUDAL1_TRY(bool some, narrow(g.all));
+    CUDAL1_TRY(bool some, narrow(with_definitions(g.all)));
     for (const auto& name : g.tests) {
       const auto known = tests_.find(name);
       if (known == tests_.end()) return wrong(name + " is asked, and nothing has tested it");
       CUDAL1_TRY(const bool differ, narrow(known->second));
       some = some || differ;
     }
+    const auto before = states_;
     CUDAL1_CHECK(inside(g.body, some));
     facts_.resize(outside);
-    return inside(g.otherwise, some);
+    auto after = std::exchange(states_, before);
+    CUDAL1_CHECK(inside(g.otherwise, some));
+    join(after);
+    return {};
+  }
+  // Either of two ways has led here: what one of them leaves without a barrier is so.
+  void join(const std::vector<state>& other) {
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      states_[i].declared = states_[i].declared || other[i].declared;
+      states_[i].written = states_[i].written || other[i].written;
+      states_[i].writes.insert(other[i].writes.begin(), other[i].writes.end());
+      states_[i].reads.insert(other[i].reads.begin(), other[i].reads.end());
+    }
   }
   expected<void> look_at(const branch& b) {
     CUDAL1_CHECK(look_at(b.when));
-    return inside(b.body, true);
+    const auto before = states_;
+    CUDAL1_CHECK(inside(b.body, true));
+    join(before);
+    return {};
   }
   expected<void> inside(const block& body, bool some_threads) {
     some_threads_ += some_threads;
@@ -305,18 +372,24 @@ class checker {
       }
     return {};
   }
-  // The function sees to barriers of its own.
   expected<void> look_at(const call& c) {
     CUDAL1_CHECK(look_at(c.what));
-    for (const buffer_id id : c.changed)
-      states_[id].written = true;
+    for (const buffer_id id : c.changed) {
+      state& s = states_[id];
+      if (!s.declared) return wrong(at(id).name + " is used where it is not declared");
+      if (is_of_threads(at(id)) && some_threads_ > 0)
+        return wrong(fmt::format("only some threads call what changes {}", at(id).name));
+      if (!s.writes.empty() || !s.reads.empty())
+        return wrong(fmt::format("{} is changed without a barrier after it was used", at(id).name));
+      s.written = true;
+    }
     return {};
   }
 
   const kernel* kernel_;
   known_facts facts_;
   std::vector<std::string> values_;  // variables of the blocks that are open
-  std::map<std::string, std::vector<condition>> tests_;
+  std::map<std::string, std::vector<known_condition>> tests_;
   std::vector<state> states_;
   int some_threads_ = 0;
 };

@@ -1,5 +1,6 @@
-// What no kernel may do: access a buffer beyond its extents, use a value or an element before it was written, or let a
-// thread access shared memory that another one has written, or reads, without a barrier between them.
+// What no kernel may do: access a buffer beyond its extents, use a variable that nothing has defined or an array that
+// nothing has written, or let a thread access shared memory that another one may have written, or read, without a
+// barrier between them.
 #pragma once
 
 #include "config/base/error.hpp"
@@ -8,8 +9,10 @@
 namespace cudal1::tile {
 
 // errc::invalid_program with the statement that breaks a rule. Ranges of variables follow from their definitions, and
-// from guards on them; a kernel that is refused may still be right where these do not show it. What a `call` does to
-// buffers other than the ones that it names is not looked at.
+// from guards on them; a kernel that is refused may still be right where these do not show it. What is not looked for:
+// elements of an array that has other ones written, two threads that write to one place, what C does where a negative
+// index is made of unsigned variables, and what is in raw lines and in the dialect's functions. These have barriers of
+// their own behind what they do to shared memory.
 expected<void> check(const kernel& k);
 
 }  // namespace cudal1::tile

@@ -127,7 +127,8 @@ index_range index_expr::range_in(const known_ranges& known) const {
     case operation::quotient:
       return {of.least / n.number, of.most / n.number};
     case operation::remainder:
-      return of.least >= 0 && of.most < n.number ? of : index_range{0, n.number - 1};
+      if (of.least < 0) return {1 - n.number, n.number - 1};  // it has the sign of what is divided
+      return of.most < n.number ? of : index_range{0, n.number - 1};
     case operation::sum: {
       index_range out = of;
       for (std::size_t i = 1; i < n.parts.size(); ++i) {

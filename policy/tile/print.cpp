@@ -44,6 +44,11 @@ class printer {
   }
   std::string text() && { return std::move(text_); }
 
+  // In parentheses where it is a choice or a sum.
+  std::string operand(const value& v) const {
+    if (v.index()) return v.index()->operand();
+    return v.from() && v.from()->within ? "(" + text(v) + ")" : text(v);
+  }
   std::string text(const value& v) const {
     if (v.from()) return element(*v.from());
     if (v.index()) return v.index()->text();
@@ -53,7 +58,7 @@ class printer {
         out += v.c()[i];
         continue;
       }
-      out += text(v.operands()[static_cast<std::size_t>(v.c()[++i] - '0')]);
+      out += operand(v.operands()[static_cast<std::size_t>(v.c()[++i] - '0')]);
     }
     return out;
   }
@@ -124,7 +129,7 @@ class printer {
   void add(const store& s) {
     const buffer& b = at(s.to.of);
     std::string only = text(s.only);
-    if (s.to.within) only = inside_text(*s.to.within);
+    if (s.to.within) only += (only.empty() ? "" : " && ") + inside_text(*s.to.within);
     line(fmt::format("{}{} = {};", only.empty() ? "" : "if (" + only + ") ", place(s.to),
                      b.where == space::global ? stored(b.type, text(s.is)) : text(s.is)));
   }
@@ -235,10 +240,6 @@ std::string print(const kernel& k, int depth) {
   printer p(k, depth);
   p.add(k.body);
   return std::move(p).text();
-}
-
-std::string print(const kernel& k, const value& v) {
-  return printer(k, 0).text(v);
 }
 
 }  // namespace cudal1::tile

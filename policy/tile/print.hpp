@@ -10,8 +10,4 @@ namespace cudal1::tile {
 // Lines with two spaces for each level; `depth`: of the first one.
 std::string print(const kernel& k, int depth = 1);
 
-// What is read from global memory at that place, as the C expression of an element; and of an offset from its tensor's
-// pointer, `further` elements on.
-std::string print(const kernel& k, const value& v);
-
 }  // namespace cudal1::tile

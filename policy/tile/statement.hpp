@@ -175,7 +175,8 @@ struct branch {  // where a value is true, which data decides
 struct barrier {
   bool of_warp = false;  // or else of the block
 };
-// A function of the dialect. `changed`: buffers that it writes, and reads; `variables`: variables that it changes.
+// A function of the dialect. `changed`: buffers that it writes, and reads; of shared ones it leaves nothing that needs
+// a barrier.
 struct call {
   value what;
   std::vector<buffer_id> changed = {};

@@ -53,6 +53,10 @@ class counter {
   // `count` accesses of each lane, of `bytes` each and `step` bytes apart.
   double sectors(const access& a, int64_t count, int64_t step, int64_t bytes) const {
     double sum = 0;
+    if (a.row) {  // chosen by data: each lane has its own
+      const auto lanes = static_cast<double>(std::ranges::count(active_, true));
+      return lanes * static_cast<double>(count);
+    }
     for (int64_t piece = 0; piece < count; ++piece) {
       std::vector<int64_t> addresses;
       for (std::size_t lane = 0; lane < k_lanes; ++lane)
@@ -139,16 +143,22 @@ class counter {
   void add(const store_vector& v) { count_write(v.to, pieces_of(v, at(v.to.of).type)); }
 
   void add(const loop& l) {
-    variables_[l.variable] = {};
+    of_lanes first{};
+    for (std::size_t lane = 0; lane < k_lanes; ++lane)
+      first[lane] = value_of(l.first, lane);
+    variables_[l.variable] = first;
+    const auto rounds = static_cast<double>((l.count - first[0] + l.step - 1) / l.step);
     const double before = weight_;
-    if (l.unrolled || !reads_memory(l.body)) {
-      weight_ *= static_cast<double>(l.count);
+    if (in_rounds_ || l.unrolled || !reads_memory(l.body)) {
+      weight_ *= rounds;
       add(l.body);
     } else {
       end_phase(0);
-      now_.rounds = weight_ * static_cast<double>(l.count);
+      in_rounds_ = true;
+      now_.rounds = weight_ * rounds;
       weight_ = 1;
       add(l.body);
+      in_rounds_ = false;
       end_phase(0);
     }
     weight_ = before;
@@ -164,7 +174,7 @@ class counter {
         active_[lane] = active_[lane] && is_true(c, lane);
     add(g.body);
     active_ = before;
-    add(g.otherwise);
+    if (g.body.empty()) add(g.otherwise);  // else what is seldom done
   }
   bool is_true(const condition& c, std::size_t lane) const {
     const int64_t left = value_of(c.left, lane);
@@ -185,7 +195,11 @@ class counter {
     add(b.body);
   }
   void add(const barrier& b) {
-    if (!b.of_warp) end_phase(k_barrier);
+    if (b.of_warp) return;
+    if (in_rounds_)
+      now_.serial_cycles += weight_ * k_barrier;
+    else
+      end_phase(k_barrier);
   }
   void add(const call& c) { add(c.what); }
 
@@ -198,8 +212,11 @@ class counter {
       if (const auto* v = std::get_if<load_vector>(&s.is)) return at(v->from.of).where == space::global;
       if (const auto* d = std::get_if<define>(&s.is)) return reads_memory(d->is);
       if (const auto* d = std::get_if<store>(&s.is)) return reads_memory(d->is);
+      if (const auto* a = std::get_if<assign>(&s.is)) return reads_memory(a->is);
+      if (const auto* c = std::get_if<combine>(&s.is)) return reads_memory(c->is);
+      if (const auto* c = std::get_if<call>(&s.is)) return reads_memory(c->what);
       if (const auto* l = std::get_if<loop>(&s.is)) return reads_memory(l->body);
-      if (const auto* g = std::get_if<guard>(&s.is)) return reads_memory(g->body);
+      if (const auto* g = std::get_if<guard>(&s.is)) return reads_memory(g->body) || reads_memory(g->otherwise);
       if (const auto* b = std::get_if<branch>(&s.is)) return reads_memory(b->body);
       if (const auto* b = std::get_if<scope>(&s.is)) return reads_memory(b->body);
       return false;
@@ -216,6 +233,7 @@ class counter {
   std::map<std::string, of_lanes> variables_;
   std::array<bool, k_lanes> active_{};
   double weight_ = 1;
+  bool in_rounds_ = false;  // of a loop that is counted as such
   loop_work now_;
   kernel_work out_;
 };

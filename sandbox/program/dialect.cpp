@@ -55,7 +55,6 @@ const std::vector<dialect_part>& dialect_parts() {
                  "8192 bytes apart, `b` at a multiple of 1024. `fence_shared_async()` between copy_async_wait and "
                  "the barrier; then `warpgroup_fence()`, products, `warpgroup_commit()`, `warpgroup_wait<N>(d)` "
                  "before sums are read."}},
-      {.name = "fence", .words = {"fence_shared_async("}, .of_warps = {"fence_shared_async"}},
       {.name = "clusters",
        .words = {"cluster_rank(", "cluster_size(", "cluster_sync(", "load_cluster(", "store_cluster("},
        .of_warps = {"cluster_rank", "cluster_size", "cluster_sync", "load_cluster", "store_cluster"},
@@ -82,6 +81,7 @@ const std::vector<dialect_part>& dialect_parts() {
                  "`grid_sync()` is a barrier of them. With \"programmatic\": true it may begin before the kernel "
                  "ahead has ended, which calls `let_next_kernel_begin()`; it calls `wait_for_previous_kernel()` "
                  "before it touches memory that others write."}},
+      {.name = "fence", .words = {"fence_shared_async("}, .of_warps = {"fence_shared_async"}},
       {.name = "programmatic",
        .words = {"wait_for_previous_kernel(", "let_next_kernel_begin("},
        .of_threads = {"wait_for_previous_kernel", "let_next_kernel_begin"}},
@@ -94,7 +94,8 @@ const std::vector<dialect_part>& dialect_parts() {
                  "long` that orders elements, of equal ones the first; `sort_ranks(r)` sorts one of each lane of a "
                  "warp, `merge_ranks(kept, r)` merges 32 sorted ones into `long long kept[N]`, rank q of lane l the "
                  "(32 q + l)-th, `no_rank()` at first; `keep_ranks<true, WIDTH>(kept, limit, waiting, count, x, "
-                 "place, apart, columns, k)` takes in `float x[V]` of each lane and needs 64 `long long` of shared "
+                 "place, apart, columns, k)` takes in `float x[V]` of each lane, V up to 32, and needs 64 `long long` "
+                 "of shared "
                  "memory a warp; then `merge_waiting_ranks(kept, waiting, count)`, `merge_ranks_of_warps(kept, "
                  "found, warps)`; `place_of_rank(r)` and `element_of_rank<true>(r)` read one."}}};
   return all;

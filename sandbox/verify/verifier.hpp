@@ -33,8 +33,8 @@ struct judgement {
 //             verification.tolerance = kernelbench the declared draws are within 1e-4 (half types 1e-2) of eager alone.
 //   3 error   RMS against the float64 output: within max(factor x strict float32 eager's error but at most 0.25,
 //             2 x that of eager as shipped, a floor of the type); if the reference is 0 everywhere, absolutely within
-//             the floor; if eager itself, as shipped and strict, is off by more than twice the output's size (0 but
-//             for rounding), gate 2 alone decides
+//             the floor; if eager itself, as shipped and strict, is off by more than twice the output's size, within
+//             16 times its error (the same in gate 4)
 //   4 signal  the same over the output's standard deviation, with 0.7 for 0.25, so that a near-constant output cannot
 //             be replaced by a constant; skipped if the exact output does not vary
 //   5 draws   1 to 4 on the draws other than `declared`

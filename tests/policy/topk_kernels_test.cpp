@@ -1,5 +1,5 @@
 // The greatest elements of rows as kernels of a template: the gates accept them, for rows of every length, with equal
-// elements, NaN and every division of the work; and they compile for a GPU.
+// elements and many divisions of the work; and they compile for a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,14 +34,15 @@ std::vector<product_case> cases() {
   out.push_back(topk("three_dimensions", "2, 3, 64", 4));
   out.push_back(topk("smallest", "5, 200", 6, "", false));
   out.push_back(topk("several_warps", "2, 4100", 50));
-  for (const int warps : {2, 4, 8})
-    out.push_back(topk(fmt::format("warps_{}", warps), "3, 1031", 40, fmt::format(", warps={}", warps)));
-  for (const int vectors : {1, 2, 8})
+  for (const int warps : {1, 2, 4, 8, 16, 32})
+    out.push_back(topk(fmt::format("warps_{}", warps), "2, 1031", 40, fmt::format(", warps={}", warps)));
+  for (const int vectors : {1, 2, 4, 8})
     out.push_back(topk(fmt::format("vectors_{}", vectors), "3, 1032", 9, fmt::format(", vectors={}", vectors)));
   out.push_back(topk("both", "3, 2048", 12, ", warps=4, vectors=2"));
   for (const char* type : {"float16", "bfloat16"}) {
     out.push_back(topk(fmt::format("of_{}", type), "4, 328", 10, "", true, type));
     out.push_back(topk(fmt::format("odd_of_{}", type), "3, 77", 10, "", false, type));
+    out.push_back(topk(fmt::format("most_vectors_of_{}", type), "2, 2048", 10, ", vectors=4", true, type));
   }
   return out;
 }
@@ -66,6 +67,9 @@ TEST(TopkKernels, AreOfferedWhereTheyFit) {
               HasSubstr("warps=3 is not one of 1, 2, 4, 8, 16, 32"));
   EXPECT_THAT(refusal_of(topk("x", "4, 100", 3).what, "template(step=0, kernel=row_topk, warps=32)"),
               HasSubstr("32 warps would share rows of 100 elements"));
+  EXPECT_THAT(
+      refusal_of(topk("x", "4, 2048", 3, "", true, "float16").what, "template(step=0, kernel=row_topk, vectors=8)"),
+      HasSubstr("8 vectors of 8 elements are more than 32"));
 }
 
 // Repeated steps of a network have one kernel.

@@ -60,7 +60,10 @@ class cuda_elements_writer {
     count_ = items > 0 ? std::max<int64_t>(items / width_, 1) : k_reads / std::clamp<int64_t>(streams, 1, k_reads);
     while (items == 0 && count_ > 1 && vectors_ / (threads_ * count_) < k_enough_blocks)
       count_ /= 2;
-    index_ = index_type(elements_);
+    int64_t most = elements_;
+    for (const auto& o : body.operands)
+      most = std::max(most, o.type.storage_bytes() / size_of(o.type.type));
+    index_ = index_type(most);
   }
 
   // Whether it is read from memory for each element, unlike a scalar, row or column that stays in the caches.

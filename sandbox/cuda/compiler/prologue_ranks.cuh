@@ -58,13 +58,14 @@ static __device__ __forceinline__ float element_of_rank(long long rank) {
   const int bits = GREATER ? (int)(rank >> 32) : ~(int)(rank >> 32);
   return __int_as_float(bits ^ ((bits >> 31) & 0x7fffffff));
 }
-// The k greatest (or smallest) so far, k at most 32 N, of what a warp's lanes hand in: element i of `x` is at
+// The k greatest (or smallest) so far, k at most 32 N, of what a warp's lanes hand in: element i (of 32 at most) of `x` is at
 // `place` + i / WIDTH * `apart` + i % WIDTH, and counts where that is below `columns`. Those that beat `limit`, the k-th
 // of `kept`, wait in the warp's 64 places of shared memory, `count` of them, and are merged 32 at a time. At last
 // merge_waiting_ranks.
 template <bool GREATER, int WIDTH, int N, int V>
 static __device__ __forceinline__ void keep_ranks(long long (&kept)[N], long long& limit, long long* waiting, int& count,
                                                   const float (&x)[V], int place, int apart, int columns, int k) {
+  static_assert(V <= 32, "keep_ranks takes at most 32 elements of a lane");
   const int lane = threadIdx.x & 31;
   const float least = element_of_rank<GREATER>(limit);
   unsigned mine = 0;  // elements that may beat it; NaN does not compare

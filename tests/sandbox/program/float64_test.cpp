@@ -47,6 +47,33 @@ TEST(to_float64, a_conversion_that_is_an_output_stays_a_tensor_of_its_own) {
   EXPECT_TRUE(check_program(*wide));
 }
 
+TEST(to_float64, takes_the_first_of_equal_elements) {
+  const auto wide_of = [](const std::string& arguments, const std::string& results) {
+    const auto p = read_program(
+        R"({"format":1,"name":"m","inputs":[{"name":"x","dtype":"float16","shape":[4,6]}],
+      "steps":[{"aten":"aten::topk","args":{"self":"x","k":2)" +
+        arguments + R"(},"out":[)" + results + R"(]}],"outputs":["i"]})");
+    EXPECT_TRUE(p) << p.error().message;
+    auto wide = to_float64(*p);
+    EXPECT_TRUE(wide) << wide.error().message;
+    const auto checked = check_program(*wide);
+    EXPECT_TRUE(checked) << checked.error().message;
+    EXPECT_EQ(checked->types.at("i"), contiguous(dtype::int64, {4, 2}));
+    return *wide;
+  };
+  for (const std::string results : {R"("v","i")", R"("","i")"}) {
+    const auto greatest = wide_of("", results);
+    const auto& sort = std::get<aten_step>(greatest.steps[0]);
+    EXPECT_EQ(sort.op, "aten::sort.stable");
+    EXPECT_THAT(sort.args, testing::Contains(testing::Pair("descending", json(true))));
+    EXPECT_THAT(sort.args, testing::Contains(testing::Pair("stable", json(true))));
+  }
+  EXPECT_THAT(std::get<aten_step>(wide_of(R"(,"largest":false)", R"("v","i")").steps[0]).args,
+              testing::Contains(testing::Pair("descending", json(false))));
+  // Of results in no order nothing says which the first is.
+  EXPECT_EQ(std::get<aten_step>(wide_of(R"(,"sorted":false)", R"("v","i")").steps[0]).op, "aten::topk");
+}
+
 TEST(to_float64, rejects_kernels_and_floats_made_from_integers) {
   const auto with_kernel = to_float64(*read_program(row_scale_text));
   ASSERT_FALSE(with_kernel);

@@ -238,6 +238,9 @@ TEST_F(verifier, half_types_get_the_loose_tolerance_and_floor) {
   first().loose = true;
   first().error = 9e-3;
   EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().error = first().signal_error = 9e9;  // garbage, though small
+  EXPECT_EQ(failed_gate(), "3 error");
+  first().error = first().signal_error = 1.1e9;
   first().outside = 1;
   EXPECT_EQ(failed_gate(), "2 close");
   first().outside = 0;
@@ -312,6 +315,9 @@ TEST_F(verifier, an_output_that_is_lost_in_rounding_is_judged_by_its_tolerance) 
   first().reference_error = first().strict_error = first().reference_signal_error = first().strict_signal_error = 5e8;
   first().error = first().signal_error = 1.1e9;
   EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().error = first().signal_error = 9e9;  // garbage, though small
+  EXPECT_EQ(failed_gate(), "3 error");
+  first().error = first().signal_error = 1.1e9;
   first().outside = 1;
   EXPECT_EQ(failed_gate(), "2 close");
   first().outside = 0;

@@ -11,9 +11,10 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_most = 64;     // elements: two a lane
-constexpr int64_t k_waiting = 64;  // places of a warp for what keep_greatest_ranks gathers
+constexpr int64_t k_waiting = 64;  // places of a warp for what keep_ranks gathers
 constexpr int64_t k_block = 128;   // threads, where several rows share a block
-constexpr int64_t k_most_columns = int64_t{1} << 30;
+constexpr int64_t k_most_rows = int64_t{1} << 30, k_most_columns = int64_t{1} << 30;
+constexpr int64_t k_looked_at = 32;          // elements of a thread that keep_ranks takes at once
 constexpr double k_look = 3, k_merge = 500;  // instructions for an element that is too small, and of a merge of 32
 
 struct row_shape {
@@ -45,7 +46,8 @@ expected<void> fits(const graph& g, const graph_step& s) {
   if (computed_in(x.type) != dtype::float32) return no(fmt::format("its elements are {}", name_of(x.type)));
   if (!x.is_contiguous() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1))
     return no("its rows lie apart in memory");
-  if (r.rows == 0 || r.columns > k_most_columns) return no("it has no rows, or too long ones");
+  if (r.rows == 0 || r.rows > k_most_rows || r.columns > k_most_columns)
+    return no("it has no rows, or too many or too long ones");
   if (r.k < 1 || r.k > k_most) return no(fmt::format("k is not 1 to {}", k_most));
   if (!*boolean_argument(s, "sorted")) return no("its result is not sorted, so that nothing says in which order it is");
   return {};
@@ -193,6 +195,8 @@ expected<template_kernel> write(const graph& g, const graph_step& s, const tunab
   const division d = divided(r, starts_aligned(g, g.resolve(*tensor_argument_name(s, "self"))), chosen);
   if (d.warps > 1 && d.warps * 32 > r.columns)
     return fail(errc::unsupported, "{} warps would share rows of {} elements", d.warps, r.columns);
+  if (d.width * d.vectors > k_looked_at)
+    return fail(errc::unsupported, "{} vectors of {} elements are more than {}", d.vectors, d.width, k_looked_at);
   return topk_writer(r, d).write();
 }
 

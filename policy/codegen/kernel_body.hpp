@@ -8,7 +8,7 @@
 
 #include "policy/graph/graph.hpp"
 #include "policy/graph/proofs.hpp"
-#include "policy/tile/reduction.hpp"
+#include "policy/tile/reduction_kind.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
 namespace cudal1 {

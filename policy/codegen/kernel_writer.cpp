@@ -5,9 +5,9 @@
 #include <map>
 
 #include "policy/tile/c_text.hpp"
-#include "policy/tile/check.hpp"
-#include "policy/tile/print.hpp"
-#include "policy/tile/work.hpp"
+#include "policy/tile/statement_check.hpp"
+#include "policy/tile/statement_print.hpp"
+#include "policy/tile/statement_work.hpp"
 
 namespace cudal1 {
 

@@ -1,6 +1,6 @@
 // What a kernel's threads do, as data: index variables, values, loads and stores of buffers, loops, guards, barriers.
-// One function prints it (print.hpp), one finds accesses out of bounds and missing barriers (check.hpp), and one counts
-// what it does (work.hpp). Kernels are written with a kernel_builder.
+// One function prints it (statement_print), one finds accesses out of bounds and missing barriers (statement_check),
+// and one counts what it does (statement_work). Kernels are written with a kernel_builder.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "policy/tile/index_expr.hpp"
-#include "policy/tile/reduction.hpp"
+#include "policy/tile/reduction_kind.hpp"
 #include "sandbox/program/types.hpp"
 
 namespace cudal1::tile {
@@ -163,7 +163,7 @@ struct guard {
   std::vector<condition> all;
   std::vector<std::string> tests = {};  // that are true, too
   block body;
-  block otherwise = {};
+  block otherwise;
 };
 struct scope {
   block body;

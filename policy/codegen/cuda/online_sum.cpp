@@ -47,8 +47,8 @@ void online_sum_writer::set_element(const index_expr& lane, const std::string& i
 
 // -inf counts for nothing.
 void online_sum_writer::add_vector() {
-  const auto f = dtype::float32;
-  const auto c = [f](const std::string& text, std::vector<tile::value> operands = {}) {
+  constexpr dtype f = dtype::float32;
+  const auto c = [](const std::string& text, std::vector<tile::value> operands = {}) {
     return tile::value::operation(text, std::move(operands), f, 1);
   };
   const auto run_top = tile::value::named("run_" + top(), f), run_sum = tile::value::named("run_" + sum(), f);

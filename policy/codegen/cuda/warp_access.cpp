@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policy/tile/work.hpp"
+#include "policy/tile/statement_work.hpp"
 
 namespace cudal1 {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "policy/codegen/cuda/warp_access.hpp"
-#include "policy/tile/work.hpp"
+#include "policy/tile/statement_work.hpp"
 
 namespace cudal1 {
 

@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/tile/check.hpp"
-#include "policy/tile/print.hpp"
-#include "policy/tile/work.hpp"
+#include "policy/tile/statement_check.hpp"
+#include "policy/tile/statement_print.hpp"
+#include "policy/tile/statement_work.hpp"
 
 namespace cudal1::tile {
 namespace {
@@ -255,12 +255,12 @@ kernel shifted(int64_t columns, bool is_bounded) {
 
 TEST(Statements, PointersTestsAndBoundsArePrintedAsTheDialect) {
   const std::string text = print(shifted(61, true));
-  for (const char* line : {"  const float* x_r = x + row * 61;\n  float* y_r = y + row * 61;\n",
-                           "const int c0 = threadIdx.x * 4 - shift;\n", "const bool whole = c0 >= 0 && c0 <= 57;\n",
-                           "  if (whole) {\n    r[0] = x_r[c0];\n",
-                           "  }\n  else {\n    #pragma unroll\n    for (int l = 0; l < 4; ++l) {\n"
-                           "      r[l] = (unsigned)(c0 + l) < 61u ? x_r[c0 + l] : 0;\n"})
-    EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_THAT(text, HasSubstr("  const float* x_r = x + row * 61;\n  float* y_r = y + row * 61;\n"));
+  EXPECT_THAT(text, HasSubstr("const int c0 = threadIdx.x * 4 - shift;\n"));
+  EXPECT_THAT(text, HasSubstr("const bool whole = c0 >= 0 && c0 <= 57;\n"));
+  EXPECT_THAT(text, HasSubstr("  if (whole) {\n    r[0] = x_r[c0];\n"));
+  EXPECT_THAT(text, HasSubstr("  }\n  else {\n    #pragma unroll\n    for (int l = 0; l < 4; ++l) {\n"));
+  EXPECT_THAT(text, HasSubstr("      r[l] = (unsigned)(c0 + l) < 61u ? x_r[c0 + l] : 0;\n"));
 }
 
 TEST(Checks, TakeWhatATestSaysInsideItsGuardOnly) {

@@ -91,8 +91,9 @@ TEST(Ranks, AreKeptOfRowsWithEqualElements) {
       for (const int count : {33, 50, 64})
         for (const bool greatest : {true, false}) {
           std::vector<float> x(static_cast<std::size_t>(columns));
+          const int middle = distinct / 2;
           for (auto& each : x)
-            each = static_cast<float>(static_cast<int>(random() % static_cast<unsigned>(distinct)) - distinct / 2);
+            each = static_cast<float>(static_cast<int>(random() % static_cast<unsigned>(distinct)) - middle);
           if (distinct > 1) x[x.size() / 2] = nan;
           std::vector<int64_t> y(64);
           k.launch(greatest ? "greatest" : "smallest", {1, 1, 1}, {128, 1, 1}, x.data(), y.data(), columns, count);

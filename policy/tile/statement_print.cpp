@@ -1,4 +1,4 @@
-#include "policy/tile/print.hpp"
+#include "policy/tile/statement_print.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

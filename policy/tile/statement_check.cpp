@@ -1,11 +1,11 @@
-#include "policy/tile/check.hpp"
+#include "policy/tile/statement_check.hpp"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "policy/tile/print.hpp"
+#include "policy/tile/statement_print.hpp"
 
 namespace cudal1::tile {
 

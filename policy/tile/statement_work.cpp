@@ -1,4 +1,4 @@
-#include "policy/tile/work.hpp"
+#include "policy/tile/statement_work.hpp"
 
 #include <algorithm>
 #include <array>
@@ -147,7 +147,8 @@ class counter {
     for (std::size_t lane = 0; lane < k_lanes; ++lane)
       first[lane] = value_of(l.first, lane);
     variables_[l.variable] = first;
-    const auto rounds = static_cast<double>((l.count - first[0] + l.step - 1) / l.step);
+    const int64_t whole_rounds = (l.count - first[0] + l.step - 1) / l.step;
+    const auto rounds = static_cast<double>(whole_rounds);
     const double before = weight_;
     if (in_rounds_ || l.unrolled || !reads_memory(l.body)) {
       weight_ *= rounds;

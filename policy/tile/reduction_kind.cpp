@@ -1,4 +1,4 @@
-#include "policy/tile/reduction.hpp"
+#include "policy/tile/reduction_kind.hpp"
 
 #include <fmt/format.h>
 

@@ -147,7 +147,10 @@ int64_t vector_width(const kernel_body& body, int64_t limit) {
   return width;
 }
 
-std::string index_type(int64_t elements) {
+std::string index_type(const kernel_body& body, int64_t numbered) {
+  int64_t elements = numbered;
+  for (const auto& o : body.operands)
+    elements = std::max(elements, o.type.storage_bytes() / size_of(o.type.type));
   // Threads of the last block compute indices beyond the last element.
   return elements < std::numeric_limits<int>::max() - (1 << 20) ? "int" : "long long";
 }

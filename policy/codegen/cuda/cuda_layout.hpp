@@ -14,14 +14,21 @@ inline constexpr int64_t large_gpu_processors = 132;  // multiprocessors, of an 
 // How a thread accesses the elements of one vector: one value for all; contiguous and aligned; or one by one.
 enum class vector_access { uniform, vector, apart };
 vector_access access_of(const body_operand& o, int64_t width);
+inline bool is_together(const body_operand& o, int64_t width) {
+  return access_of(o, width) == vector_access::vector;
+}
+// From one element of a vector to the next.
+inline int64_t step_of(const body_operand& o) {
+  return o.strides.empty() ? 0 : o.strides.back();
+}
 // The elements of a vector of 16 bytes: 8 where the kernel has elements of half types, otherwise 4.
 int64_t widest_vector(const kernel_body& body);
 // The widest vector (8, 4, 2 or 1 elements, at most `limit`) along the last dimension that works for every tensor with
 // stride 1 in that dimension.
 int64_t vector_width(const kernel_body& body, int64_t limit);
 
-// "int" where every index of the kernel fits, else "long long".
-std::string index_type(int64_t elements);
+// "int" where every index of a kernel fits that numbers so many elements or windows, else "long long".
+std::string index_type(const kernel_body& body, int64_t numbered);
 
 // A row kernel: `row_threads` threads share a row, and a block has `rows` rows.
 struct row_layout {

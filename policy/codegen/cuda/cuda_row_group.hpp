@@ -1,7 +1,6 @@
 // The threads that share a row on a GPU: their indices, and how they combine reductions and running sums.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

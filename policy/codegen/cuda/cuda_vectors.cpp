@@ -11,10 +11,6 @@ tile::kernel moving(const body_operand& o, const std::string& pointer, const std
   return k;
 }
 
-int64_t step_of(const body_operand& o) {
-  return o.strides.empty() ? 0 : o.strides.back();
-}
-
 }  // namespace
 
 void write_vector_load(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
@@ -25,15 +21,15 @@ void write_vector_load(kernel_writer& w, const body_operand& o, int64_t width, c
                                       {0, {index_expr::unknown(offset)}},
                                       width,
                                       step_of(o),
-                                      access_of(o, width) == vector_access::vector}});
+                                      is_together(o, width)}});
   w.write(k);
 }
 
 void write_vector_store(kernel_writer& w, const body_operand& o, int64_t width, const std::string& pointer,
                         const std::string& offset, const std::string& from) {
   tile::kernel k = moving(o, pointer, from);
-  k.body.push_back({tile::store_vector{
-      {0, {index_expr::unknown(offset)}}, 1, width, step_of(o), access_of(o, width) == vector_access::vector}});
+  k.body.push_back(
+      {tile::store_vector{{0, {index_expr::unknown(offset)}}, 1, width, step_of(o), is_together(o, width)}});
   w.write(k);
 }
 

@@ -60,10 +60,7 @@ class cuda_elements_writer {
     count_ = items > 0 ? std::max<int64_t>(items / width_, 1) : k_reads / std::clamp<int64_t>(streams, 1, k_reads);
     while (items == 0 && count_ > 1 && vectors_ / (threads_ * count_) < k_enough_blocks)
       count_ /= 2;
-    int64_t most = elements_;
-    for (const auto& o : body.operands)
-      most = std::max(most, o.type.storage_bytes() / size_of(o.type.type));
-    index_ = index_type(most);
+    index_ = index_type(body, elements_);
   }
 
   // Whether it is read from memory for each element, unlike a scalar, row or column that stays in the caches.
@@ -167,9 +164,6 @@ class cuda_elements_writer {
       b_->load(array, k * own, w_.place_of(n, at_, offset(o, i, width), row), own, step_of(o), is_together(o, own));
     }
   }
-
-  static int64_t step_of(const body_operand& o) { return o.strides.empty() ? 0 : o.strides.back(); }
-  static bool is_together(const body_operand& o, int64_t width) { return access_of(o, width) == vector_access::vector; }
 
   void write_values(const index_expr& i, const index_expr& k, int64_t width, const arrays& from) {
     std::vector<tile::buffer_id> results;

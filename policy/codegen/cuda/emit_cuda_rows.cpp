@@ -274,8 +274,8 @@ class cuda_rows_writer {
         b_.store({arrays_.at(n), {at + l}}, tile::value::element(at_edge(row, l), w_.node(n).type));
       });
     const body_operand as = as_accessed(l_, o);
-    b_.load(arrays_.at(n), at, w_.place_of(n, group_.rows, column_offset(o.strides)), array_width(n),
-            as.strides.empty() ? 0 : as.strides.back(), access_of(as, array_width(n)) == vector_access::vector);
+    b_.load(arrays_.at(n), at, w_.place_of(n, group_.rows, column_offset(o.strides)), array_width(n), step_of(as),
+            is_together(as, array_width(n)));
   }
 
   // Those of all vectors before those at the row's ends, so that none waits for another.
@@ -385,8 +385,8 @@ class cuda_rows_writer {
         b_.store(at_edge(row, l), tile::value::element({results_.at(r), {l}}, computed_in(o.type.type)));
       });
     const body_operand as = as_accessed(l_, o);
-    b_.store(tile::access{row, {column_offset(o.strides)}}, results_.at(r), l_.width,
-             as.strides.empty() ? 0 : as.strides.back(), access_of(as, l_.width) == vector_access::vector);
+    b_.store(tile::access{row, {column_offset(o.strides)}}, results_.at(r), l_.width, step_of(as),
+             is_together(as, l_.width));
   }
 
   // ---- results whose rows lie side by side in memory ----

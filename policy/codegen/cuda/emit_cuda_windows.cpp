@@ -23,10 +23,7 @@ class cuda_windows_writer {
       : w_(request), body_(w_.body()), layout_(window_layout_of(body_, request.options)) {
     threads_ = request.options.threads > 0 ? request.options.threads : k_threads;
     total_ = layout_.threads(body_);
-    int64_t most = total_;
-    for (const auto& o : body_.operands)
-      most = std::max(most, o.type.storage_bytes() / size_of(o.type.type));
-    index_ = index_type(most);
+    index_ = index_type(body_, total_);
     for (int n = 0; n < static_cast<int>(body_.nodes.size()); ++n)
       if (w_.is_needed(n) && w_.node(n).kind == node_kind::reduce) {
         reduced_.push_back(n);

@@ -72,8 +72,7 @@ division divided(const row_shape& r, bool aligned, const tunable_values& chosen)
   while (warps < 32 && r.columns > 2048 * warps)
     warps *= 2;
   d.warps = value("warps", warps);
-  d.rows = std::max<int64_t>(k_block / 32 / d.warps, 1);
-  if (d.warps > 1) d.rows = 1;
+  d.rows = d.warps > 1 ? 1 : k_block / 32;
   d.vectors = value("vectors", std::clamp<int64_t>(16 / d.width, 1, 8));
   return d;
 }

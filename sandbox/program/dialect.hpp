@@ -17,14 +17,16 @@ struct dialect_part {
   // What several threads call together, or what waits, so that on `cpu` a kernel with it runs in fibers; and the
   // others.
   std::vector<std::string_view> of_warps = {}, of_threads = {};
-  // Whether the text is in the dialect itself: then it is the same for all devices. Others know the functions.
+  std::vector<std::string_view> needs = {};  // other parts, whose functions this one's text calls
+  // Whether the text is in the dialect itself: then it is the same for all devices, and its functions need fibers if
+  // what they call does (all are in `of_threads`). Others know the functions.
   bool in_dialect = false;
   std::vector<std::string> guide = {};  // for prompts, a sentence or more each
 };
 
 const std::vector<dialect_part>& dialect_parts();
 
-// Whether the source may call one of the part's functions; errs on the side of yes.
-bool names_part(std::string_view source, const dialect_part& part);
+// Whether the source may call one of the part's functions, or of a part that needs it; errs on the side of yes.
+bool needs_part(std::string_view source, const dialect_part& part);
 
 }  // namespace cudal1

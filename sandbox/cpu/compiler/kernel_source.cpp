@@ -243,7 +243,7 @@ expected<kernel_source> assemble_kernel_source(std::string_view source) {
   // The functions that are written in the dialect itself, where it names one, and the source, as one text.
   std::string whole;
   for (const auto& part : dialect_parts())
-    if (part.in_dialect && names_part(source, part)) whole += functions_in_dialect(part.name);
+    if (part.in_dialect && needs_part(source, part)) whole += functions_in_dialect(part.name);
   CUDAL1_TRY(auto own, tokens_of(whole));
   const std::size_t before = whole.size();
   whole += source;

@@ -9,7 +9,7 @@ namespace cudal1 {
 std::string dialect_functions(std::string_view source) {
   std::string text;
   for (const auto& part : dialect_parts())
-    if (names_part(source, part)) text += prologue_part(part.name);
+    if (needs_part(source, part)) text += prologue_part(part.name);
   return text;
 }
 

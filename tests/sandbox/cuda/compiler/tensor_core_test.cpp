@@ -8,6 +8,7 @@
 
 #include "sandbox/cuda/compiler/kernel_text.hpp"
 #include "tests/sandbox/cuda/compiler/harness.hpp"
+#include "tests/sandbox/shared_tile_kernels.hpp"
 #include "tests/sandbox/tensor_core_kernels.hpp"
 
 namespace cudal1::test {
@@ -34,7 +35,7 @@ TEST_P(tensor_cores, compile_with_every_function) {
 
 // The shortest of several compilations in turn. Printed only: other work on the machine would decide over a limit.
 TEST_P(tensor_cores, cost_little_time_to_compile) {
-  const std::array<std::string, 3> sources{"__global__ void k(float* y) {}\n",
+  const std::array<std::string, 4> sources{"__global__ void k(float* y) {}\n",
                                            "__global__ void k(unsigned* y) { y[0] = tf32_of_float(1.0f); }\n",
                                            R"(__global__ void k(const float* x, float* y, int tiles) {
       __shared__ __align__(16) float a[2][16][8], b[2][8][8];
@@ -56,16 +57,30 @@ TEST_P(tensor_cores, cost_little_time_to_compile) {
       }
       for (int e = 0; e < 4; ++e) y[4 * i + e] = d[e];
     }
-)"};
-  std::array<double, 3> best{1e9, 1e9, 1e9};
+)",
+                                           tile_product_kernel({"mma_tf32x3", "multiply_abt"})};
+  std::array<double, 4> best{1e9, 1e9, 1e9, 1e9};
   for (int round = 0; round < 8; ++round)
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const auto made = compile(sources[i], GetParam());
       ASSERT_TRUE(made) << made.error().message;
       best[i] = std::min(best[i], made->compile_ms);
     }
-  std::printf("%s: an empty kernel compiles in %.1f ms, one that names a function in %.1f ms, a product in %.1f ms\n",
-              GetParam(), best[0], best[1], best[2]);
+  std::printf("%s: an empty kernel compiles in %.1f ms, one that names a function in %.1f ms, a product in %.1f ms, "
+              "one by tiles in %.1f ms\n",
+              GetParam(), best[0], best[1], best[2], best[3]);
+}
+
+TEST_P(tensor_cores, multiply_tiles_by_every_instruction_without_spilling) {
+  std::string source;
+  for (const auto& p : tile_products())
+    source += tile_product_kernel(p);
+  const auto made = compile(source, GetParam());
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->log, "");
+  EXPECT_EQ(kernels_in(made->object).size(), tile_products().size());
+  for (const auto& r : made->resources)
+    EXPECT_EQ(r.spill_store_bytes, 0) << r.kernel;
 }
 
 TEST(tensor_core_functions, are_added_only_where_they_are_used) {

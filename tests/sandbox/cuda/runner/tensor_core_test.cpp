@@ -16,6 +16,7 @@
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
 #include "sandbox/cuda/runtime/cubin_library.hpp"
 #include "tests/sandbox/cuda/runner/gpu_fixture.hpp"
+#include "tests/sandbox/shared_tile_kernels.hpp"
 #include "tests/sandbox/tensor_core_kernels.hpp"
 
 namespace cudal1 {
@@ -200,6 +201,24 @@ TEST_F(tensor_cores, warpgroups_multiply_as_on_the_cpu_device) {
       expect_near(y.cpu[3], y.gpu[3]);
       expect_near(y.cpu[4], y.gpu[4]);
     }
+}
+
+TEST_F(tensor_cores, tiles_multiply_as_on_the_cpu_device) {
+  std::string source;
+  for (const auto& p : test::tile_products())
+    source += test::tile_product_kernel(p);
+  const auto on_cpu = for_cpu(source.c_str()), on_gpu = for_gpu(source);
+  ASSERT_TRUE(on_cpu && on_gpu);
+  constexpr std::size_t k_left = test::tile_rows * test::tile_terms, k_right = test::tile_terms * test::tile_columns;
+  for (const auto& p : test::tile_products()) {
+    SCOPED_TRACE(p.kernel());
+    const std::vector<words> buffers{p.is_half() ? random_halves(k_left / 2) : random_floats(k_left, -2, 2),
+                                     p.is_half() ? random_halves(k_right / 2) : random_floats(k_right, -2, 2),
+                                     words(test::tile_rows * test::tile_columns)};
+    const auto y = run(*on_cpu, *on_gpu, p.kernel(), test::tile_grid, test::tile_block[0], buffers, -1,
+                       test::tile_shared_bytes);
+    expect_near(y.cpu[2], y.gpu[2]);
+  }
 }
 
 TEST_F(tensor_cores, clusters_exchange_as_on_the_cpu_device) {

@@ -1,0 +1,221 @@
+// Tiles of shared memory and rows of blocks against plain loops.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sandbox/program/types.hpp"
+#include "tests/sandbox/cpu/compiler/harness.hpp"
+#include "tests/sandbox/shared_tile_kernels.hpp"
+
+namespace cudal1::test {
+namespace {
+
+constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
+
+std::size_t at(int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+// A bfloat16's values are exact in all types that products take, so that each is right but for the sums' rounding.
+std::vector<float> short_numbers(int64_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> x(at(n));
+  for (auto& v : x)
+    v = std::ldexp(static_cast<float>(static_cast<int>(random() % 255) - 127), -6);
+  return x;
+}
+
+uint16_t half_of(float v) {
+  if (v == 0) return 0;
+  int exponent = 0;
+  const float fraction = std::frexp(std::abs(v), &exponent);  // from 1/2 to 1
+  return static_cast<uint16_t>((v < 0 ? 0x8000 : 0) | ((exponent + 14) << 10) |
+                               (static_cast<int>(std::ldexp(fraction, 11)) & 1023));
+}
+uint16_t bfloat16_of(float v) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(v) >> 16);
+}
+
+std::vector<float> turned(const std::vector<float>& x, int64_t rows, int64_t columns) {
+  std::vector<float> y(x.size());
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      y[at(c * rows + r)] = x[at(r * columns + c)];
+  return y;
+}
+
+TEST(SharedTiles, MultiplyByEveryInstructionInEveryOrder) {
+  std::string source;
+  for (const auto& p : tile_products())
+    source += tile_product_kernel(p);
+  kernels k(source);
+  const auto a = short_numbers(tile_rows * tile_terms, 1), b = short_numbers(tile_terms * tile_columns, 2);
+  for (const auto& p : tile_products()) {
+    SCOPED_TRACE(p.kernel());
+    const auto left = p.left_by_terms() ? turned(a, tile_rows, tile_terms) : a;
+    const auto right = p.right_by_columns() ? turned(b, tile_terms, tile_columns) : b;
+    std::vector<float> y(at(tile_rows * tile_columns), no_number);
+    const auto run = [&](const auto* x, const auto* w) {
+      k.launch_shared(p.kernel(), tile_grid, tile_block, tile_shared_bytes, 1, x, w, y.data());
+    };
+    if (p.is_half()) {
+      std::vector<uint16_t> x(left.size()), w(right.size());
+      const auto bits = std::string(p.mma) == "mma_half" ? half_of : bfloat16_of;
+      std::ranges::transform(left, x.begin(), bits);
+      std::ranges::transform(right, w.begin(), bits);
+      run(x.data(), w.data());
+    } else {
+      run(left.data(), right.data());
+    }
+    for (int64_t r = 0; r < tile_rows; ++r)
+      for (int64_t c = 0; c < tile_columns; ++c) {
+        double wanted = 0;
+        for (int64_t t = 0; t < tile_terms; ++t)
+          wanted += static_cast<double>(a[at(r * tile_terms + t)]) * b[at(t * tile_columns + c)];
+        ASSERT_NEAR(y[at(r * tile_columns + c)], wanted, 1e-4) << r << " " << c;
+      }
+  }
+}
+
+// Numbers of 24 bits: their high and low parts are products of their own.
+TEST(SharedTiles, MultiplyPartsOfTf32NearlyAsFloat32) {
+  const tile_product p{"mma_tf32x3", "multiply_ab"};
+  const tile_product one{"mma_tf32", "multiply_ab"};
+  kernels k(tile_product_kernel(p) + tile_product_kernel(one));
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> draw(-1, 1);
+  std::vector<float> a(at(tile_rows * tile_terms)), b(at(tile_terms * tile_columns));
+  for (auto* x : {&a, &b})
+    for (auto& v : *x)
+      v = draw(random);
+  for (const auto& each : {p, one}) {
+    std::vector<float> y(at(tile_rows * tile_columns), no_number);
+    k.launch_shared(each.kernel(), tile_grid, tile_block, tile_shared_bytes, 1, a.data(), b.data(), y.data());
+    double worst = 0;
+    for (int64_t r = 0; r < tile_rows; ++r)
+      for (int64_t c = 0; c < tile_columns; ++c) {
+        double wanted = 0;
+        for (int64_t t = 0; t < tile_terms; ++t)
+          wanted += static_cast<double>(a[at(r * tile_terms + t)]) * b[at(t * tile_columns + c)];
+        worst = std::max(worst, std::abs(y[at(r * tile_columns + c)] - wanted));
+      }
+    const bool in_parts = std::string(each.mma) == "mma_tf32x3";
+    EXPECT_TRUE(in_parts ? worst < 5e-6 : worst > 5e-4) << each.mma << ": off by " << worst;
+  }
+}
+
+// What tensor cores' loads and warpgroups expect: eight rows of a piece of 16 bytes are in different banks, and the
+// pieces of a line of 128 bytes of a half type are in the places that warpgroup_mma_* reads.
+TEST(SharedTiles, ArePutWithoutBankConflicts) {
+  kernels k(R"(
+    template <class TILE>
+    __device__ void places(int* y) {
+      for (int r = 0; r < TILE::rows; ++r)
+        for (int c = 0; c < TILE::columns; ++c) y[r * TILE::columns + c] = TILE::at(r, c);
+    }
+    __global__ void float_16(int* y) { places<shared_tile<float, 32, 16>>(y); }
+    __global__ void float_32(int* y) { places<shared_tile<float, 32, 32>>(y); }
+    __global__ void float_48(int* y) { places<shared_tile<float, 32, 48>>(y); }
+    __global__ void half_32(int* y) { places<shared_tile<unsigned short, 32, 32>>(y); }
+    __global__ void half_64(int* y) { places<shared_tile<unsigned short, 32, 64>>(y); }
+  )");
+  for (const auto& [name, columns, bytes] : {std::tuple<const char*, int64_t, int64_t>{"float_16", 16, 4},
+                                             {"float_32", 32, 4},
+                                             {"float_48", 48, 4},
+                                             {"half_32", 32, 2},
+                                             {"half_64", 64, 2}}) {
+    SCOPED_TRACE(name);
+    std::vector<int> y(at(32 * columns));
+    k.launch(name, {1, 1, 1}, {1, 1, 1}, y.data());
+    auto sorted = y;
+    std::ranges::sort(sorted);
+    for (int64_t i = 0; i < 32 * columns; ++i)
+      ASSERT_EQ(sorted[at(i)], i);
+    const auto bank = [&](int64_t row, int64_t column) { return y[at(row * columns + column)] * bytes / 16 % 8; };
+    const int64_t width = 16 / bytes;
+    for (int64_t row = 0; row < 32; row += 8)
+      for (int64_t column = 0; column < columns; column += width) {
+        unsigned seen = 0;
+        for (int64_t r = 0; r < 8; ++r)
+          seen |= 1U << bank(row + r, column);
+        EXPECT_EQ(seen, 0xffU) << row << " " << column;
+      }
+    for (int64_t row = 0; bytes == 4 && row < 32; row += 4)  // a lane's element of each of four rows, eight columns
+      for (int64_t column = 0; column < columns; column += 8) {
+        unsigned seen = 0;
+        for (int64_t r = 0; r < 4; ++r)
+          seen |= 1U << bank(row + r, column) | 1U << bank(row + r, column + 4);
+        EXPECT_EQ(seen, 0xffU) << row << " " << column;
+      }
+    for (int64_t row = 0; columns * bytes == 128 && bytes == 2 && row < 32; ++row)
+      for (int64_t column = 0; column < columns; ++column)
+        EXPECT_EQ(y[at(row * columns + column)], row * 64 + (column / 8 ^ row % 8) * 8 + column % 8);
+  }
+}
+
+TEST(RowsOfBlocks, AreLoadedReducedAndStored) {
+  kernels k(R"(
+    __global__ void rows(const float* x, float* y, float* greatest, int columns) {
+      __shared__ float scratch[2];
+      float v[12];
+      load_row_of_block<64>(v, x, columns, -INFINITY);
+      float top = v[0], sum = 0.0f;
+      for (float e : v) top = greater_or_nan(top, e);
+      greatest[threadIdx.x] = greatest_of_block<64>(top, scratch);
+      for (float e : v) sum += e == -INFINITY ? 0.0f : e;
+      greatest[64 + threadIdx.x] = sum_of_block<64>(sum, scratch);
+      store_row_of_block<64>(y, v, columns);
+    }
+    __global__ void halves(const unsigned short* x, unsigned short* y, int columns) {
+      float v[12];
+      load_half_row_of_block<64>(v, x, columns, 0.0f);
+      for (float& e : v) e *= 2.0f;
+      store_half_row_of_block<64>(y, v, columns);
+    }
+    __global__ void bfloats(const unsigned short* x, unsigned short* y, int columns) {
+      float v[12];
+      load_bfloat16_row_of_block<64>(v, x, columns, 0.0f);
+      for (float& e : v) e *= 2.0f;
+      store_bfloat16_row_of_block<64>(y, v, columns);
+    }
+  )");
+  for (const int columns : {4, 256, 500, 768}) {
+    for (const bool with_nan : {false, true}) {
+      auto x = short_numbers(columns, 5);
+      if (with_nan) x[at(columns / 3)] = no_number;
+      std::vector<float> y(x.size() + 4, 7.0f), found(128);
+      k.launch("rows", {1, 1, 1}, {64, 1, 1}, x.data(), y.data(), found.data(), columns);
+      double sum = 0;
+      for (const float v : x)
+        sum += v;
+      for (std::size_t i = 0; i < 64; ++i) {
+        EXPECT_EQ(std::isnan(found[i]), with_nan);
+        EXPECT_EQ(std::isnan(found[64 + i]), with_nan);
+        if (with_nan) continue;
+        EXPECT_EQ(found[i], *std::ranges::max_element(x));
+        EXPECT_NEAR(found[64 + i], sum, 1e-3);
+      }
+      for (std::size_t i = 0; i < y.size(); ++i)
+        EXPECT_TRUE(with_nan || y[i] == (i < x.size() ? x[i] : 7.0f)) << i;
+    }
+    const auto x = short_numbers(columns, 6);
+    for (const bool bfloat : {false, true}) {
+      const auto bits = bfloat ? bfloat16_of : half_of;
+      std::vector<uint16_t> from(x.size()), to(x.size() + 4, 7);
+      std::ranges::transform(x, from.begin(), bits);
+      k.launch(bfloat ? "bfloats" : "halves", {1, 1, 1}, {64, 1, 1}, from.data(), to.data(), columns);
+      for (std::size_t i = 0; i < to.size(); ++i)
+        EXPECT_EQ(to[i], i < x.size() ? bits(2 * x[i]) : 7) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cudal1::test

@@ -1,0 +1,77 @@
+// Kernels of the dialect's tiles of shared memory and rows of blocks, for the tests of both devices: products of ragged
+// sizes by every instruction and in every order of the operands.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace cudal1::test {
+
+// y = a b, float32: of `rows` x `terms` and `terms` x `columns`, either of which may lie the other way. Tiles of 32 x 32
+// by two warps, three stages of 32 terms.
+struct tile_product {
+  const char* mma;
+  const char* multiply;  // the dialect's function
+  bool padded = false;   // the tiles' layout
+
+  bool is_half() const { return std::string(mma) == "mma_half" || std::string(mma) == "mma_bfloat16"; }
+  bool left_by_terms() const { return std::string(multiply) == "multiply_atb"; }
+  bool right_by_columns() const { return std::string(multiply) == "multiply_abt"; }
+  std::string kernel() const { return std::string(mma) + "_" + multiply + (padded ? "_padded" : ""); }
+};
+
+inline constexpr int64_t tile_rows = 44, tile_columns = 36, tile_terms = 76;  // of the matrices
+inline constexpr std::array<int64_t, 3> tile_grid{2, 2, 1}, tile_block{64, 1, 1};
+inline constexpr int64_t tile_shared_bytes = 3 * 2 * 32 * 40 * 4;
+
+inline std::string tile_product_kernel(const tile_product& p) {
+  const std::string tile = p.padded ? "padded_tile<T, 32, 32, 40>" : "shared_tile<T, 32, 32>";
+  const auto part = [](const char* matrix, bool turned, const std::string& line, const std::string& term,
+                       const std::string& lines) {
+    const std::string at = turned ? term + " * " + lines + " + " + line : line + " * terms + " + term;
+    const std::string left = lines + " - " + line, deep = "terms - " + term;
+    return std::string("part_of_matrix(") + matrix + " + " + at + ", " + (turned ? lines : "terms") + ", " +
+           (turned ? deep + ", " + left : left + ", " + deep) + ")";
+  };
+  return "__global__ void " + p.kernel() + "(const " + std::string(p.is_half() ? "unsigned short" : "float") +
+         "* a, const " + (p.is_half() ? "unsigned short" : "float") +
+         R"(* b, float* y) {
+  const int rows = )" + std::to_string(tile_rows) + ", columns = " + std::to_string(tile_columns) +
+         ", terms = " + std::to_string(tile_terms) + R"(;
+  typedef )" + (p.is_half() ? "unsigned short" : "float") + R"( T;
+  typedef )" + tile + R"( tile;
+  extern __shared__ float memory[];
+  T* const stages = (T*)memory;
+  const int first_row = blockIdx.y * 32, first_column = blockIdx.x * 32, warp_row = threadIdx.x / 32 * 16;
+  float sums[1][4][4] = {};
+  for_stages<3>((terms + 31) / 32,
+      [&](int step, int stage) {
+        T* const at = stages + stage * 2 * tile::elements;
+        copy_to_tile<tile, 64, 4>(at, )" + part("a", p.left_by_terms(), "first_row", "step * 32", "rows") + R"();
+        copy_to_tile<tile, 64, 4>(at + tile::elements, )" +
+         part("b", !p.right_by_columns(), "first_column", "step * 32", "columns") + R"();
+      },
+      [&](int, int stage) {
+        const T* const at = stages + stage * 2 * tile::elements;
+        )" + p.multiply + "<" + p.mma + R"(, tile, tile>(sums, at, at + tile::elements, warp_row, 0);
+      });
+  for_each_pair(sums, first_row + warp_row, first_column, [&](int row, int column, float u, float v) {
+    if (row < rows && column < columns) store_pair_as<mma_float32>(y + row * columns + column, u, v);
+  });
+}
+)";
+}
+
+inline std::array<tile_product, 18> tile_products() {
+  std::array<tile_product, 18> all{};
+  std::size_t n = 0;
+  for (const char* mma : {"mma_half", "mma_bfloat16", "mma_tf32", "mma_tf32x3", "mma_float32"})
+    for (const char* multiply : {"multiply_ab", "multiply_abt", "multiply_atb"})
+      all[n++] = {mma, multiply};
+  for (const char* multiply : {"multiply_ab", "multiply_abt", "multiply_atb"})
+    all[n++] = {"mma_half", multiply, true};
+  return all;
+}
+
+}  // namespace cudal1::test

@@ -21,7 +21,7 @@ struct emitted_kernel {
 
 struct emit_request {
   const kernel_body* body = nullptr;
-  group_options options;
+  kernel_options options;
   std::string name;     // of the kernel; further kernels get a suffix
   std::string comment;  // what it computes
   // Prefix of the names of values that one of its kernels computes for another: unique in a program, where several

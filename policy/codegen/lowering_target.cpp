@@ -1,5 +1,6 @@
 #include "policy/codegen/lowering_target.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include "policy/codegen/cpu/cpu_target.hpp"
@@ -49,6 +50,12 @@ target_registry& registry() {
 }
 
 }  // namespace
+
+std::span<const int64_t> lowering_target::values(std::string_view name) const {
+  const auto all = tunables();
+  const auto found = std::ranges::find(all, name, &kernel_tunable::name);
+  return found == all.end() ? std::span<const int64_t>() : found->values;
+}
 
 expected<const lowering_target*> find_lowering_target(std::string_view name) {
   if (const lowering_target* found = registry().find(name)) return found;

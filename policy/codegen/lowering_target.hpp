@@ -9,16 +9,21 @@
 #include <vector>
 
 #include "policy/codegen/emit_kernel.hpp"
+#include "policy/codegen/kernel_tunable.hpp"
 
 namespace cudal1 {
 
-// The numeric members of group_options, which moves choose.
-enum class tuning_option { threads, items, accumulators, row_threads, tile_rows, tile_columns, depth_parts };
+// A way to make a product in a kernel: product_kernel(steps=0, PARAMETER=VALUE), both empty for the usual one.
+struct product_way {
+  std::string_view parameter, value;
+  bool tensor_cores = true;
+  // What the kernel does, for people, behind the product's name; and of float32 factors.
+  std::string_view explanation, float32_explanation;
+};
 
-// How a kernel can make a product: see group_options.
 struct product_choice {
-  product_form form = product_form::tiles;
-  bool clusters = false;
+  std::string_view parameter, value;  // of the way
+  bool clusters = false;              // whose blocks hold the rows of what follows the product together
   bool operator==(const product_choice&) const = default;
 };
 
@@ -29,11 +34,13 @@ class lowering_target {
   // The body as a kernel, with the target's default for every option that is not chosen. errc::unsupported with the
   // reason where the target has no suitable form. Pure, and called from many threads at once.
   virtual expected<emitted_kernel> emit(const emit_request& request) const = 0;
-  // The values that moves may choose, in the order in which they are tried; empty where the option does not apply.
-  virtual std::span<const int64_t> values(tuning_option option) const = 0;
+  // What moves may choose for its kernels: each name once.
+  virtual std::span<const kernel_tunable> tunables() const = 0;
   // Whether the value could help a kernel of this body with its current options.
-  virtual bool is_useful(tuning_option option, int64_t value, const kernel_body& body,
-                         const group_options& now) const = 0;
+  virtual bool is_useful(std::string_view name, int64_t value, const kernel_body& body,
+                         const kernel_options& now) const = 0;
+  // The values of that name; none where the target's kernels have no such choice.
+  std::span<const int64_t> values(std::string_view name) const;
   // Other capabilities of the devices.
   virtual bool replays_graphs() const { return false; }     // a whole program as one CUDA graph
   virtual bool has_tf32_products() const { return false; }  // library products of precision "tf32"
@@ -45,6 +52,7 @@ class lowering_target {
   virtual bool describes_work() const { return false; }
   // Whether its kernels may be those of templates (kernel_template.hpp), which are CUDA C++.
   virtual bool writes_templates() const { return false; }
+  virtual std::span<const product_way> product_ways() const { return {}; }
   // How a kernel can make this product, what is estimated to be the fastest first.
   virtual std::vector<product_choice> product_choices(const kernel_body&) const { return {}; }
   // Whether the threads of a kernel of this body access memory side by side. Where a copy into another order is in the

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "policy/graph/kernel_options.hpp"
 #include "sandbox/program/operators/number_facts.hpp"
 #include "sandbox/program/task.hpp"
 
@@ -59,31 +60,10 @@ struct replacement {
 
 enum class group_kind { pointwise, rows, product };
 
-// How a product's kernel multiplies (cuda): tiles of the factors in shared memory, the factors of float32 as two TF32
-// parts each; the same, but each warp reads other terms of the depth from memory to its registers, for small products;
-// tiles of the factors as two halves each, scaled by powers of two, which other kernels make, for large ones; tiles of
-// factors of half types that warpgroups multiply, for large ones; sums of few terms, each by a thread without tensor
-// cores.
-enum class product_form { tiles, depth_of_warps, scaled_halves, warpgroup_tiles, thread_sums };
-
-struct group_options {
-  int64_t threads = 0;       // per block; 0: the target's default
-  int64_t items = 0;         // elements per thread (pointwise, one dimension); 0: the default
-  int64_t accumulators = 0;  // partial results per thread; on cuda: vectors in flight; 0: the default
-  int64_t row_threads = 0;   // that share a row (cuda); 0: the default
-  int64_t tile_rows = 0;     // of a product that a block computes (cuda); 0: the default
-  int64_t tile_columns = 0;
-  int64_t depth_parts = 0;  // into which a product's sums are cut, each a block's work (cuda); 0: the default
-  product_form form = product_form::tiles;
-  bool clusters = false;       // of blocks, which hold the rows of what follows a product together (cuda)
-  std::string in_place;        // the operand that the (only) result overwrites; "" for none
-  bool keep_expensive = true;  // keep expensive values for later passes, or recompute them
-};
-
 struct kernel_group {
   group_kind kind = group_kind::pointwise;
   std::vector<int> steps;  // ascending
-  group_options options;
+  kernel_options options;
   std::set<std::string> decided;  // names of applied moves that cannot be applied again
 };
 

@@ -19,18 +19,12 @@ bool is_free_product(const graph_step& s) {
   return !s.dropped && s.group < 0 && family_of(s) == operator_family::product;
 }
 
-// A form of the product's kernel other than tiles that warps multiply.
-struct named_form {
-  product_form form;
-  const char *parameter, *value;
-};
-
 constexpr const char *k_factors = "factors", *k_depth = "depth", *k_by = "by", *k_rows = "rows",
                      *k_clusters = "clusters";
-constexpr std::array<named_form, 4> k_forms{{{product_form::scaled_halves, k_factors, "halves"},
-                                             {product_form::depth_of_warps, k_depth, "warps"},
-                                             {product_form::warpgroup_tiles, k_by, "warpgroups"},
-                                             {product_form::thread_sums, k_by, "threads"}}};
+// The parameters that say how the kernel makes the product.
+constexpr std::array<const char*, 3> k_ways{k_factors, k_depth, k_by};
+// What factors of float32 are in the usual way, for people who would rather say it.
+constexpr const char* k_usual_factors = "tf32";
 
 // The step that makes a factor of the first product among these, which nothing but these steps reads; null where there
 // is none.
@@ -184,8 +178,8 @@ std::vector<std::vector<int>> sets_with_products(const graph& g) {
   return out;
 }
 
-// Each set in every form, with and without clusters, what should be the fastest first, and also with what is in front
-// of the product: before it where that is no reason for another form.
+// Each set in every way, with and without clusters, what should be the fastest first, and also with what is in front
+// of the product: before it where that is no reason for another one.
 std::vector<move> product_candidates(const graph& g, const lowering_target& target) {
   std::vector<move> out;
   const auto choices_of = [&](std::vector<int>& steps) {
@@ -194,10 +188,9 @@ std::vector<move> product_candidates(const graph& g, const lowering_target& targ
     return body ? target.product_choices(*body) : std::vector<product_choice>();
   };
   const auto add = [&](const std::vector<int>& steps, const std::vector<product_choice>& choices) {
-    for (const auto& [form, clusters] : choices) {
+    for (const auto& [parameter, value, clusters] : choices) {
       out.push_back({"product_kernel", {{"steps", print_steps(steps)}}});
-      if (const auto* const named = std::ranges::find(k_forms, form, &named_form::form); named != k_forms.end())
-        out.back().parameters.emplace_back(named->parameter, named->value);
+      if (!value.empty()) out.back().parameters.emplace_back(parameter, value);
       if (clusters) out.back().parameters.emplace_back(k_rows, k_clusters);
     }
   };
@@ -219,27 +212,32 @@ const std::string& name_of_parameter(const std::pair<std::string, std::string>& 
 }
 
 // "warpgroups or threads": what a parameter may be.
-std::string values_of(std::string_view parameter) {
+std::string values_of(std::string_view parameter, const lowering_target& target) {
   std::vector<std::string> out;
-  for (const auto& f : k_forms)
-    if (f.parameter == parameter) out.emplace_back(f.value);
-  if (parameter == k_factors) out.emplace_back("tf32");
+  for (const auto& way : target.product_ways())
+    if (way.parameter == parameter) out.emplace_back(way.value);
+  if (parameter == k_factors) out.emplace_back(k_usual_factors);
   return fmt::format("{}", fmt::join(out, " or "));
 }
 
-expected<product_form> form_of(const move& m) {
-  const named_form* out = nullptr;
+// The way that the move names, or the usual one. A target that makes no products refuses them all later.
+expected<product_way> way_of(const move& m, const lowering_target& target) {
+  const auto ways = target.product_ways();
+  const product_way* named = nullptr;
   for (const auto& [name, value] : m.parameters) {
-    if (std::ranges::find(k_forms, name, &named_form::parameter) == k_forms.end()) continue;
-    if (name == k_factors && value == "tf32") continue;
-    const auto* const named = std::ranges::find(k_forms, value, &named_form::value);  // no two have the same
-    if (named == k_forms.end() || named->parameter != name)
-      return fail(errc::invalid_argument, "{}={} is not {}", name, value, values_of(name));
-    if (out != nullptr)
-      return fail(errc::invalid_argument, "{}={} excludes {}={}", out->parameter, out->value, name, value);
-    out = named;
+    if (std::ranges::find(k_ways, std::string_view(name)) == k_ways.end() || ways.empty()) continue;
+    if (name == k_factors && value == k_usual_factors) continue;
+    const auto found =
+        std::ranges::find_if(ways, [&](const product_way& w) { return w.parameter == name && w.value == value; });
+    if (found == ways.end())
+      return fail(errc::invalid_argument, "{}={} is not {}", name, value, values_of(name, target));
+    if (named != nullptr)
+      return fail(errc::invalid_argument, "{}={} excludes {}={}", named->parameter, named->value, name, value);
+    named = &*found;
   }
-  return out == nullptr ? product_form::tiles : out->form;
+  if (named != nullptr) return *named;
+  const auto usual = std::ranges::find(ways, "", &product_way::value);
+  return usual == ways.end() ? product_way() : *usual;
 }
 
 expected<bool> has_clusters(const move& m) {
@@ -248,17 +246,6 @@ expected<bool> has_clusters(const move& m) {
   if (given->second != k_clusters)
     return fail(errc::invalid_argument, "{}={} is not {}", k_rows, given->second, k_clusters);
   return true;
-}
-
-std::string_view explanation_of(product_form form, dtype type) {
-  if (form == product_form::scaled_halves) return ": each factor is a high and a low half, scaled by a power of two";
-  if (form == product_form::warpgroup_tiles) return ": four warps each multiply tiles in shared memory at once";
-  if (form == product_form::thread_sums) return ": each thread adds up the few terms of its elements";
-  const bool split = type == dtype::float32;
-  if (form == product_form::depth_of_warps)
-    return split ? ": each warp multiplies other terms, from memory, as a high and a low TF32 part"
-                 : ": each warp multiplies other terms, from memory";
-  return split ? ": each factor is a high and a low TF32 part" : "";
 }
 
 struct steps_of_kernel {
@@ -310,23 +297,24 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
   for (const int other : sorted.groups)
     if (other != into) dissolve_group(g, other);
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::product, into));
-  CUDAL1_TRY(const product_form form, form_of(m));
+  CUDAL1_TRY(const product_way way, way_of(m, target));
   const dtype type = g.step_at(number).result_types[0].type;
   if (type != dtype::float32 && std::ranges::find(m.parameters, k_factors, name_of_parameter) != m.parameters.end())
     return fail(errc::invalid_argument, "only the factors of a float32 product are split, not those of step {}",
                 number);
   CUDAL1_TRY(const bool clusters, has_clusters(m));
-  group_options& options = g.groups()[static_cast<std::size_t>(group)].options;
-  options.form = form;
-  options.clusters = clusters;
+  kernel_options& options = g.groups()[static_cast<std::size_t>(group)].options;
+  options.product_way = way.value;
+  if (clusters) options.choose(kernel_tunable::clusters, 1);
   CUDAL1_CHECK(check_group(g, group, target));
   const auto with = [&](const char* how, const std::vector<int>& others) {
     return others.empty() ? "" : fmt::format(", with {} {}", operator_names(g, others), how);
   };
   return fmt::format("group {}: step{} {} ({}) {}{}{}{}{}", group, sorted.products.size() == 1 ? "" : "s",
                      print_steps(sorted.products), operator_names(g, sorted.products),
-                     form == product_form::thread_sums ? "without tensor cores" : "on tensor cores",
-                     with("in front of it", sorted.front), with("after it", sorted.behind), explanation_of(form, type),
+                     way.tensor_cores ? "on tensor cores" : "without tensor cores",
+                     with("in front of it", sorted.front), with("after it", sorted.behind),
+                     type == dtype::float32 ? way.float32_explanation : way.explanation,
                      clusters ? "; clusters of blocks hold the rows" : "");
 }
 

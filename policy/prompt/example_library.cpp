@@ -1,6 +1,7 @@
 #include "policy/prompt/example_library.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace cudal1 {
 
@@ -40,7 +41,10 @@ std::vector<const library_entry*> choose_examples(const task& t, const example_l
   for (const auto& e : library)
     if (e.task != t.name && e.features.operators != own->operators)
       alike.emplace_back(similarity(*own, e.features), &e);
-  std::ranges::stable_sort(alike, std::greater<>(), [](const auto& a) { return a.first; });
+  // Of a task's programs the shortest one of kernels alone: it shows the most.
+  std::ranges::stable_sort(alike, std::less<>(), [](const auto& a) {
+    return std::tuple(-a.first, calls_an_operator(*a.second), a.second->program.program.text.source.size());
+  });
   if (alike.empty()) return {};
   std::vector<const library_entry*> chosen{alike.front().second};
   const auto second = [&](bool of_another_kind) -> const library_entry* {

@@ -24,8 +24,8 @@ using example_library = std::vector<library_entry>;
 expected<std::shared_ptr<const example_library>> load_example_library(const std::string& profile);
 
 // The entries whose tasks are most like `t`, at most two, the most alike first: never of the task itself, whose answer
-// they would be, and of two tasks. Where the first consists of kernels alone the second calls an operator, and the
-// other way round, if there is one.
+// they would be, and of two tasks. Of a task that has several, the shortest one that calls no operator. Where the first
+// consists of kernels alone the second calls an operator, and the other way round, if there is one.
 std::vector<const library_entry*> choose_examples(const task& t, const example_library& library);
 
 }  // namespace cudal1

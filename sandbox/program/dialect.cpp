@@ -121,6 +121,15 @@ const std::vector<dialect_part>& dialect_parts() {
                  "[&](int row, int column, float x, float y) { ... })`: two neighbouring columns each; "
                  "`store_pair_as<mma_half>(to, x, y)`; `sums_of_rows(of_rows, sums)` and `greatest_of_rows` fill `float "
                  "of_rows[DOWN][2]`, of rows r * 16 + lane / 4 and 8 below."}},
+      {.name = "warpgroup_tiles",
+       .words = {"multiply_abt_by_warpgroup"},
+       .of_threads = {"multiply_abt_by_warpgroup"},
+       .needs = {"half", "tensor_cores", "shared_tiles", "warpgroups", "fence"},
+       .in_dialect = true,
+       .guide = {"On compute capability 9.0 `multiply_abt_by_warpgroup<MMA, A, B>(sums, a, b, row)` multiplies half "
+                 "types by wgmma: 64 rows from `row` on by four warps, all columns of b, `float sums[1][columns / "
+                 "8][4]`, tiles `shared_tile<unsigned short, N, 64>`; a warp's rows begin at row + warp % 4 * 16; "
+                 "`for_stages` gets `[&] { fence_shared_async(); }` as its last argument."}},
       {.name = "rows",
        .words = {"sum_of_warp", "sum_of_block", "greatest_of_warp", "greatest_of_block", "greater_or_nan",
                  "_row_of_block"},

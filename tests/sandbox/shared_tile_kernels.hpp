@@ -63,6 +63,36 @@ inline std::string tile_product_kernel(const tile_product& p) {
 )";
 }
 
+// y = a b^T of the matrices above by two warpgroups, in one block of 256 threads.
+inline constexpr int64_t warpgroup_shared_bytes = 2 * (128 + 64) * 64 * 2 + 1024;
+inline std::string warpgroup_tile_kernel(const std::string& mma) {
+  return "__global__ void " + mma + R"(_by_warpgroups(const unsigned short* a, const unsigned short* b, float* y) {
+  typedef shared_tile<unsigned short, 128, 64> a_tile;
+  typedef shared_tile<unsigned short, 64, 64> b_tile;
+  extern __shared__ __align__(1024) unsigned short halves[];
+  const int rows = )" + std::to_string(tile_rows) + ", columns = " + std::to_string(tile_columns) +
+         ", terms = " + std::to_string(tile_terms) + R"(;
+  const int warp = threadIdx.x / 32;
+  float sums[1][8][4] = {};
+  for_stages<2>((terms + 63) / 64,
+      [&](int step, int stage) {
+        unsigned short* const at = halves + stage * (a_tile::elements + b_tile::elements);
+        copy_to_tile<a_tile, 256, 8>(at, part_of_matrix(a + step * 64, terms, rows, terms - step * 64));
+        copy_to_tile<b_tile, 256, 8>(at + a_tile::elements,
+                                     part_of_matrix(b + step * 64, terms, columns, terms - step * 64));
+      },
+      [&](int, int stage) {
+        const unsigned short* const at = halves + stage * (a_tile::elements + b_tile::elements);
+        multiply_abt_by_warpgroup<)" + mma + R"(, a_tile, b_tile>(sums, at, at + a_tile::elements, warp / 4 * 64);
+      },
+      [&] { fence_shared_async(); });
+  for_each_pair(sums, warp * 16, 0, [&](int row, int column, float u, float v) {
+    if (row < rows && column < columns) store_pair_as<mma_float32>(y + row * columns + column, u, v);
+  });
+}
+)";
+}
+
 inline std::array<tile_product, 18> tile_products() {
   std::array<tile_product, 18> all{};
   std::size_t n = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "policy/codegen/emit_kernel.hpp"
+#include "policy/codegen/kernel_tunable.hpp"
 
 namespace cudal1 {
 
@@ -27,7 +28,7 @@ class stack_arrays {
   int64_t bytes_ = 0;
 };
 
-// The options, with the default for each one that is 0.
-group_options with_cpu_defaults(const kernel_body& body, group_options options);
+// The options, with the default for each number that is not chosen.
+kernel_options with_cpu_defaults(const kernel_body& body, kernel_options options);
 
 }  // namespace cudal1

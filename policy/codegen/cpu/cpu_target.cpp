@@ -47,6 +47,11 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
   return emit_rows(again);
 }
 
+// Whether the kernel is one loop over all elements.
+bool is_loop(const kernel_body& body) {
+  return body.is_elementwise() && body.domain.size() <= 1;
+}
+
 class cpu_target final : public lowering_target {
  public:
   std::string_view name() const override { return "cpu"; }
@@ -63,7 +68,7 @@ class cpu_target final : public lowering_target {
     first.name = request.name + "_parts";
     first.comment = request.comment + ": parts";
     second.body = &phases->total;
-    second.options.threads = 1;
+    second.options.choose(kernel_tunable::block, 1);
     second.comment = request.comment + ": the parts together";
     CUDAL1_TRY(emitted_kernel parts, emit_one(first));
     CUDAL1_TRY(emitted_kernel total, emit_one(second));
@@ -71,35 +76,29 @@ class cpu_target final : public lowering_target {
     return parts;
   }
 
-  std::span<const int64_t> values(tuning_option option) const override {
-    static constexpr std::array<int64_t, 6> threads{1, 4, 16, 64, 256, 1024}, items{1, 16, 64, 256, 1024, 4096};
-    static constexpr std::array<int64_t, 3> accumulators{16, 32, 64};
-    switch (option) {
-      case tuning_option::threads:
-        return threads;
-      case tuning_option::items:
-        return items;
-      case tuning_option::accumulators:
-        return accumulators;
-      default:
-        return {};  // one thread computes a whole row
-    }
+  std::span<const kernel_tunable> tunables() const override {
+    static constexpr std::array<int64_t, 6> k_threads{1, 4, 16, 64, 256, 1024}, k_items{1, 16, 64, 256, 1024, 4096};
+    static constexpr std::array<int64_t, 3> k_accumulators{16, 32, 64};
+    static const std::array all{
+        declared(kernel_tunable::block, k_threads,
+                 [](int64_t value, const kernel_body& body, const kernel_options& now) {
+                   // With one element per thread, the loop over a block's threads is the one that vectorises.
+                   return !is_loop(body) || value * std::max<int64_t>(now[kernel_tunable::items], 1) >= k_shortest_loop;
+                 }),
+        declared(kernel_tunable::items, k_items,
+                 [](int64_t, const kernel_body& body, const kernel_options&) {
+                   return body.is_elementwise() ? is_loop(body) : has_adjacent_rows(body);
+                 }),
+        declared(kernel_tunable::unroll, k_accumulators, [](int64_t, const kernel_body& body, const kernel_options&) {
+          return body.has(node_kind::reduce) && !has_adjacent_rows(body);
+        })};
+    return all;
   }
 
-  bool is_useful(tuning_option option, int64_t value, const kernel_body& body,
-                 const group_options& now) const override {
-    const bool loop = body.is_elementwise() && body.domain.size() <= 1;
-    switch (option) {
-      case tuning_option::threads:
-        // With one element per thread, the loop over a block's threads is the one that vectorises.
-        return !loop || value * std::max<int64_t>(now.items, 1) >= k_shortest_loop;
-      case tuning_option::items:
-        return body.is_elementwise() ? loop : has_adjacent_rows(body);
-      case tuning_option::accumulators:
-        return body.has(node_kind::reduce) && !has_adjacent_rows(body);
-      default:
-        return false;
-    }
+  bool is_useful(std::string_view name, int64_t value, const kernel_body& body,
+                 const kernel_options& now) const override {
+    const auto found = std::ranges::find(tunables(), name, &kernel_tunable::name);
+    return found != tunables().end() && found->is_useful(value, body, now);
   }
 };
 
@@ -116,10 +115,14 @@ int64_t stack_arrays::bytes_of(std::string_view type, int64_t elements) {
 
 // The host compiler unrolls loops over 16 accumulators before it vectorises, and then a maximum or an exponential stays
 // scalar; it does not unroll loops over 32.
-group_options with_cpu_defaults(const kernel_body& body, group_options options) {
-  if (options.threads == 0) options.threads = body.is_elementwise() ? 256 : std::clamp<int64_t>(body.rows() / 8, 1, 16);
-  if (options.items == 0) options.items = body.is_elementwise() ? 1 : 64;
-  if (options.accumulators == 0) options.accumulators = 32;
+kernel_options with_cpu_defaults(const kernel_body& body, kernel_options options) {
+  const auto set = [&](std::string_view name, int64_t number) {
+    if (options[name] == 0) options.choose(name, number);
+  };
+  const bool elementwise = body.is_elementwise();
+  set(kernel_tunable::block, elementwise ? 256 : std::clamp<int64_t>(body.rows() / 8, 1, 16));
+  set(kernel_tunable::items, elementwise ? 1 : 64);
+  set(kernel_tunable::unroll, 32);
   return options;
 }
 

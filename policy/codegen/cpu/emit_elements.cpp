@@ -16,9 +16,9 @@ class elements_writer {
   }
 
   emitted_kernel write() {
-    const group_options options = with_cpu_defaults(w_.body(), w_.request().options);
-    threads_ = options.threads;
-    items_ = options.items;
+    const kernel_options options = with_cpu_defaults(w_.body(), w_.request().options);
+    threads_ = options[kernel_tunable::block];
+    items_ = options[kernel_tunable::items];
     if (w_.body().domain.size() > 1) items_ = 1;  // a multi-dimensional index is decomposed per thread
     w_.open_kernel();
     if (items_ == 1) {

@@ -24,9 +24,9 @@ class rows_writer {
     const kernel_body& body = w_.body();
     columns_.assign(body.domain.begin() + body.row_dims, body.domain.end());
     inner_ = columns_.empty() ? 1 : columns_.back();
-    const group_options options = with_cpu_defaults(body, w_.request().options);
-    threads_ = options.threads;
-    lanes_ = options.accumulators;
+    const kernel_options options = with_cpu_defaults(body, w_.request().options);
+    threads_ = options[kernel_tunable::block];
+    lanes_ = options[kernel_tunable::unroll];
     CUDAL1_CHECK(plan_.check_row_kernel(!options.in_place.empty()));
     w_.open_kernel();
     open_row();

@@ -21,11 +21,11 @@ class tiles_writer {
 
   expected<emitted_kernel> write() {
     const kernel_body& body = w_.body();
-    const group_options options = with_cpu_defaults(body, w_.request().options);
+    const kernel_options options = with_cpu_defaults(body, w_.request().options);
     side_ = body.domain[static_cast<std::size_t>(body.row_dims) - 1];
     columns_.assign(body.domain.begin() + body.row_dims, body.domain.end());
-    tile_ = std::min<int64_t>(side_, options.items);
-    threads_ = options.threads;
+    tile_ = std::min<int64_t>(side_, options[kernel_tunable::items]);
+    threads_ = options[kernel_tunable::block];
     if (!options.in_place.empty() && plan_.reads_after_write())
       return fail(errc::unsupported, "the operand to overwrite is still read after the first write");
     w_.open_kernel();

@@ -1,8 +1,12 @@
 // The kernel forms for GPUs. Private to this folder.
 #pragma once
 
-#include "policy/codegen/cuda/product_tiling.hpp"
+#include <array>
+#include <optional>
+#include <span>
+
 #include "policy/codegen/emit_kernel.hpp"
+#include "policy/codegen/kernel_tunable.hpp"
 
 namespace cudal1 {
 
@@ -14,15 +18,14 @@ std::optional<std::size_t> transposed_dimension(const kernel_body& body);
 expected<emitted_kernel> emit_cuda_transposed(const emit_request& request, std::size_t dimension);
 expected<emitted_kernel> emit_cuda_rows(const emit_request& request);  // several threads per row
 emitted_kernel emit_cuda_windows(const emit_request& request);         // pools, and convolutions of single channels
-// Tiles of a product, and what follows it per element.
-emitted_kernel emit_cuda_product(const emit_request& request, const product_tiling& tiling);
-// The same for small products: the warps of a block share the depth and read from memory to their registers.
-emitted_kernel emit_depth_of_warps(const emit_request& request, const product_tiling& tiling);
-// The same of few terms: each thread adds up its own elements, without tensor cores.
-emitted_kernel emit_thread_sums(const emit_request& request, const product_tiling& tiling);
-// The same of float32 factors as halves, which further kernels make.
-emitted_kernel emit_scaled_halves(const emit_request& request, const product_tiling& tiling);
-// The same of factors of half types, for large products: warpgroups multiply tiles in shared memory.
-emitted_kernel emit_warpgroup_tiles(const emit_request& request, const product_tiling& tiling);
+
+// Values that most have.
+inline constexpr std::array<int64_t, 5> block_sizes{64, 128, 256, 512, 1024};
+inline constexpr std::array<int64_t, 6> items_of_threads{1, 2, 4, 8, 16, 32};
+// What moves may choose for them, with the values of each.
+std::span<const kernel_tunable> tunables_of_elements();
+std::span<const kernel_tunable> tunables_of_rows();
+std::span<const kernel_tunable> tunables_of_windows();
+std::span<const kernel_tunable> tunables_of_products();
 
 }  // namespace cudal1

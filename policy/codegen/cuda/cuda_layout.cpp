@@ -195,7 +195,7 @@ bool is_coalesced(const kernel_body& body) {
          });
 }
 
-row_layout row_layout_of(const kernel_body& body, const group_options& options) {
+row_layout row_layout_of(const kernel_body& body, const kernel_options& options) {
   row_layout l;
   l.across = has_adjacent_rows(body);
   l.width = l.across ? 1 : vector_width(body, widest_vector(body));
@@ -207,12 +207,12 @@ row_layout row_layout_of(const kernel_body& body, const group_options& options) 
     l.width = widest_vector(body);
     l.vectors = (body.columns() + 2 * (l.width - 1)) / l.width;
   }
-  l.row_threads = options.row_threads > 0 ? options.row_threads : default_row_threads(body, l);
+  l.row_threads = options[kernel_tunable::row_threads] > 0 ? options[kernel_tunable::row_threads] : default_row_threads(body, l);
   l.row_threads = std::min(l.row_threads, power_above(l.vectors));
   if (l.across && body.has_scan()) l.row_threads = 1;
   l.staged = !l.across && !l.shifted && stages_results(body);
   const int64_t rows = l.across ? 32 : l.staged ? k_staged_rows : 1;
-  int64_t block = options.threads > 0 ? options.threads : std::max(l.row_threads * rows, k_block);
+  int64_t block = options[kernel_tunable::block] > 0 ? options[kernel_tunable::block] : std::max(l.row_threads * rows, k_block);
   block = std::clamp<int64_t>(block, 32, 1024);
   if (l.across) l.row_threads = std::min(l.row_threads, block / 32);
   if (!l.across) block = std::max(block, l.row_threads);
@@ -222,8 +222,8 @@ row_layout row_layout_of(const kernel_body& body, const group_options& options) 
   const int64_t arrays = arrays_of(body);
   const bool keeps = reads_again(body) && options.keep_expensive;
   l.resident = keeps && share * l.width * arrays <= register_budget(block);
-  const int64_t in_flight = options.accumulators > 0
-                                ? options.accumulators
+  const int64_t in_flight = options[kernel_tunable::unroll] > 0
+                                ? options[kernel_tunable::unroll]
                                 : std::max<int64_t>(k_values_in_flight / (std::min<int64_t>(l.width, 4) * arrays), 1);
   l.unrolled = l.resident ? share : std::min(share, in_flight);
   return l;

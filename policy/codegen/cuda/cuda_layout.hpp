@@ -51,7 +51,7 @@ struct row_layout {
 };
 // Whether the tensor differs from row to row and is read from memory rather than from the caches.
 bool streams(const kernel_body& body, const body_operand& o);
-row_layout row_layout_of(const kernel_body& body, const group_options& options);
+row_layout row_layout_of(const kernel_body& body, const kernel_options& options);
 // Whether the tensor has one value per element, and its columns side by side in memory, or its rows.
 bool has_columns_beside(const kernel_body& body, const body_operand& o);
 bool has_rows_beside(const kernel_body& body, const body_operand& o);

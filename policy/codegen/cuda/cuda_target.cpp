@@ -1,14 +1,14 @@
 #include "policy/codegen/cuda/cuda_target.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <iterator>
-#include <tuple>
+#include <vector>
 
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
-#include "policy/codegen/cuda/split_depth.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+#include "policy/codegen/cuda/gemm/split_depth.hpp"
 #include "policy/codegen/cuda/split_rows.hpp"
 #include "policy/codegen/cuda/window_layout.hpp"
 #include "policy/codegen/pass_plan.hpp"
@@ -60,22 +60,6 @@ expected<emitted_kernel> emit_without_product(const emit_request& request) {
   return out;
 }
 
-emitted_kernel emit_tiles(const emit_request& request, const product_tiling& t) {
-  switch (t.form) {
-    case product_form::depth_of_warps:
-      return emit_depth_of_warps(request, t);
-    case product_form::scaled_halves:
-      return emit_scaled_halves(request, t);
-    case product_form::warpgroup_tiles:
-      return emit_warpgroup_tiles(request, t);
-    case product_form::thread_sums:
-      return emit_thread_sums(request, t);
-    case product_form::tiles:
-      break;
-  }
-  return emit_cuda_product(request, t);
-}
-
 expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
@@ -87,7 +71,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
   if (is_one_kernel(body, whole)) {
     CUDAL1_CHECK(pass_plan(body).check_row_kernel(!in_place.empty()));
-    return emit_tiles(request, whole);
+    return whole.loop->emit(request, whole);
   }
   const auto [product, rest] = split_depth(body, whole.parts, request.values);
   emit_request first = request, second = request;
@@ -95,12 +79,12 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   first.name = request.name + "_product";
   first.comment = request.comment + ": the product";
   first.options = {};
-  first.options.tile_rows = whole.rows;
-  first.options.tile_columns = whole.columns;
-  first.options.depth_parts = whole.parts;
-  first.options.form = whole.form;
+  first.options.choose(kernel_tunable::tile_rows, whole.rows);
+  first.options.choose(kernel_tunable::tile_columns, whole.columns);
+  first.options.choose(kernel_tunable::depth_parts, whole.parts);
+  first.options.product_way = whole.loop->value;
   CUDAL1_TRY(const product_tiling tiling, tiling_of(product, first.options));
-  emitted_kernel out = emit_tiles(first, tiling);
+  emitted_kernel out = tiling.loop->emit(first, tiling);
   second.body = &rest;
   second.comment = request.comment + ": the rest";
   CUDAL1_TRY(emitted_kernel last, emit_without_product(second));
@@ -108,20 +92,15 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   return out;
 }
 
-bool divides_product(tuning_option option) {
-  return option == tuning_option::tile_rows || option == tuning_option::tile_columns ||
-         option == tuning_option::depth_parts;
+// The template of the body's kernel; of a product's, of the kernel of what follows it.
+std::span<const kernel_tunable> tunables_behind_products(const kernel_body& body) {
+  if (!body.windows.empty()) return tunables_of_windows();
+  return has_rows(body) ? tunables_of_rows() : tunables_of_elements();
 }
 
-bool is_useful_to_product(tuning_option option, int64_t value, const kernel_body& body, const group_options& now) {
-  const auto before = tiling_of(body, now);
-  group_options chosen = now;
-  (option == tuning_option::tile_rows      ? chosen.tile_rows
-   : option == tuning_option::tile_columns ? chosen.tile_columns
-                                           : chosen.depth_parts) = value;
-  const auto after = tiling_of(body, chosen);
-  return before && after &&
-         std::tie(before->rows, before->columns, before->parts) != std::tie(after->rows, after->columns, after->parts);
+const kernel_tunable* find_tunable(std::span<const kernel_tunable> among, std::string_view name) {
+  const auto found = std::ranges::find(among, name, &kernel_tunable::name);
+  return found == among.end() ? nullptr : &*found;
 }
 
 // What the devices' compute capability allows. Other devices than those of 9.0 lack the instructions of warpgroups.
@@ -146,58 +125,29 @@ class cuda_target final : public lowering_target {
     return request.body->product ? emit_product(request) : emit_without_product(request);
   }
 
-  std::span<const int64_t> values(tuning_option option) const override {
-    static constexpr std::array<int64_t, 5> threads{64, 128, 256, 512, 1024}, vectors{1, 2, 4, 8, 16};
-    static constexpr std::array<int64_t, 6> items{1, 2, 4, 8, 16, 32};
-    static constexpr std::array<int64_t, 10> row_threads{1, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
-    switch (option) {
-      case tuning_option::threads:
-        return threads;
-      case tuning_option::items:
-        return items;
-      case tuning_option::accumulators:
-        return vectors;
-      case tuning_option::row_threads:
-        return row_threads;
-      case tuning_option::tile_rows:
-        return product_tile_rows;
-      case tuning_option::tile_columns:
-        return product_tile_columns;
-      case tuning_option::depth_parts:
-        return product_depth_parts;
-    }
-    return {};
+  std::span<const kernel_tunable> tunables() const override {
+    static const auto all = [] {
+      std::vector<kernel_tunable> out;
+      for (const auto& of_template :
+           {tunables_of_elements(), tunables_of_rows(), tunables_of_windows(), tunables_of_products()})
+        for (const auto& each : of_template)
+          if (find_tunable(out, each.name) == nullptr) out.push_back(each);
+      return out;
+    }();
+    return all;
   }
 
-  bool is_useful(tuning_option option, int64_t value, const kernel_body& body,
-                 const group_options& now) const override {
-    if (divides_product(option)) return body.product && is_useful_to_product(option, value, body, now);
+  bool is_useful(std::string_view name, int64_t value, const kernel_body& body,
+                 const kernel_options& now) const override {
+    if (const kernel_tunable* const own = find_tunable(tunables_of_products(), name))
+      return body.product && own->is_useful(value, body, now);
     if (body.product) {
       const auto tiling = tiling_of(body, now);
       return tiling && !is_one_kernel(body, *tiling) &&
-             is_useful(option, value, split_depth(body, tiling->parts, "").second, now);
+             is_useful(name, value, split_depth(body, tiling->parts, "").second, now);
     }
-    group_options chosen = now;
-    switch (option) {
-      case tuning_option::threads:
-        return true;
-      case tuning_option::items:
-        if (body.windows.empty()) return body.is_elementwise() && !transposed_dimension(body);
-        chosen.items = value;
-        return window_layout_of(body, chosen).results != window_layout_of(body, now).results;
-      case tuning_option::accumulators:
-        chosen.accumulators = value;
-        return has_rows(body) && row_layout_of(body, chosen).unrolled != row_layout_of(body, now).unrolled;
-      case tuning_option::row_threads:
-        if (!has_rows(body)) return false;
-        // Less than a warp per row is for short rows: accesses to long ones would not coalesce.
-        if (value < 32 && !has_adjacent_rows(body) && row_layout_of(body, now).vectors > 64 * value) return false;
-        chosen.row_threads = value;
-        return row_layout_of(body, chosen).row_threads == value && row_layout_of(body, now).row_threads != value;
-      default:
-        break;
-    }
-    return false;
+    const kernel_tunable* const found = find_tunable(tunables_behind_products(body), name);
+    return found != nullptr && found->is_useful(value, body, now);
   }
 
   bool replays_graphs() const override { return true; }
@@ -211,12 +161,24 @@ class cuda_target final : public lowering_target {
     return body.product || !has_rows(body) || cudal1::is_coalesced(body);
   }
 
+  std::span<const product_way> product_ways() const override {
+    static const auto all = [] {
+      std::vector<product_way> out;
+      for (const auto* each : mainloops())
+        out.push_back(
+            {each->parameter, each->value, each->tensor_cores, each->explanation, each->float32_explanation});
+      return out;
+    }();
+    return all;
+  }
+
   std::vector<product_choice> product_choices(const kernel_body& body) const override {
     if (!body.product) return {};
     auto out = choices_by_estimate(body);
     std::erase_if(out, [&](const product_choice& c) {
-      if (!can_.tensor_cores) return c.form != product_form::thread_sums;
-      return !can_.warpgroups && (c.clusters || is_of_warpgroups(c.form));
+      const mainloop& loop = *find_mainloop(c.value);
+      if (!can_.tensor_cores) return loop.tensor_cores;
+      return !can_.warpgroups && (c.clusters || loop.warpgroups);
     });
     return out;
   }

@@ -49,8 +49,8 @@ class cuda_elements_writer {
   void choose() {
     const auto& body = w_.body();
     const auto& options = w_.request().options;
-    threads_ = options.threads > 0 ? options.threads : k_threads;
-    const int64_t items = options.items;
+    threads_ = options[kernel_tunable::block] > 0 ? options[kernel_tunable::block] : k_threads;
+    const int64_t items = options[kernel_tunable::items];
     const int64_t widest = widest_vector(body);
     width_ = vector_width(body, items > 0 ? std::min(items, widest) : widest);
     vectors_ = elements_ / width_;
@@ -215,6 +215,15 @@ class cuda_elements_writer {
 };
 
 }  // namespace
+
+std::span<const kernel_tunable> tunables_of_elements() {
+  static const std::array all{
+      declared(kernel_tunable::block, block_sizes, [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
+      declared(kernel_tunable::items, items_of_threads, [](int64_t, const kernel_body& body, const kernel_options&) {
+        return body.is_elementwise() && !transposed_dimension(body);
+      })};
+  return all;
+}
 
 expected<emitted_kernel> emit_cuda_elements(const emit_request& request) {
   return cuda_elements_writer(request).write();

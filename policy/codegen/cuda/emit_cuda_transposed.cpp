@@ -30,7 +30,7 @@ class cuda_transposed_writer {
       : w_(request),
         across_(dimension),
         along_(w_.body().domain.size() - 1),
-        threads_(request.options.threads > 0 ? request.options.threads : k_threads),
+        threads_(request.options[kernel_tunable::block] > 0 ? request.options[kernel_tunable::block] : k_threads),
         grid_(grid()),
         b_(threads_, std::accumulate(grid_.begin(), grid_.end(), int64_t{1}, std::multiplies<>())) {}
 

@@ -21,7 +21,7 @@ class cuda_windows_writer {
  public:
   explicit cuda_windows_writer(const emit_request& request)
       : w_(request), body_(w_.body()), layout_(window_layout_of(body_, request.options)) {
-    threads_ = request.options.threads > 0 ? request.options.threads : k_threads;
+    threads_ = request.options[kernel_tunable::block] > 0 ? request.options[kernel_tunable::block] : k_threads;
     total_ = layout_.threads(body_);
     index_ = index_type(body_, total_);
     for (int n = 0; n < static_cast<int>(body_.nodes.size()); ++n)
@@ -372,6 +372,17 @@ class cuda_windows_writer {
 };
 
 }  // namespace
+
+std::span<const kernel_tunable> tunables_of_windows() {
+  static const std::array all{
+      declared(kernel_tunable::block, block_sizes, [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
+      declared(kernel_tunable::items, items_of_threads, [](int64_t value, const kernel_body& body, const kernel_options& now) {
+        kernel_options chosen = now;
+        chosen.choose(kernel_tunable::items, value);
+        return window_layout_of(body, chosen).results != window_layout_of(body, now).results;
+      })};
+  return all;
+}
 
 emitted_kernel emit_cuda_windows(const emit_request& request) {
   return cuda_windows_writer(request).write();

@@ -135,7 +135,7 @@ int64_t window_layout::own_columns(const kernel_body& body) const {
   return shares ? body.columns() / window_along(body, stacked)->walk.kernel : body.columns();
 }
 
-window_layout window_layout_of(const kernel_body& body, const group_options& options) {
+window_layout window_layout_of(const kernel_body& body, const kernel_options& options) {
   window_layout l;
   l.lane = last_row(body);
   l.width = width_of(body);
@@ -143,8 +143,9 @@ window_layout window_layout_of(const kernel_body& body, const group_options& opt
   l.stacked = stacked_of(body);
   if (l.stacked < 0) return l;
   const bool overlapping = overlaps(body, l.stacked);
-  l.results = options.items > 0 ? std::clamp<int64_t>(options.items / l.width, 1, k_most_registers / l.width)
-                                : wanted_results(body, l, overlapping);
+  const int64_t items = options[kernel_tunable::items];
+  l.results = items > 0 ? std::clamp<int64_t>(items / l.width, 1, k_most_registers / l.width)
+                        : wanted_results(body, l, overlapping);
   while (l.results > body.domain[static_cast<std::size_t>(l.stacked)])
     l.results /= 2;
   l.shares = overlapping && l.results > 1 && !has_weights(body);

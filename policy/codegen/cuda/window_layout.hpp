@@ -27,7 +27,7 @@ struct window_layout {
   int64_t shared_extent(const kernel_body& body) const;  // of that loop
   int64_t own_columns(const kernel_body& body) const;    // elements of a window that it reads in each of its rounds
 };
-window_layout window_layout_of(const kernel_body& body, const group_options& options);
+window_layout window_layout_of(const kernel_body& body, const kernel_options& options);
 
 // The window that slides along this dimension of the rows; null where none does.
 const body_window* window_along(const kernel_body& body, int row);

@@ -62,12 +62,17 @@ static __device__ __forceinline__ void copy_to_tile(typename TILE::element* tile
 }
 // A loop over `steps` stages, of which STAGES fit: `copy(step, stage)` begins the copies of a step STAGES - 1 steps
 // before `use(step, stage)`, which then sees them. The block may write over the stages' memory after a barrier.
-template <int STAGES, class COPY, class USE>
-static __device__ __forceinline__ void for_stages(int steps, COPY copy, USE use) {
+// `arrived()`: what each thread does when its copies have come, before the barrier.
+struct cudal1_nothing {
+  __device__ __forceinline__ void operator()() const {}
+};
+template <int STAGES, class COPY, class USE, class ARRIVED = cudal1_nothing>
+static __device__ __forceinline__ void for_stages(int steps, COPY copy, USE use, ARRIVED arrived = ARRIVED{}) {
   static_assert(STAGES >= 2, "copies of one stage are under way while another is used");
   for (int step = 1 - STAGES; step < steps; ++step) {
     if (step >= 0) {
       copy_async_wait<STAGES - 2>();
+      arrived();
       __syncthreads();
     }
     const int ahead = step + STAGES - 1;

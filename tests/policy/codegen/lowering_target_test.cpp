@@ -27,11 +27,12 @@ class third_target final : public lowering_target {
     own.comment += " on a third kind of device";
     return for_cuda().emit(own);
   }
-  std::span<const int64_t> values(tuning_option option) const override {
+  std::span<const kernel_tunable> tunables() const override {
     static constexpr int64_t threads[] = {96};
-    return option == tuning_option::threads ? std::span<const int64_t>(threads) : std::span<const int64_t>();
+    static const kernel_tunable all[] = {declared(kernel_tunable::block, threads, nullptr)};
+    return all;
   }
-  bool is_useful(tuning_option, int64_t, const kernel_body&, const group_options&) const override { return true; }
+  bool is_useful(std::string_view, int64_t, const kernel_body&, const kernel_options&) const override { return true; }
 };
 
 TEST(LoweringTarget, IsFoundByName) {
@@ -93,11 +94,11 @@ TEST(LoweringTarget, AnAddedTargetWorksInSearchLikeTheBuiltInOnes) {
 
 TEST(LoweringTarget, EveryOptionOfABuiltInTargetHasDistinctValues) {
   for (const auto* target : {&for_cpu(), &for_cuda()}) {
-    for (const auto option :
-         {tuning_option::threads, tuning_option::items, tuning_option::accumulators, tuning_option::row_threads}) {
-      const auto values = target->values(option);
+    for (const auto& known : known_tunables()) {
+      const auto values = target->values(known.name);
       EXPECT_TRUE(std::ranges::is_sorted(values, std::ranges::less_equal())) << target->name();
-      EXPECT_EQ(values.empty(), target == &for_cpu() && option == tuning_option::row_threads);
+      const bool on_cpu = known.name == kernel_tunable::block || known.name == kernel_tunable::items || known.name == kernel_tunable::unroll;
+      EXPECT_EQ(values.empty(), target == &for_cpu() && !on_cpu) << known.name;
     }
   }
 }

@@ -84,6 +84,27 @@ TEST(SharedTiles, MultiplyByEveryInstructionInEveryOrder) {
   }
 }
 
+TEST(SharedTiles, MultiplyByWarpgroups) {
+  kernels k(warpgroup_tile_kernel("mma_half") + warpgroup_tile_kernel("mma_bfloat16"));
+  const auto a = short_numbers(tile_rows * tile_terms, 7), b = short_numbers(tile_columns * tile_terms, 8);
+  for (const char* mma : {"mma_half", "mma_bfloat16"}) {
+    std::vector<uint16_t> x(a.size()), w(b.size());
+    const auto bits = std::string(mma) == "mma_half" ? half_of : bfloat16_of;
+    std::ranges::transform(a, x.begin(), bits);
+    std::ranges::transform(b, w.begin(), bits);
+    std::vector<float> y(at(tile_rows * tile_columns), no_number);
+    k.launch_shared(std::string(mma) + "_by_warpgroups", {1, 1, 1}, {256, 1, 1}, warpgroup_shared_bytes, 1, x.data(),
+                    w.data(), y.data());
+    for (int64_t r = 0; r < tile_rows; ++r)
+      for (int64_t c = 0; c < tile_columns; ++c) {
+        double wanted = 0;
+        for (int64_t t = 0; t < tile_terms; ++t)
+          wanted += static_cast<double>(a[at(r * tile_terms + t)]) * b[at(c * tile_terms + t)];
+        ASSERT_NEAR(y[at(r * tile_columns + c)], wanted, 1e-4) << mma << " " << r << " " << c;
+      }
+  }
+}
+
 // Numbers of 24 bits: their high and low parts are products of their own.
 TEST(SharedTiles, MultiplyPartsOfTf32NearlyAsFloat32) {
   const tile_product p{"mma_tf32x3", "multiply_ab"};

@@ -221,6 +221,21 @@ TEST_F(tensor_cores, tiles_multiply_as_on_the_cpu_device) {
   }
 }
 
+TEST_F(tensor_cores, warpgroups_multiply_tiles_as_on_the_cpu_device) {
+  if (architecture_ != "sm_90") GTEST_SKIP() << "this GPU has no products of warpgroups";
+  const auto source = test::warpgroup_tile_kernel("mma_half") + test::warpgroup_tile_kernel("mma_bfloat16");
+  const auto on_cpu = for_cpu(source.c_str());
+  const auto on_gpu = load_cubin(cubin_for_gpu(source, "sm_90a"), device().index()).value();
+  ASSERT_TRUE(on_cpu && on_gpu);
+  for (const char* kernel : {"mma_half_by_warpgroups", "mma_bfloat16_by_warpgroups"}) {
+    const std::vector<words> buffers{random_halves(test::tile_rows * test::tile_terms / 2),
+                                     random_halves(test::tile_columns * test::tile_terms / 2),
+                                     words(test::tile_rows * test::tile_columns)};
+    const auto y = run(*on_cpu, *on_gpu, kernel, {1, 1, 1}, 256, buffers, -1, test::warpgroup_shared_bytes);
+    expect_near(y.cpu[2], y.gpu[2]);
+  }
+}
+
 TEST_F(tensor_cores, clusters_exchange_as_on_the_cpu_device) {
   if (major_ < 9) GTEST_SKIP() << "this GPU has no clusters";
   const auto on_cpu = for_cpu(test::cluster_kernels), on_gpu = for_gpu(test::cluster_kernels);

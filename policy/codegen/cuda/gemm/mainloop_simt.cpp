@@ -1,8 +1,11 @@
 // A product of few terms: each thread adds up the terms of its elements of the tile in float32, without tensor cores.
 // Neighbouring threads have neighbouring columns; what they read of the factors is in the first-level cache. Such a
 // kernel is over before tiles in shared memory are there, and its code is short: it is read from memory, too.
-#include "policy/codegen/cuda/cuda_kernels.hpp"
-#include "policy/codegen/cuda/product_writer.hpp"
+#include <algorithm>
+#include <cmath>
+
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+#include "policy/codegen/cuda/gemm/product_writer.hpp"
 #include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
@@ -19,7 +22,7 @@ class thread_sums_writer final : product_writer {
     if (by_rows) w_.line("extern __shared__ float results[];");
     write_place(1);
     by_rows ? write_rows_ahead() : write_elements_ahead();
-    if (t_.inner_depth > 0) write_left_factors();
+    if (t_.inner_depth > 0) write_left_makings();
     open_elements_of_tile(!by_rows);
     write_sum();
     if (by_rows)
@@ -59,7 +62,7 @@ class thread_sums_writer final : product_writer {
   }
 
   // The left factors of the tile's rows, each an element of another product and what follows it, in shared memory.
-  void write_left_factors() {
+  void write_left_makings() {
     const body_product& product = *w_.body().product;
     const int64_t count = t_.rows * t_.depth;
     w_.line(fmt::format("__shared__ float factors[{}];", t_.rows * (t_.depth + 1)));
@@ -98,10 +101,50 @@ class thread_sums_writer final : product_writer {
   }
 };
 
+constexpr int64_t k_most_terms = 64;
+constexpr int64_t k_most_sums = 4096, k_most_sum_threads = 512;  // of a tile
+
+// All terms are one stage. A warp's share of the tile is a number of its elements.
+void divide_among_threads(product_tiling& t, int64_t) {
+  t.warp_rows = t.rows;
+  t.warp_columns = 32 * t.columns / std::min(t.rows * t.own_columns(), k_most_sum_threads);
+  t.slices = 1;
+  t.stage_depth = t.depth;
+  t.stages = 1;
+}
+
+// Of the first-level cache, a line a cycle: one of the left factor, and those that 32 columns are in.
+product_work work_of_threads(const product_tiling& t) {
+  const auto tile = static_cast<double>(t.rows * t.columns), terms = static_cast<double>(t.stage_depth);
+  const auto size = static_cast<double>(size_of(t.type));
+  const double columns = std::min<double>(32, t.right.step == 1 ? std::ceil(terms * size / 4) : 32 * size / 128);
+  const double inner = static_cast<double>(t.rows * t.depth * t.inner_depth) / 32 * 9;
+  return {0, 1, 0, 0, tile / 32 * terms * (1 + columns) + inner};
+}
+
 }  // namespace
 
-emitted_kernel emit_thread_sums(const emit_request& request, const product_tiling& tiling) {
-  return thread_sums_writer(request, tiling).write();
-}
+const mainloop simt_mainloop{
+    .parameter = "by",
+    .value = "threads",
+    .explanation = ": each thread adds up the few terms of its elements",
+    .tensor_cores = false,
+    .most_terms = k_most_terms,
+    .multiplies_products = true,
+    .makes_left = left_making::any,
+    .copies = false,
+    .splits_depth = false,
+    .clusters = false,
+    .shares_of_warps = false,
+    .is_tile = [](int64_t rows, int64_t columns) { return rows * columns <= k_most_sums; },
+    .tiles =
+        [] {
+          return fmt::format("tiles whose sums threads add up have at most {} elements, and one part",
+                             k_most_sums);
+        },
+    .divide = divide_among_threads,
+    .work = work_of_threads,
+    .emit = [](const emit_request& request,
+               const product_tiling& t) { return thread_sums_writer(request, t).write(); }};
 
 }  // namespace cudal1

@@ -3,8 +3,11 @@
 // from memory to the registers without a copy in shared memory, as much at once as fits there. A lane reads 16 bytes of
 // a row; which terms it holds differs from the instruction's order, in both factors alike, which no sum can tell. Each
 // float32 factor is a high and a low TF32 part; sums of 16 terms are added in float32.
-#include "policy/codegen/cuda/cuda_kernels.hpp"
-#include "policy/codegen/cuda/product_writer.hpp"
+#include <algorithm>
+
+#include "policy/codegen/cuda/cuda_layout.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+#include "policy/codegen/cuda/gemm/product_writer.hpp"
 #include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
@@ -166,10 +169,48 @@ class depth_of_warps_writer final : product_writer {
   }
 };
 
+constexpr int64_t k_vector_bytes = 16;       // that a lane reads of a row of an operand at once
+constexpr int64_t k_most_of_tile = 32;     // rows and columns
+
+// Each warp has 16 rows and all columns of the tile. Few blocks have more warps each: what is on its way to registers
+// is what hides the time that memory takes.
+void divide_depth_among_warps(product_tiling& t, int64_t) {
+  t.warp_rows = 16;
+  t.warp_columns = t.columns;
+  t.stage_depth = 4 * k_vector_bytes / size_of(t.type);  // four lanes read neighbouring terms of a row
+  const int64_t blocks = t.batches * t.row_tiles() * t.column_tiles();
+  const int64_t warps = blocks <= large_gpu_processors ? 16 : 8;
+  t.slices = std::clamp<int64_t>(t.stages_of(t.depth), 1, warps * t.warp_rows / t.rows);
+  t.stages = t.columns < 32 ? 4 : 2;  // whose elements fit in the registers
+}
+
+// As of tiles of few elements in shared memory; warps that read from memory get 26 bytes a cycle.
+product_work work_of_sliced_k(const product_tiling& t) {
+  const auto depth = static_cast<double>(t.depth), size = static_cast<double>(size_of(t.type));
+  const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
+  const double multiplications = is_half(t.type) ? 0.5 : 3;
+  return {0, 1, 0, multiplications * tile * depth / (420 * 0.8), size * sides * depth / 26};
+}
+
 }  // namespace
 
-emitted_kernel emit_depth_of_warps(const emit_request& request, const product_tiling& tiling) {
-  return depth_of_warps_writer(request, tiling).write();
-}
+const mainloop sliced_k_mainloop{
+    .parameter = "depth",
+    .value = "warps",
+    .explanation = ": each warp multiplies other terms, from memory",
+    .float32_explanation = ": each warp multiplies other terms, from memory, as a high and a low TF32 part",
+    .terms_in_vectors = true,
+    .splits_depth = false,
+    .is_tile = [](int64_t rows, int64_t columns) { return std::max(rows, columns) <= k_most_of_tile; },
+    .tiles =
+        [] {
+          return fmt::format("tiles whose depth the warps share have at most {} rows and columns, and one part",
+                             k_most_of_tile);
+        },
+    .divide = divide_depth_among_warps,
+    .work = work_of_sliced_k,
+    .cycles_of_next_kernel = 3600,  // it begins when the slowest block has added up its warps' sums
+    .emit = [](const emit_request& request,
+               const product_tiling& t) { return depth_of_warps_writer(request, t).write(); }};
 
 }  // namespace cudal1

@@ -4,7 +4,8 @@
 #include <bit>
 
 #include "policy/codegen/cuda/cuda_row_group.hpp"
-#include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+#include "policy/codegen/cuda/gemm/product_writer.hpp"
 #include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
@@ -199,7 +200,7 @@ void product_writer::write_rows_ahead() {
 void product_writer::write_rows_of_stages(int64_t down, int64_t across) {
   w_.line("copy_async_wait<0>();");
   w_.line("__syncthreads();");
-  const bool is_float = t_.form == product_form::tiles;
+  const bool is_float = t_.loop->stages_of_floats;
   if (!is_float) w_.line(fmt::format("float* const results = (float*){};", all_stages()));
   const char* const memory = is_float ? "tiles" : "results";
   write_tile_to(memory, down, across);

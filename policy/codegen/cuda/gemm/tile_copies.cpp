@@ -1,5 +1,6 @@
 // The part of a product's kernel that copies tiles of both operands to shared memory.
-#include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+#include "policy/codegen/cuda/gemm/product_writer.hpp"
 #include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
@@ -17,7 +18,7 @@ void product_writer::write_copies_of(const product_side& side, int64_t rows, con
     w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand),
                         of_batch));
   w_.line(fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
-  if (t_.form == product_form::warpgroup_tiles) {
+  if (t_.loop->swizzled) {
     const std::string piece = fmt::format("{0}_line % 8 * 8", name);
     w_.line(side.along_depth ? fmt::format("const int {0}_swizzled = {0}_place ^ {1};", name, piece)
                              : fmt::format("const int {0}_swizzled = {0}_place / {2} * {3} + ({0}_place % {2} ^ {1});",
@@ -45,7 +46,7 @@ void product_writer::write_copy_of(const product_side& side, int64_t rows, const
   const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
   const int64_t count = rows * t_.stage_depth / side.width / threads_;
   const std::string i = side.along_depth ? "i" : "0";
-  const char* place = t_.form == product_form::warpgroup_tiles ? "swizzled" : "place";
+  const char* place = t_.loop->swizzled ? "swizzled" : "place";
   w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
   w_.line(fmt::format("const int line = {}_line + i * {};", name, threads_ / in_line));
   w_.line(fmt::format("const int term = from + {};", side.along_depth ? fmt::format("{}_place", name) : "line"));

@@ -9,6 +9,8 @@
 
 namespace cudal1 {
 
+struct mainloop;
+
 // One of a product's operands, seen from its tiles in shared memory.
 struct product_side {
   int operand = -1;
@@ -30,12 +32,12 @@ struct product_tiling {
   int64_t warp_rows = 0, warp_columns = 0;  // of a warp's share of it
   int64_t slices = 1;                       // warps that share it: each takes other terms of a stage
   int64_t parts = 1, part_depth = 0;        // of the depth; a multiple of `stage_depth`
-  int64_t stages = 0, stage_depth = 0;      // tiles in flight (of a warp, with depth_of_warps), and the terms of one
+  int64_t stages = 0, stage_depth = 0;      // tiles in flight (of a warp, with sliced K), and the terms of one
   int64_t blocks = 0;
   // Blocks of a cluster, whose tiles lie side by side: each gets some rows of the body as a whole from the others.
   int64_t row_blocks = 1;
   bool by_rows = false;  // the kernel computes the rows that follow the product, over which the body reduces
-  product_form form = product_form::tiles;
+  const mainloop* loop = nullptr;
 
   int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }
   // Of the result, in a tile and in a warp's share of it.
@@ -63,18 +65,13 @@ inline constexpr std::array<int64_t, 6> product_depth_parts{1, 2, 3, 4, 8, 16};
 // memory.
 inline constexpr int64_t strip_columns = 64;
 
-// Whether the form multiplies by an instruction that only compute capability 9.0 has.
-inline bool is_of_warpgroups(product_form form) {
-  return form == product_form::scaled_halves || form == product_form::warpgroup_tiles;
-}
-
 // Elements of one stage of an operand's tile of so many rows (or columns), and from one of its lines to the next.
 int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows);
 int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t rows);
 
 // The tiling that the options choose, with estimates for what they leave open. errc::unsupported with the reason where
 // there is none.
-expected<product_tiling> tiling_of(const kernel_body& body, const group_options& options);
+expected<product_tiling> tiling_of(const kernel_body& body, const kernel_options& options);
 
 // Shared memory: of all stages; of the block's tile as float32, once for each slice, and from one of its rows to the
 // next, in elements; of what a kernel uses that computes rows: the tile in the place of the stages, and behind both the
@@ -91,10 +88,7 @@ int64_t bytes_of_shared_memory(const product_tiling& t);
 // the parts of the depth up.
 bool is_one_kernel(const kernel_body& body, const product_tiling& t);
 
-// Of the blocks of warpgroup_tiles, how many are to fit on a multiprocessor.
-int64_t blocks_on_processor(const product_tiling& t);
-
-// What the product's own kernel does: estimates fitted to measurements on an H100 (tiles) and an H200 (warps).
+// What the product's own kernel does: estimates fitted to measurements on an H100 (cp_async) and an H200.
 product_work work_of(const product_tiling& t);
 
 // See lowering_target::product_choices.

@@ -1,4 +1,4 @@
-#include "policy/codegen/cuda/split_depth.hpp"
+#include "policy/codegen/cuda/gemm/split_depth.hpp"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/codegen/cuda/product_tiling.hpp"
+#include "policy/codegen/cuda/gemm/product_tiling.hpp"
 #include "policy/codegen/kernel_writer.hpp"
 #include "policy/codegen/pass_plan.hpp"
 
@@ -63,11 +63,7 @@ class product_writer {
   void write_copies();
   void write_stage_copy(const std::string& number);
   // A program may have kernels of several forms, and a name of shared memory one type.
-  std::string all_stages() const {
-    if (t_.form == product_form::warpgroup_tiles) return "warpgroup_tiles";
-    if (t_.form == product_form::scaled_halves) return "halves_tiles";
-    return halves() ? "(unsigned short*)tiles" : "tiles";
-  }
+  std::string all_stages() const;
   int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }  // of a stage
   int64_t stage_elements() const { return left_elements() + tile_elements(t_, t_.right, t_.columns); }
   // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,

@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <array>
 
-#include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
-#include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+#include "policy/codegen/cuda/gemm/product_writer.hpp"
 #include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
@@ -406,9 +406,7 @@ emitted_kernel split(const emit_request& request, const product_tiling& t, int o
   return out;
 }
 
-}  // namespace
-
-emitted_kernel emit_scaled_halves(const emit_request& request, const product_tiling& t) {
+emitted_kernel emit_halves(const emit_request& request, const product_tiling& t) {
   const halves_of_side left = halves_of(*request.body, t, true, request.values + "_left");
   const body_product& products = *request.body->product;
   emitted_kernel out = split(request, t, products.left, "left", left);
@@ -424,5 +422,92 @@ emitted_kernel emit_scaled_halves(const emit_request& request, const product_til
   out.append(scaled_halves_writer(product, t).write());
   return out;
 }
+
+constexpr int64_t k_most_halves_bytes = int64_t{4} << 30;
+constexpr int64_t k_stage_terms = 32;
+constexpr int64_t k_most_halves_columns = 128;
+constexpr double k_split_kernel = 2600;  // cycles
+
+// Of the halves of both operands, in whole tiles.
+std::pair<int64_t, int64_t> halves_bytes(const product_tiling& t) {
+  const int64_t row = 4 * t.stage_depth * t.stages_of(t.depth);
+  return {t.padded_rows() * row, t.padded_columns() * row};
+}
+
+// What splits the operands into halves: 1,600 bytes a cycle from and to memory for all processors.
+double cycles_of_splitting(const kernel_body& body, const product_tiling& t) {
+  double out = 0;
+  const auto [left_bytes, right_bytes] = halves_bytes(t);
+  for (const auto& [side, bytes] : {std::pair{&t.left, left_bytes}, {&t.right, right_bytes}}) {
+    const bool is_left = side == &t.left;
+    const bool is_operand = !is_left || (body.product->left_made.empty() && body.product->left_rows < 0);
+    if (is_operand && body.operands[static_cast<std::size_t>(side->operand)].constant) continue;
+    // Read as floats, written as halves.
+    out += static_cast<double>(is_left ? 1 : t.products) * (k_split_kernel + static_cast<double>(2 * bytes) / 1600);
+  }
+  return out;
+}
+
+// A warpgroup has 64 rows of the tile, of which each of its warps holds 16. The sums of the largest tiles fill the
+// registers, so that such a block is alone on its processor.
+void divide_halves_among_warpgroups(product_tiling& t, int64_t) {
+  t.warp_rows = 16;
+  t.warp_columns = t.columns;
+  t.slices = 1;
+  t.stage_depth = k_stage_terms;
+  const int64_t bytes = (t.rows * t.columns == 128 * 128 ? 2 : 1) * shared_bytes_of_two;
+  t.stages = bytes / ((t.rows + t.columns) * swizzled_row_bytes);
+}
+
+// 480 multiplications of float32 a cycle for tiles of 64 by 128, and 48 bytes.
+product_work work_of_halves(const product_tiling& t) {
+  const double rate = t.columns < 128 ? 410 : t.rows < 128 ? 480 : 450;
+  const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
+  const auto terms = static_cast<double>(t.stage_depth);
+  return {cycles_of_tiles, static_cast<double>(t.part_depth) / terms, 450, tile * terms / rate, sides * 4 * terms / 48};
+}
+
+std::string why_no_halves(const product_tiling& t) {
+  const auto [left, right] = halves_bytes(t);
+  if (std::max(left, right) > k_most_halves_bytes)
+    return fmt::format("the halves of an operand would take more than {} GiB", k_most_halves_bytes >> 30);
+  // All threads copy a tile of a factor.
+  if (t.products > 1 && t.own_columns() % (4 * t.warps()) != 0)
+    return fmt::format("threads would share tiles of {} columns unevenly", t.own_columns());
+  return "";
+}
+
+}  // namespace
+
+const mainloop split_fp16_mainloop{
+    .parameter = "factors",
+    .value = "halves",
+    .explanation = ": each factor is a high and a low half, scaled by a power of two",
+    .warpgroups = true,
+    .makes_left = left_making::any,
+    .copies = false,
+    .rows_pay = false,
+    .multiplies_whole_stages = true,
+    .stages = "halves_tiles",
+    .stages_of_floats = false,
+    .check_types = [](dtype of) -> expected<void> {
+      if (of == dtype::float32) return {};
+      return fail(errc::unsupported, "factors of {} are not split into halves", name_of(of));
+    },
+    .is_tile =
+        [](int64_t rows, int64_t columns) {
+          return std::min(rows, columns) >= least_warpgroup_tile && columns <= k_most_halves_columns;
+        },
+    .tiles =
+        [] {
+          return fmt::format("tiles of scaled halves have {} to {} rows and columns", least_warpgroup_tile,
+                             k_most_halves_columns);
+        },
+    .divide = divide_halves_among_warpgroups,
+    .why_not = why_no_halves,
+    .bytes_of_stages = [](const product_tiling& t) { return t.stages * (t.rows + t.columns) * swizzled_row_bytes; },
+    .work = work_of_halves,
+    .cycles_ahead = cycles_of_splitting,
+    .emit = emit_halves};
 
 }  // namespace cudal1

@@ -1,13 +1,18 @@
-#include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/codegen/cuda/gemm/product_writer.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
 
 #include "policy/codegen/cuda/cuda_layout.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
 #include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
+
+std::string product_writer::all_stages() const {
+  return fmt::format("{}{}", t_.loop->stages_of_floats && halves() ? "(unsigned short*)" : "", t_.loop->stages);
+}
 
 void product_writer::limit_terms(bool left, const std::string& first, int64_t size, std::string& begin,
                                  std::string& end) const {
@@ -22,8 +27,7 @@ void product_writer::limit_terms(bool left, const std::string& first, int64_t si
   }
   if (known.above == band::unbounded) return;
   int64_t behind = size + known.above;
-  // Whole stages of halves are multiplied.
-  if (t_.form == product_form::scaled_halves) behind = (behind + t_.stage_depth - 1) / t_.stage_depth * t_.stage_depth;
+  if (t_.loop->multiplies_whole_stages) behind = (behind + t_.stage_depth - 1) / t_.stage_depth * t_.stage_depth;
   end = fmt::format("min({}, {})", end, moved(first, behind));
 }
 
@@ -361,7 +365,7 @@ std::string product_writer::product_of(const std::string& tile_column) const {
 
 std::string product_writer::tile_column_of(int product, const std::string& column) const {
   if (t_.products == 1) return column;
-  if (t_.form == product_form::thread_sums) return fmt::format("{} + {}", product * t_.own_columns(), column);
+  if (!t_.loop->shares_of_warps) return fmt::format("{} + {}", product * t_.own_columns(), column);
   const int64_t before = product * t_.warp_own_columns();
   if (t_.warp_columns == t_.columns) return fmt::format("{} + {}", before, column);
   return fmt::format("{0} + ({1}) / {2} * {3} + ({1}) % {2}", before, column, t_.warp_own_columns(), t_.warp_columns);

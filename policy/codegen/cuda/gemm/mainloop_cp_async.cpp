@@ -4,8 +4,8 @@
 // of 32 terms are added in float32, since tensor cores truncate when they accumulate.
 #include <algorithm>
 
-#include "policy/codegen/cuda/cuda_kernels.hpp"
-#include "policy/codegen/cuda/product_writer.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+#include "policy/codegen/cuda/gemm/product_writer.hpp"
 #include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
@@ -192,10 +192,55 @@ class cuda_product_writer final : product_writer {
   }
 };
 
+constexpr int64_t k_least_columns = 32, k_most_columns = 128;
+constexpr int64_t k_warp_bytes = 128;  // of a row of an operand, that a warp takes of a stage
+constexpr int64_t k_least_stages = 3;
+
+int64_t bytes_of_stage(const product_tiling& t) {
+  return size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
+}
+
+// Shares of 32 by 32, or 64 by 32 of the largest tiles: enough sums that do not wait for each other. At least four
+// warps.
+void divide_among_warps(product_tiling& t, int64_t parts) {
+  t.warp_rows = std::min<int64_t>(t.rows, t.rows * t.columns >= 16384 ? 64 : 32);
+  t.warp_columns = 32;
+  t.slices = 1;
+  while (t.warps() < 4)
+    t.slices *= 2;
+  t.stage_depth = k_warp_bytes / size_of(t.type) * t.slices;
+  t.stages = std::clamp(shared_bytes_of_two / bytes_of_stage(t), k_least_stages, most_stages);
+  set_parts(t, parts);
+  // Memory that nothing uses would keep other blocks off the processor.
+  t.stages = std::clamp<int64_t>(t.stages_of(t.part_depth), 2, t.stages);
+}
+
+// Tensor cores do 420 multiplications of TF32 a cycle for large tiles, and 20 bytes come from the second-level cache; a
+// product of float32 has three of TF32, those of half types take half as long.
+product_work work_of_tiles(const product_tiling& t) {
+  const double multiplications = is_half(t.type) ? 0.5 : 3;
+  const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
+  const auto terms = static_cast<double>(t.stage_depth), size = static_cast<double>(size_of(t.type));
+  const double efficiency = tile >= 8192 ? 1 : tile >= 4096 ? 0.92 : 0.8;
+  return {cycles_of_tiles, static_cast<double>(t.part_depth) / terms, 700,
+          multiplications * tile * terms / (420 * efficiency), size * sides * terms / 20};
+}
+
 }  // namespace
 
-emitted_kernel emit_cuda_product(const emit_request& request, const product_tiling& tiling) {
-  return cuda_product_writer(request, tiling).write();
-}
+const mainloop cp_async_mainloop{
+    .parameter = "",
+    .value = "",
+    .explanation = "",
+    .float32_explanation = ": each factor is a high and a low TF32 part",
+    .is_tile = [](int64_t, int64_t columns) { return columns >= k_least_columns && columns <= k_most_columns; },
+    .tiles =
+        [] { return fmt::format("tiles in shared memory have {} to {} columns", k_least_columns, k_most_columns); },
+    .divide = divide_among_warps,
+    .bytes_of_stages =
+        [](const product_tiling& t) { return std::min(t.stages, t.stages_of(t.part_depth)) * bytes_of_stage(t); },
+    .work = work_of_tiles,
+    .emit = [](const emit_request& request,
+               const product_tiling& t) { return cuda_product_writer(request, t).write(); }};
 
 }  // namespace cudal1

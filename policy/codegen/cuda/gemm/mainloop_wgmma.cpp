@@ -1,0 +1,146 @@
+// A product of matrices of a half type on the tensor cores' largest instruction (wgmma), which reads both operands from
+// shared memory: tiles are copied there several stages ahead, 64 terms of a row in 128 bytes, whose 16-byte pieces are
+// in another order in each of 8 rows, or 64 columns of a term where those of the right factor lie side by side. A
+// warpgroup computes 64 rows and all columns of the block's tile, and what follows per element.
+#include <algorithm>
+
+#include "policy/codegen/cuda/cuda_layout.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+#include "policy/codegen/cuda/gemm/product_writer.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_most_shared_columns = 128;  // of blocks that share a processor
+
+int64_t blocks_on_processor(const product_tiling& t) {
+  return t.columns <= k_most_shared_columns && 2 * bytes_of_shared_memory(t) <= shared_bytes_of_processor ? 2 : 1;
+}
+
+constexpr int64_t k_few_stages = 3;      // of which each must be on its way early
+constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
+
+class warpgroup_tiles_writer final : product_writer {
+ public:
+  using product_writer::product_writer;
+
+  emitted_kernel write() {
+    w_.open_kernel(threads_, blocks_on_processor(t_), t_.row_blocks);
+    w_.line(fmt::format("extern __shared__ __align__(1024) unsigned short {}[];", all_stages()));
+    write_place_of_warpgroups();
+    if (t_.by_rows) write_rows_ahead();
+    write_copies();
+    write_sums();
+    t_.by_rows ? write_rows_of_stages(1, across()) : write_results(1, across(), false);
+    w_.close();
+    emitted_kernel out = w_.finished(t_.blocks, threads_);
+    out.work[w_.request().name].product = work_of(t_);
+    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_shared_memory(t_);
+    return out;
+  }
+
+ private:
+  int64_t across() const { return t_.columns / 8; }
+
+  void write_sums() {
+    w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
+    w_.line(fmt::format("float sums[1][{}][4] = {{}};", across()));
+    // Of few stages a copy waits for the products of the stage before, and then begins one stage earlier: it overwrites
+    // what they have read. Otherwise it overwrites the one before that, and need not wait.
+    const bool waits = t_.stages <= k_few_stages;
+    const int64_t ahead = t_.stages - (waits ? 1 : 2);
+    const stage_copy copy = [this](const std::string& number) { write_stage_copy(number); };
+    begin_stages(ahead, copy, true);
+    if (!waits) write_next_copy(ahead, copy);
+    w_.line(fmt::format("const unsigned short* const a = {} + step % {} * {} + warp / 4 * {};", all_stages(), t_.stages,
+                        stage_elements(), 64 * t_.stage_depth));
+    w_.line(fmt::format("const unsigned short* const b = {} + step % {} * {} + {};", all_stages(), t_.stages,
+                        stage_elements(), left_elements()));
+    w_.line("warpgroup_fence();");
+    const bool transposed = !t_.right.along_depth;
+    for (int64_t term = 0; term < t_.stage_depth; term += k_terms_at_once)
+      w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}{}(sums[0], a + {}, b + {}, true);", t_.columns, half_name(),
+                          transposed ? "_transposed" : "", term, transposed ? term * strip_columns : term));
+    w_.line("warpgroup_commit();");
+    w_.line("warpgroup_wait<1>();");
+    if (waits) {
+      w_.line("__syncthreads();");
+      write_next_copy(ahead, copy);
+    }
+    w_.close();
+    w_.line("warpgroup_wait<0>(sums[0]);");
+  }
+};
+
+// A warpgroup has 64 rows of the tile, of which each of its warps holds 16. Two blocks share a processor where there are
+// so many blocks, and tiles have up to 128 columns.
+void divide_among_warpgroups(product_tiling& t, int64_t parts) {
+  t.warp_rows = 16;
+  t.warp_columns = t.columns;
+  t.slices = 1;
+  t.stage_depth = swizzled_row_bytes / size_of(t.type);
+  const bool shared = t.columns <= k_most_shared_columns &&
+                      t.batches * t.row_tiles() * t.column_tiles() * parts > large_gpu_processors;
+  t.stages = std::min((shared ? shared_bytes_of_two : shared_bytes_of_processor) /
+                          ((t.rows + t.columns) * swizzled_row_bytes),
+                      most_stages);
+}
+
+// Warpgroups do 1,760 multiplications of half types a cycle, and their tiles come at 36 bytes, 42 of two blocks.
+product_work work_of_warpgroups(const product_tiling& t) {
+  const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
+  const auto terms = static_cast<double>(t.stage_depth), size = static_cast<double>(size_of(t.type));
+  return {cycles_of_tiles, static_cast<double>(t.part_depth) / terms, 450, tile * terms / 1760,
+          sides * size * terms / (blocks_on_processor(t) > 1 ? 42 : 36)};
+}
+
+expected<void> check_types_of_warpgroups(dtype of) {
+  if (is_half(of)) return {};
+  return fail(errc::unsupported, "warpgroups multiply half types, or scaled halves, not {}", name_of(of));
+}
+
+// Four warps are too few to compute wider tiles of 64 rows.
+bool is_tile_of_warpgroups(int64_t rows, int64_t columns) {
+  return std::min(rows, columns) >= least_warpgroup_tile &&
+         (rows > least_warpgroup_tile || columns <= k_most_shared_columns);
+}
+
+}  // namespace
+
+const mainloop wgmma_mainloop{
+    .parameter = "by",
+    .value = "warpgroups",
+    .explanation = ": four warps each multiply tiles in shared memory at once",
+    .warpgroups = true,
+    .makes_left = left_making::as_it_is,
+    .terms_in_vectors = true,
+    .strips = true,
+    .swizzled = true,
+    // Few threads compute them, while nothing is multiplied (16,384 x 256 of bfloat16, a layer norm: 27.0 us on an
+    // H200, 24.7 in two kernels).
+    .rows_pay = false,
+    .stages = "warpgroup_tiles",
+    .stages_of_floats = false,
+    .check_types = check_types_of_warpgroups,
+    .is_tile = is_tile_of_warpgroups,
+    .tiles =
+        [] {
+          return fmt::format("tiles of warpgroups have at least {} rows and columns, those of 64 rows at most {} columns",
+                             least_warpgroup_tile, k_most_shared_columns);
+        },
+    .divide = divide_among_warpgroups,
+    .why_not = [](const product_tiling& t) -> std::string {
+      const bool is_uneven = !t.right.along_depth && t.columns == 192;
+      return is_uneven ? "threads would share a line of a tile of 192 columns unevenly" : "";
+    },
+    .bytes_of_stages =
+        [](const product_tiling& t) {
+          return t.stages * size_of(t.type) *
+                 (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
+        },
+    .work = work_of_warpgroups,
+    .emit = [](const emit_request& request,
+               const product_tiling& t) { return warpgroup_tiles_writer(request, t).write(); }};
+
+}  // namespace cudal1

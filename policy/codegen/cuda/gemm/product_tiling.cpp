@@ -1,0 +1,375 @@
+#include "policy/codegen/cuda/gemm/product_tiling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <tuple>
+
+#include "policy/codegen/cuda/cuda_kernels.hpp"
+#include "policy/codegen/cuda/cuda_layout.hpp"
+#include "policy/codegen/cuda/gemm/mainloop.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_most_parts_bytes = int64_t{1} << 30;
+constexpr int64_t k_lane_bytes = 16;  // that a lane reads of a row of an operand at once
+
+int64_t rounded_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+// Of these operands, which lie in memory in the same way.
+product_side side_of(const kernel_body& body, std::span<const int> operands, std::vector<int> dims,
+                     const std::vector<int>& batch) {
+  product_side out;
+  out.operand = operands.front();
+  out.dims = std::move(dims);
+  const body_operand& o = body.operands[static_cast<std::size_t>(out.operand)];
+  const int64_t step = out.step = o.step;
+  const bool aligned =
+      std::ranges::all_of(operands, [&](int n) { return body.operands[static_cast<std::size_t>(n)].aligned; });
+  const auto stride = [&](int d) { return o.strides[static_cast<std::size_t>(d)]; };
+  for (const int d : out.dims)
+    out.size *= body.domain[static_cast<std::size_t>(d)];
+  const int64_t wide = 16 / size_of(o.type.type), narrow = 4 / size_of(o.type.type);
+  const auto in_vectors = [&](int64_t n) { return n % out.width == 0; };
+  const auto all_in_vectors = [&](int but) {
+    return aligned && in_vectors(o.lookup_stride) &&
+           std::ranges::all_of(out.dims, [&](int d) { return d == but || in_vectors(stride(d)); }) &&
+           std::ranges::all_of(batch, [&](int d) { return in_vectors(stride(d)); });
+  };
+  const int inner = out.dims.empty() ? -1 : out.dims.back();
+  out.along_depth = step == 1 || inner < 0 || stride(inner) != 1;
+  for (const int64_t width : {wide, narrow}) {
+    out.width = width;
+    if (width == 1) break;
+    if (out.along_depth && step == 1 && in_vectors(body.product->depth) && all_in_vectors(-1)) break;
+    if (!out.along_depth && in_vectors(step) && in_vectors(body.domain[static_cast<std::size_t>(inner)]) &&
+        all_in_vectors(inner))
+      break;
+    out.width = 0;
+  }
+  return out;
+}
+
+void finish(product_tiling& t, int64_t parts) {
+  t.loop->divide(t, parts);
+  set_parts(t, parts);
+  t.blocks = t.batches * t.parts * t.row_tiles() * t.column_tiles();
+}
+
+// Clock cycles on a large GPU, roughly: only their order matters. Fitted to measurements on an H100 (tiles) and an
+// H200.
+constexpr double k_first = 3000;    // of the first kernel, until elements are there, and from the last ones to results
+constexpr double k_cluster = 2200;  // of a cluster and two of its barriers
+constexpr double k_cluster_bytes = 8;  // a cycle, from the blocks of a cluster to one
+constexpr double k_row_element = 100;  // of an element of the rows that a thread computes
+
+// How many blocks of clusters run at the same time where each takes a processor (H200): a cluster lies in a part of the
+// GPU with 16 or 18 processors.
+int64_t blocks_of_clusters(int64_t blocks) {
+  constexpr std::array<int64_t, 9> k_at_once{0, 132, 132, 117, 120, 110, 102, 105, 120};
+  return k_at_once[static_cast<std::size_t>(blocks)];
+}
+
+double estimated_cycles(const kernel_body& body, const product_tiling& t) {
+  const product_work work = work_of(t);
+  const double on_one =
+      std::ceil(static_cast<double>(t.blocks) / static_cast<double>(blocks_of_clusters(t.row_blocks)));
+  double out = k_first + work.cycles(on_one);
+  if (t.loop->cycles_ahead != nullptr) out += t.loop->cycles_ahead(body, t);
+  if (t.by_rows)
+    out += on_one * k_row_element * static_cast<double>(t.rows * t.own_columns()) / static_cast<double>(32 * t.warps());
+  if (t.shares_rows())
+    out += k_cluster + on_one * static_cast<double>(bytes_of_rows(t) - place_of_shared_rows(t)) / k_cluster_bytes;
+  if (!is_one_kernel(body, t))
+    out += t.loop->cycles_of_next_kernel +
+           static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
+  return out;
+}
+
+}  // namespace
+
+void set_parts(product_tiling& t, int64_t parts) {
+  t.part_depth = rounded_up((t.depth + parts - 1) / parts, t.stage_depth);
+  t.parts = (t.depth + t.part_depth - 1) / t.part_depth;
+}
+
+product_work work_of(const product_tiling& t) {
+  return t.loop->work(t);
+}
+
+int64_t bytes_of_stages(const product_tiling& t) {
+  return t.loop->bytes_of_stages == nullptr ? 0 : t.loop->bytes_of_stages(t);
+}
+
+int64_t line_of_sums(const product_tiling& t) {
+  return t.columns + 8;
+}
+int64_t bytes_of_sums(const product_tiling& t) {
+  return 4 * t.slices * t.rows * line_of_sums(t);
+}
+int64_t place_of_shared_rows(const product_tiling& t) {
+  return std::max(bytes_of_stages(t), bytes_of_sums(t));
+}
+int64_t bytes_of_rows(const product_tiling& t) {
+  return place_of_shared_rows(t) + (t.shares_rows() ? 4 * t.products * t.rows_of_block() * t.right.size : 0);
+}
+
+int64_t bytes_of_shared_memory(const product_tiling& t) {
+  return t.by_rows ? bytes_of_rows(t) : bytes_of_stages(t);
+}
+
+int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows) {
+  if (t.loop->swizzled) return t.stage_depth;
+  // Of the 32 banks, the lanes of a warp then read each once, or the rows of a matrix do.
+  return side.along_depth ? t.stage_depth + 16 / size_of(t.type) : rows + 8;
+}
+
+int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t rows) {
+  if (t.loop->swizzled) return rows * t.stage_depth;
+  return (side.along_depth ? rows : t.stage_depth) * tile_line(t, side, rows);
+}
+
+namespace {
+
+struct timed_tiling {
+  product_tiling how;
+  double cycles = 0;
+};
+
+// errc::unsupported with the reason where the main loop cannot make the left factor.
+expected<void> check_left(const kernel_body& body, const product_tiling& t) {
+  const body_product& p = *body.product;
+  const auto operand = [&](int n) -> const body_operand& { return body.operands[static_cast<std::size_t>(n)]; };
+  if (operand(p.left).type.type != t.type)
+    return fail(errc::unsupported, "{} is {}, and the product's other factor {}", operand(p.left).value,
+                name_of(operand(p.left).type.type), name_of(t.type));
+  if (p.inner_depth > 0 && !t.loop->multiplies_products)
+    return fail(errc::unsupported, "only threads multiply what another product of the kernel makes");
+  if (p.inner_depth > t.loop->most_terms)
+    return fail(errc::unsupported, "a thread adds up at most {} terms, and those of the product in front are {}",
+                t.loop->most_terms, p.inner_depth);
+  if (p.left_made.empty() || t.loop->makes_left == left_making::any) return {};
+  if (t.loop->makes_left == left_making::as_it_is)
+    return fail(errc::unsupported, "{} multiply factors as they are in memory", t.loop->value);
+  for (const auto& n : p.left_made) {
+    if (n.kind != node_kind::load || n.operand == p.left) continue;
+    const auto& strides = operand(n.operand).strides;
+    if (operand(n.operand).step != 0 && std::ranges::any_of(strides, [](int64_t s) { return s != 0; }))
+      return fail(errc::unsupported, "{} has an element for each of the product's factors, as {} has",
+                  operand(n.operand).value, operand(p.left).value);
+  }
+  return {};
+}
+
+// errc::unsupported with the reason where the main loop cannot make a product of these operands.
+expected<void> check_operands(const kernel_body& body, const product_tiling& t) {
+  const mainloop& loop = *t.loop;
+  if (loop.check_types != nullptr) CUDAL1_CHECK(loop.check_types(t.type));
+  if (t.depth > loop.most_terms)
+    return fail(errc::unsupported, "a thread adds up at most {} terms, and these are {}", loop.most_terms, t.depth);
+  if (!std::has_single_bit(static_cast<uint64_t>(t.products)))
+    return fail(errc::unsupported, "a kernel computes one, two or four products, not {}", t.products);
+  CUDAL1_CHECK(check_left(body, t));
+  for (const auto* side : {&t.left, &t.right}) {
+    const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
+    if (side->width == 0 && loop.copies)
+      return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
+    const bool in_vectors = side->width * size_of(t.type) == k_lane_bytes;
+    if (loop.strips && side == &t.right && !side->along_depth && in_vectors) continue;
+    if (loop.terms_in_vectors && (!side->along_depth || side->step != 1 || !in_vectors))
+      return fail(errc::unsupported, "the terms of {} do not lie side by side in vectors of {} bytes", o.value,
+                  k_lane_bytes);
+    if (o.type.storage_bytes() / size_of(t.type) > std::numeric_limits<int>::max())
+      return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
+  }
+  return {};
+}
+
+// Whether each row of the body lies in one tile, or in those of a cluster, so that a block can compute it.
+bool holds_rows(const kernel_body& body, const product_tiling& t) {
+  if (t.parts > 1 || body.is_elementwise() || body.has_scan()) return false;
+  // Its columns are the last dimensions of the right operand's, in their order.
+  const int in_row = static_cast<int>(body.domain.size()) - body.row_dims;
+  if (std::ssize(t.right.dims) < in_row ||
+      t.right.dims[t.right.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims)
+    return false;
+  const int64_t columns = body.columns();
+  if (t.shares_rows()) return t.right.size == columns;
+  return t.right.size == columns ? columns <= t.own_columns() : t.own_columns() % columns == 0;
+}
+
+// Lets the kernel compute the rows that follow the product where it can and that pays, with as many stages as shared
+// memory has room for beside them. Of warpgroups' tiles it does not pay: few threads compute them, while nothing is
+// multiplied (16,384 x 256 of bfloat16, a layer norm: 27.0 us on an H200, 24.7 in two kernels). False where the options
+// ask for clusters and there can be none.
+bool compute_rows(const kernel_body& body, bool clusters, product_tiling& t) {
+  constexpr int64_t k_most_blocks = 8, k_fewest_stages = 3;
+  product_tiling made = t;
+  made.row_blocks = clusters ? t.column_tiles() : 1;
+  const bool pays = clusters ? made.shares_rows() && made.row_blocks <= k_most_blocks : t.loop->rows_pay;
+  if (!pays || !holds_rows(body, made) || (clusters && !t.loop->clusters)) return !clusters;
+  made.by_rows = true;
+  while (bytes_of_rows(made) > shared_bytes_of_processor && made.stages > k_fewest_stages)
+    --made.stages;
+  if (bytes_of_rows(made) > shared_bytes_of_processor) return !clusters;
+  t = std::move(made);
+  return true;
+}
+
+// Several products are one kernel with what follows them. A fragment is of one of them.
+bool fits_products(const kernel_body& body, const product_tiling& t) {
+  constexpr int64_t k_fragment_columns = 8;
+  if (t.products == 1) return true;
+  const int64_t together = t.loop->shares_of_warps ? t.warp_own_columns() : t.own_columns();
+  return together >= k_fragment_columns && is_one_kernel(body, t);
+}
+
+// `reason`: why some tiling could not be.
+tl::unexpected<error> why_no_tiling(const product_tiling& t, const kernel_options& options, const std::string& reason) {
+  const int64_t rows = options[kernel_tunable::tile_rows], columns = options[kernel_tunable::tile_columns], parts = options[kernel_tunable::depth_parts];
+  if (options[kernel_tunable::clusters] != 0)
+    return fail(errc::unsupported, "no tiles of a cluster hold the rows that follow the product");
+  if (!reason.empty()) return fail(errc::unsupported, "{}", reason);
+  if (t.products > 1 && rows == 0 && columns == 0)
+    return fail(errc::unsupported, "no tile holds what follows the {} products", t.products);
+  const bool has_tile = std::ranges::any_of(product_tile_rows, [&](int64_t r) {
+    return (rows == 0 || r == rows) && std::ranges::any_of(product_tile_columns, [&](int64_t c) {
+             return (columns == 0 || c == columns) && t.loop->is_tile(r, c);
+           });
+  });
+  if (!has_tile) return fail(errc::unsupported, "{}", t.loop->tiles());
+  return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
+              parts > 0 ? std::to_string(parts) : "several");
+}
+
+// Whether the left factor differs along the domain's dimension.
+bool varies_in_left(const kernel_body& body, std::size_t dimension) {
+  return std::ranges::any_of(body.product->operands_of_left(), [&](int operand) {
+    return body.operands[static_cast<std::size_t>(operand)].strides[dimension] != 0;
+  });
+}
+
+// The product and its sides, not divided yet.
+expected<product_tiling> undivided(const kernel_body& body, const mainloop& loop) {
+  const body_product& p = *body.product;
+  product_tiling t;
+  std::vector<int> left, right;
+  for (std::size_t d = 0; d < body.domain.size(); ++d) {
+    const bool in_left = varies_in_left(body, d);
+    const bool in_right = body.operands[static_cast<std::size_t>(p.rights.front())].strides[d] != 0;
+    if (!in_left && !in_right)
+      return fail(errc::unsupported, "the product would be computed again along a dimension of the kernel");
+    if (in_left && in_right) t.batches *= body.domain[d];
+    (in_left && in_right ? t.batch : in_left ? left : right).push_back(static_cast<int>(d));
+  }
+  t.type = body.operands[static_cast<std::size_t>(p.rights.front())].type.type;
+  t.loop = &loop;
+  t.products = std::ssize(p.rights);
+  t.left = side_of(body, std::span(&p.left, 1), std::move(left), t.batch);
+  t.right = side_of(body, p.rights, std::move(right), t.batch);
+  t.depth = p.depth;
+  t.inner_depth = p.inner_depth;
+  CUDAL1_CHECK(check_operands(body, t));
+  return t;
+}
+
+expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, const kernel_options& options) {
+  CUDAL1_TRY(const product_tiling t, undivided(body, loop));
+  const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
+  const int64_t wanted_rows = options[kernel_tunable::tile_rows], wanted_columns = options[kernel_tunable::tile_columns],
+                wanted_parts = options[kernel_tunable::depth_parts];
+  std::optional<timed_tiling> best;
+  std::string reason;
+  for (const int64_t rows : product_tile_rows) {
+    if (wanted_rows > 0 && rows != wanted_rows) continue;
+    for (const int64_t columns : product_tile_columns) {
+      if (wanted_columns > 0 && columns != wanted_columns) continue;
+      if (!loop.is_tile(rows, columns)) continue;
+      for (const int64_t parts : product_depth_parts) {
+        if (wanted_parts > 0 && parts != wanted_parts) continue;
+        if (parts > 1 && !loop.splits_depth) continue;
+        timed_tiling each{t};
+        each.how.rows = rows;
+        each.how.columns = columns;
+        finish(each.how, parts);
+        if (const auto why = loop.why_not == nullptr ? "" : loop.why_not(each.how); !why.empty()) {
+          reason = why;
+          continue;
+        }
+        if (each.how.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
+        if (!compute_rows(body, options[kernel_tunable::clusters] != 0, each.how) || !fits_products(body, each.how)) continue;
+        each.cycles = estimated_cycles(body, each.how);
+        if (!best || each.cycles < best->cycles) best = std::move(each);
+      }
+    }
+  }
+  if (best) return std::move(*best);
+  return why_no_tiling(t, options, reason);
+}
+
+}  // namespace
+
+bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
+  return t.by_rows || (t.parts == 1 && body.is_elementwise() && !body.has_reduction());
+}
+
+expected<product_tiling> tiling_of(const kernel_body& body, const kernel_options& options) {
+  const mainloop* const loop = find_mainloop(options.product_way);
+  if (loop == nullptr) return fail(errc::unsupported, "no kernel makes products by \"{}\"", options.product_way);
+  CUDAL1_TRY(timed_tiling best, fastest(body, *loop, options));
+  return std::move(best.how);
+}
+
+namespace {
+
+// Whether it chooses another tiling.
+template <const std::string_view& name>
+bool divides_otherwise(int64_t value, const kernel_body& body, const kernel_options& now) {
+  kernel_options chosen = now;
+  chosen.choose(name, value);
+  const auto before = tiling_of(body, now), after = tiling_of(body, chosen);
+  return before && after &&
+         std::tie(before->rows, before->columns, before->parts) != std::tie(after->rows, after->columns, after->parts);
+}
+
+}  // namespace
+
+std::span<const kernel_tunable> tunables_of_products() {
+  static const std::array all{
+      declared(kernel_tunable::tile_rows, product_tile_rows, divides_otherwise<kernel_tunable::tile_rows>),
+      declared(kernel_tunable::tile_columns, product_tile_columns, divides_otherwise<kernel_tunable::tile_columns>),
+      declared(kernel_tunable::depth_parts, product_depth_parts, divides_otherwise<kernel_tunable::depth_parts>)};
+  return all;
+}
+
+std::vector<product_choice> choices_by_estimate(const kernel_body& body) {
+  // Far slower ones are not worth a measurement, and clusters only where they may well be the fastest.
+  constexpr double k_far = 2, k_near = 1.15;
+  std::vector<std::pair<double, product_choice>> made;
+  double least = std::numeric_limits<double>::infinity();
+  for (const mainloop* loop : mainloops()) {
+    for (const bool in_clusters : {false, true}) {
+      if (in_clusters && body.is_elementwise()) continue;
+      kernel_options options;
+      options.choose(kernel_tunable::clusters, in_clusters ? 1 : 0);
+      const auto tiling = fastest(body, *loop, options);
+      if (!tiling) continue;
+      made.push_back({tiling->cycles, {loop->parameter, loop->value, in_clusters}});
+      least = std::min(least, tiling->cycles);
+    }
+  }
+  std::ranges::stable_sort(made, std::less<>(), &std::pair<double, product_choice>::first);
+  std::vector<product_choice> out;
+  for (const auto& [cycles, choice] : made)
+    if (cycles < (choice.clusters ? k_near : k_far) * least || choice == product_choice()) out.push_back(choice);
+  return out;
+}
+
+}  // namespace cudal1

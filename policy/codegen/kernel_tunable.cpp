@@ -20,7 +20,8 @@ std::span<const kernel_tunable> known_tunables() {
        "how many partial results of a reduction a thread accumulates, so that they vectorise; on cuda how many "
        "vectors of a row a thread reads before it computes",
        "{} partial results per thread"},
-      {kernel_tunable::tile_rows, "rows", "how many rows of a product's result a block computes (cuda)", "tiles of {} rows"},
+      {kernel_tunable::tile_rows, "rows", "how many rows of a product's result a block computes (cuda)",
+       "tiles of {} rows"},
       {kernel_tunable::tile_columns, "columns", "how many columns of a product's result a block computes (cuda)",
        "tiles of {} columns"},
       {kernel_tunable::depth_parts, "parts",
@@ -32,7 +33,7 @@ std::span<const kernel_tunable> known_tunables() {
 }
 
 kernel_tunable declared(std::string_view name, std::span<const int64_t> values,
-                 bool (*is_useful)(int64_t, const kernel_body&, const kernel_options&)) {
+                        bool (*is_useful)(int64_t, const kernel_body&, const kernel_options&)) {
   kernel_tunable out = *std::ranges::find(known_tunables(), name, &kernel_tunable::name);
   out.values = values;
   out.is_useful = is_useful;

@@ -11,8 +11,8 @@ namespace cudal1 {
 struct kernel_tunable {
   // Those that templates of several devices share.
   static constexpr std::string_view block = "block", items = "items", row_threads = "row_threads", unroll = "unroll",
-                                    tile_rows = "tile_rows", tile_columns = "tile_columns",
-                                    depth_parts = "depth_parts", clusters = "clusters";
+                                    tile_rows = "tile_rows", tile_columns = "tile_columns", depth_parts = "depth_parts",
+                                    clusters = "clusters";
 
   std::string_view name;  // of the move, and in kernel_options
   // Of the move: its parameter, what it chooses, and what it has chosen ({}).
@@ -26,6 +26,6 @@ struct kernel_tunable {
 std::span<const kernel_tunable> known_tunables();
 // The known one of that name with a template's values.
 kernel_tunable declared(std::string_view name, std::span<const int64_t> values,
-                 bool (*is_useful)(int64_t, const kernel_body&, const kernel_options&));
+                        bool (*is_useful)(int64_t, const kernel_body&, const kernel_options&));
 
 }  // namespace cudal1

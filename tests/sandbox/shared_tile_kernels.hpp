@@ -8,8 +8,8 @@
 
 namespace cudal1::test {
 
-// y = a b, float32: of `rows` x `terms` and `terms` x `columns`, either of which may lie the other way. Tiles of 32 x 32
-// by two warps, three stages of 32 terms.
+// y = a b, float32: of `rows` x `terms` and `terms` x `columns`, either of which may lie the other way. Tiles of 32 x
+// 32 by two warps, three stages of 32 terms.
 struct tile_product {
   const char* mma;
   const char* multiply;  // the dialect's function
@@ -37,10 +37,13 @@ inline std::string tile_product_kernel(const tile_product& p) {
   return "__global__ void " + p.kernel() + "(const " + std::string(p.is_half() ? "unsigned short" : "float") +
          "* a, const " + (p.is_half() ? "unsigned short" : "float") +
          R"(* b, float* y) {
-  const int rows = )" + std::to_string(tile_rows) + ", columns = " + std::to_string(tile_columns) +
+  const int rows = )" +
+         std::to_string(tile_rows) + ", columns = " + std::to_string(tile_columns) +
          ", terms = " + std::to_string(tile_terms) + R"(;
-  typedef )" + (p.is_half() ? "unsigned short" : "float") + R"( T;
-  typedef )" + tile + R"( tile;
+  typedef )" +
+         (p.is_half() ? "unsigned short" : "float") + R"( T;
+  typedef )" +
+         tile + R"( tile;
   extern __shared__ float memory[];
   T* const stages = (T*)memory;
   const int first_row = blockIdx.y * 32, first_column = blockIdx.x * 32, warp_row = threadIdx.x / 32 * 16;
@@ -48,13 +51,15 @@ inline std::string tile_product_kernel(const tile_product& p) {
   for_stages<3>((terms + 31) / 32,
       [&](int step, int stage) {
         T* const at = stages + stage * 2 * tile::elements;
-        copy_to_tile<tile, 64, 4>(at, )" + part("a", p.left_by_terms(), "first_row", "step * 32", "rows") + R"();
+        copy_to_tile<tile, 64, 4>(at, )" +
+         part("a", p.left_by_terms(), "first_row", "step * 32", "rows") + R"();
         copy_to_tile<tile, 64, 4>(at + tile::elements, )" +
          part("b", !p.right_by_columns(), "first_column", "step * 32", "columns") + R"();
       },
       [&](int, int stage) {
         const T* const at = stages + stage * 2 * tile::elements;
-        )" + p.multiply + "<" + p.mma + R"(, tile, tile>(sums, at, at + tile::elements, warp_row, 0);
+        )" +
+         p.multiply + "<" + p.mma + R"(, tile, tile>(sums, at, at + tile::elements, warp_row, 0);
       });
   for_each_pair(sums, first_row + warp_row, first_column, [&](int row, int column, float u, float v) {
     if (row < rows && column < columns) store_pair_as<mma_float32>(y + row * columns + column, u, v);
@@ -70,7 +75,8 @@ inline std::string warpgroup_tile_kernel(const std::string& mma) {
   typedef shared_tile<unsigned short, 128, 64> a_tile;
   typedef shared_tile<unsigned short, 64, 64> b_tile;
   extern __shared__ __align__(1024) unsigned short halves[];
-  const int rows = )" + std::to_string(tile_rows) + ", columns = " + std::to_string(tile_columns) +
+  const int rows = )" +
+         std::to_string(tile_rows) + ", columns = " + std::to_string(tile_columns) +
          ", terms = " + std::to_string(tile_terms) + R"(;
   const int warp = threadIdx.x / 32;
   float sums[1][8][4] = {};
@@ -83,7 +89,8 @@ inline std::string warpgroup_tile_kernel(const std::string& mma) {
       },
       [&](int, int stage) {
         const unsigned short* const at = halves + stage * (a_tile::elements + b_tile::elements);
-        multiply_abt_by_warpgroup<)" + mma + R"(, a_tile, b_tile>(sums, at, at + a_tile::elements, warp / 4 * 64);
+        multiply_abt_by_warpgroup<)" +
+         mma + R"(, a_tile, b_tile>(sums, at, at + a_tile::elements, warp / 4 * 64);
       },
       [&] { fence_shared_async(); });
   for_each_pair(sums, warp * 16, 0, [&](int row, int column, float u, float v) {

@@ -207,12 +207,14 @@ row_layout row_layout_of(const kernel_body& body, const kernel_options& options)
     l.width = widest_vector(body);
     l.vectors = (body.columns() + 2 * (l.width - 1)) / l.width;
   }
-  l.row_threads = options[kernel_tunable::row_threads] > 0 ? options[kernel_tunable::row_threads] : default_row_threads(body, l);
+  l.row_threads =
+      options[kernel_tunable::row_threads] > 0 ? options[kernel_tunable::row_threads] : default_row_threads(body, l);
   l.row_threads = std::min(l.row_threads, power_above(l.vectors));
   if (l.across && body.has_scan()) l.row_threads = 1;
   l.staged = !l.across && !l.shifted && stages_results(body);
   const int64_t rows = l.across ? 32 : l.staged ? k_staged_rows : 1;
-  int64_t block = options[kernel_tunable::block] > 0 ? options[kernel_tunable::block] : std::max(l.row_threads * rows, k_block);
+  int64_t block =
+      options[kernel_tunable::block] > 0 ? options[kernel_tunable::block] : std::max(l.row_threads * rows, k_block);
   block = std::clamp<int64_t>(block, 32, 1024);
   if (l.across) l.row_threads = std::min(l.row_threads, block / 32);
   if (!l.across) block = std::max(block, l.row_threads);

@@ -165,8 +165,7 @@ class cuda_target final : public lowering_target {
     static const auto all = [] {
       std::vector<product_way> out;
       for (const auto* each : mainloops())
-        out.push_back(
-            {each->parameter, each->value, each->tensor_cores, each->explanation, each->float32_explanation});
+        out.push_back({each->parameter, each->value, each->tensor_cores, each->explanation, each->float32_explanation});
       return out;
     }();
     return all;

@@ -218,7 +218,8 @@ class cuda_elements_writer {
 
 std::span<const kernel_tunable> tunables_of_elements() {
   static const std::array all{
-      declared(kernel_tunable::block, block_sizes, [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
+      declared(kernel_tunable::block, block_sizes,
+               [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
       declared(kernel_tunable::items, items_of_threads, [](int64_t, const kernel_body& body, const kernel_options&) {
         return body.is_elementwise() && !transposed_dimension(body);
       })};

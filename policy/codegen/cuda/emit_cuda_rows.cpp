@@ -546,7 +546,8 @@ std::span<const kernel_tunable> tunables_of_rows() {
   static constexpr std::array<int64_t, 10> k_row_threads{1, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   static constexpr std::array<int64_t, 5> k_vectors{1, 2, 4, 8, 16};
   static const std::array all{
-      declared(kernel_tunable::block, block_sizes, [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
+      declared(kernel_tunable::block, block_sizes,
+               [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
       declared(kernel_tunable::row_threads, k_row_threads,
                [](int64_t value, const kernel_body& body, const kernel_options& now) {
                  // Less than a warp per row is for short rows: accesses to long ones would not coalesce.
@@ -556,11 +557,12 @@ std::span<const kernel_tunable> tunables_of_rows() {
                  chosen.choose(kernel_tunable::row_threads, value);
                  return row_layout_of(body, chosen).row_threads == value && before.row_threads != value;
                }),
-      declared(kernel_tunable::unroll, k_vectors, [](int64_t value, const kernel_body& body, const kernel_options& now) {
-        kernel_options chosen = now;
-        chosen.choose(kernel_tunable::unroll, value);
-        return row_layout_of(body, chosen).unrolled != row_layout_of(body, now).unrolled;
-      })};
+      declared(kernel_tunable::unroll, k_vectors,
+               [](int64_t value, const kernel_body& body, const kernel_options& now) {
+                 kernel_options chosen = now;
+                 chosen.choose(kernel_tunable::unroll, value);
+                 return row_layout_of(body, chosen).unrolled != row_layout_of(body, now).unrolled;
+               })};
   return all;
 }
 

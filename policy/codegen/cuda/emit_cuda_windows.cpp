@@ -374,13 +374,15 @@ class cuda_windows_writer {
 }  // namespace
 
 std::span<const kernel_tunable> tunables_of_windows() {
-  static const std::array all{
-      declared(kernel_tunable::block, block_sizes, [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
-      declared(kernel_tunable::items, items_of_threads, [](int64_t value, const kernel_body& body, const kernel_options& now) {
-        kernel_options chosen = now;
-        chosen.choose(kernel_tunable::items, value);
-        return window_layout_of(body, chosen).results != window_layout_of(body, now).results;
-      })};
+  static const std::array all{declared(kernel_tunable::block, block_sizes,
+                                       [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
+                              declared(kernel_tunable::items, items_of_threads,
+                                       [](int64_t value, const kernel_body& body, const kernel_options& now) {
+                                         kernel_options chosen = now;
+                                         chosen.choose(kernel_tunable::items, value);
+                                         return window_layout_of(body, chosen).results !=
+                                                window_layout_of(body, now).results;
+                                       })};
   return all;
 }
 

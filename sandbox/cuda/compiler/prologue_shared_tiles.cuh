@@ -87,24 +87,27 @@ static __device__ __forceinline__ void for_stages(int steps, COPY copy, USE use,
 struct mma_half {  // and bfloat16: tensor cores, sums in float32
   typedef unsigned short element;
   static constexpr int depth = 16, of_a = 4, of_b = 2, parts = 1;
-  static constexpr bool is_bfloat16 = false;
+  static constexpr bool rounds = false, is_bfloat16 = false;
 };
 struct mma_bfloat16 {
   typedef unsigned short element;
   static constexpr int depth = 16, of_a = 4, of_b = 2, parts = 1;
-  static constexpr bool is_bfloat16 = true;
+  static constexpr bool rounds = false, is_bfloat16 = true;
 };
-struct mma_tf32 {  // tensor cores; factors are cut to 10 bits of mantissa
+struct mma_tf32 {  // tensor cores; factors are rounded to 10 bits of mantissa
   typedef float element;
   static constexpr int depth = 8, of_a = 4, of_b = 2, parts = 1;
+  static constexpr bool rounds = true;
 };
 struct mma_tf32x3 {  // tensor cores in three products of high and low parts: nearly float32
   typedef float element;
   static constexpr int depth = 8, of_a = 4, of_b = 2, parts = 2;
+  static constexpr bool rounds = false;
 };
 struct mma_float32 {  // no tensor cores
   typedef float element;
   static constexpr int depth = 1, of_a = 2, of_b = 2, parts = 1;
+  static constexpr bool rounds = false;
 };
 
 // The fragments of DOWN times 16 rows from `row` on and of the terms from `term` on, of a tile of rows x terms, or, AT,
@@ -185,7 +188,7 @@ static __device__ __forceinline__ void cudal1_multiply(mma_bfloat16, float (&d)[
                                                        const unsigned (&b)[2]) {
   mma_m16n8k16_bfloat16(d, a, b);
 }
-// Cuts off the low 13 bits of factors.
+// Ignores the low 13 bits of factors.
 static __device__ __forceinline__ void cudal1_multiply(mma_tf32, float (&d)[4], const unsigned (&a)[4],
                                                        const unsigned (&b)[2]) {
   mma_m16n8k8_tf32(d, a, b);
@@ -204,7 +207,7 @@ static __device__ __forceinline__ void cudal1_multiply_all(float (&sums)[DOWN][A
     for (int c = 0; c < ACROSS; ++c) cudal1_multiply(MMA{}, sums[r][c], a[r], b[c]);
 }
 // sums += a b, of fragments. Tensor cores truncate when they add to a sum: let mma_tf32x3 add some 32 terms to zeros, and
-// add these to the sums.
+// add_to_sums these.
 template <class MMA, int DOWN, int ACROSS, int A, int B>
 static __device__ __forceinline__ void multiply_fragments(float (&sums)[DOWN][ACROSS][4], const unsigned (&a)[DOWN][A],
                                                           const unsigned (&b)[ACROSS][B]) {
@@ -215,9 +218,30 @@ static __device__ __forceinline__ void multiply_fragments(float (&sums)[DOWN][AC
     cudal1_multiply_all<mma_tf32>(sums, low_a, high_b);  // that of the low parts is below float32's precision
     cudal1_multiply_all<mma_tf32>(sums, high_a, low_b);
     cudal1_multiply_all<mma_tf32>(sums, high_a, high_b);
+  } else if constexpr (MMA::rounds) {
+    unsigned rounded_a[DOWN][A], rounded_b[ACROSS][B];
+#pragma unroll
+    for (int f = 0; f < DOWN; ++f)
+#pragma unroll
+      for (int e = 0; e < A; ++e) rounded_a[f][e] = a[f][e] + 0x1000u;
+#pragma unroll
+    for (int f = 0; f < ACROSS; ++f)
+#pragma unroll
+      for (int e = 0; e < B; ++e) rounded_b[f][e] = b[f][e] + 0x1000u;
+    cudal1_multiply_all<MMA>(sums, rounded_a, rounded_b);
   } else {
     cudal1_multiply_all<MMA>(sums, a, b);
   }
+}
+template <int DOWN, int ACROSS>
+static __device__ __forceinline__ void add_to_sums(float (&sums)[DOWN][ACROSS][4],
+                                                   const float (&more)[DOWN][ACROSS][4]) {
+#pragma unroll
+  for (int r = 0; r < DOWN; ++r)
+#pragma unroll
+    for (int c = 0; c < ACROSS; ++c)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[r][c][e] += more[r][c][e];
 }
 template <class MMA, class A, class B, bool AT, bool BT, int DOWN, int ACROSS>
 static __device__ __forceinline__ void cudal1_multiply_tiles(float (&sums)[DOWN][ACROSS][4],
@@ -229,7 +253,7 @@ static __device__ __forceinline__ void cudal1_multiply_tiles(float (&sums)[DOWN]
   static_assert(sizeof(typename A::element) == sizeof(typename MMA::element) &&
                     sizeof(typename B::element) == sizeof(typename MMA::element),
                 "the tiles have the elements that are multiplied");
-  constexpr int AT_ONCE = MMA::depth == 1 ? 4 : 2;
+  constexpr int AT_ONCE = 4;
   float of_tile[DOWN][ACROSS][4] = {};
 #pragma unroll AT_ONCE
   for (int term = 0; term < DEPTH; term += MMA::depth) {
@@ -241,13 +265,7 @@ static __device__ __forceinline__ void cudal1_multiply_tiles(float (&sums)[DOWN]
     else
       multiply_fragments<MMA>(sums, of_a, of_b);
   }
-  if constexpr (MMA::parts > 1)
-#pragma unroll
-    for (int r = 0; r < DOWN; ++r)
-#pragma unroll
-      for (int c = 0; c < ACROSS; ++c)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sums[r][c][e] += of_tile[r][c][e];
+  if constexpr (MMA::parts > 1) add_to_sums(sums, of_tile);
 }
 // sums += of a warp's rows of tile `a` from `row` on and its columns of tile `b` from `column` on. multiply_ab: a is rows x
 // terms, b is terms x columns; abt: b is columns x terms, as weights of linear layers are; atb: a is terms x rows.

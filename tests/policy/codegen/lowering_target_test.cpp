@@ -97,7 +97,8 @@ TEST(LoweringTarget, EveryOptionOfABuiltInTargetHasDistinctValues) {
     for (const auto& known : known_tunables()) {
       const auto values = target->values(known.name);
       EXPECT_TRUE(std::ranges::is_sorted(values, std::ranges::less_equal())) << target->name();
-      const bool on_cpu = known.name == kernel_tunable::block || known.name == kernel_tunable::items || known.name == kernel_tunable::unroll;
+      const bool on_cpu = known.name == kernel_tunable::block || known.name == kernel_tunable::items ||
+                          known.name == kernel_tunable::unroll;
       EXPECT_EQ(values.empty(), target == &for_cpu() && !on_cpu) << known.name;
     }
   }

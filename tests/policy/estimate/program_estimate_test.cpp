@@ -115,6 +115,40 @@ TEST(ProgramEstimate, WhatALibraryDoesAroundAConvolutionTakesTime) {
   EXPECT_LT(last, 0.95 * separate);
 }
 
+// Figures are times that an H200 took.
+TEST(ProgramEstimate, TheLibraryTakesLongerToPermuteThanToCopy) {
+  const device_data h200 = **find_device_data("NVIDIA H200");
+  const auto us = [&](const char* strides) {
+    const task t =
+        of(R"({"aten":"aten::relu","args":{"self":"x"},"out":["y"]},
+                         {"aten":"aten::contiguous","args":{"self":"y"},"out":["z"]})",
+           fmt::format(R"({{"name":"x","dtype":"float32","shape":[16,64,256,256],"strides":{}}})", strides), "z");
+    const auto e = estimate(t, "", h200);
+    return e.step_us[1];
+  };
+  const double floor = 2.0 * 4 * 16 * 64 * 256 * 256 / (h200.reached_gb_per_s * 1e3);
+  EXPECT_GT(us("[4194304,1,16384,64]"), 2 * floor);
+  const task t =
+      of(R"({"aten":"aten::triplet_margin_loss","args":{"anchor":"a","positive":"b","negative":"c"},"out":["y"]})",
+         R"({"name":"a","dtype":"float32","shape":[128,4096]},{"name":"b","dtype":"float32",
+                        "shape":[128,4096]},{"name":"c","dtype":"float32","shape":[128,4096]})",
+         "y");
+  EXPECT_NEAR(estimate(t, "graph()", h200).device_us, 35.2, 6);  // ten kernels
+}
+
+TEST(ProgramEstimate, OfAConvolutionOfSingleChannelsIsItsOutputsAndTaps) {
+  const auto us = [](const char* x, const char* weight) {
+    const task t =
+        of(R"({"aten":"aten::conv2d","args":{"input":"x","weight":"w","groups":3},"out":["y"]})",
+           fmt::format(R"({{"name":"x","dtype":"float32","shape":{}}},{{"name":"w","dtype":"float32","shape":{}}})", x,
+                       weight),
+           "y");
+    return estimate(t, "graph()", **find_device_data("NVIDIA H200")).device_us;
+  };
+  EXPECT_NEAR(us("[16,3,256,256]", "[3,1,3,1]"), 38.9, 6);
+  EXPECT_NEAR(us("[16,3,128,256]", "[3,1,3,5]"), 30.1, 6);
+}
+
 TEST(ProgramEstimate, OfAPoolIsItsMemoryOrInTheLibraryItsWindows) {
   const auto us = [](const char* window, const char* moves, const device_data& gpu = h100()) {
     const task t = of(fmt::format(R"({{"aten":"aten::max_pool3d","args":{{"self":"x",{}}},"out":["y"]}})", window),

@@ -1,6 +1,9 @@
 // Budgets, repair prompts and what a document holds.
 #include "policy/prompt/prompt_text.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -95,6 +98,22 @@ TEST(prompt_text, never_shows_a_library_program_of_the_task_itself) {
         EXPECT_NE(e.task, name);
       EXPECT_NE(d.examples[0].task, d.examples[1].task);
     }
+}
+
+// What a language model is to write by tiles and rows it has seen one example of, in few lines.
+TEST(prompt_text, shows_short_kernels_by_tiles_and_rows_for_tasks_like_them) {
+  const auto library = shared_library("cuda");
+  const auto first_example = [&](const char* name) {
+    return choose_examples(*prompt_for(name, "cuda").what, *library).front();
+  };
+  for (const auto& [task, part] :
+       {std::pair{"linear_row_sum", "multiply_abt<mma_tf32x3"}, {"mlp", "multiply_abt<mma_tf32x3"}})
+    EXPECT_THAT(first_example(task)->program.program.text.source, HasSubstr(part)) << task;
+  const std::set<std::string> short_ones{"linear_gelu_tiles", "conv2d_epilogue_implicit", "softmax"};
+  for (const auto& e : *library) {
+    const auto& source = e.program.program.text.source;
+    EXPECT_TRUE(!short_ones.contains(e.program.name) || std::ranges::count(source, '\n') <= 60) << e.program.name;
+  }
 }
 
 TEST(prompt_text, says_so_when_there_are_no_variants_yet) {

@@ -1,6 +1,6 @@
 // The main loops of a product's kernel: how a block adds up the terms of its tile. Each is a row of a table, which says
-// what it can multiply, how it divides the work and how its kernel is written; nothing else knows one by name. A new one
-// is a file with its row, and a line in mainloops.cpp.
+// what it can multiply, how it divides the work and how its kernel is written; nothing else knows one by name. A new
+// one is a file with its row, and a line in mainloops.cpp.
 #pragma once
 
 #include <limits>
@@ -49,8 +49,8 @@ struct mainloop {
   void (*divide)(product_tiling& t, int64_t parts) = nullptr;
   // The reason why the tiling cannot be, or "".
   std::string (*why_not)(const product_tiling& t) = nullptr;
-  int64_t (*bytes_of_stages)(const product_tiling& t) = nullptr;  // in shared memory
-  product_work (*work)(const product_tiling& t) = nullptr;        // of its kernel
+  int64_t (*bytes_of_stages)(const product_tiling& t) = nullptr;                       // in shared memory
+  product_work (*work)(const product_tiling& t) = nullptr;                             // of its kernel
   double (*cycles_ahead)(const kernel_body& body, const product_tiling& t) = nullptr;  // of other kernels, before it
   double cycles_of_next_kernel = 2600;  // until one behind it has what it reads
   emitted_kernel (*emit)(const emit_request& request, const product_tiling& t) = nullptr;

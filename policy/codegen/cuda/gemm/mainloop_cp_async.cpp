@@ -37,49 +37,11 @@ class cuda_product_writer final : product_writer {
   int64_t across() const { return t_.warp_columns / 8; }
   int64_t terms_of_slice() const { return t_.stage_depth / t_.slices; }  // of a stage
 
-  // The elements of `count` fragments in shared memory, and their two parts: of the left operand 16 rows each, of the
-  // right one 8 columns. Where a tile's lines lie along the depth, ldmatrix reads several fragments' elements at once.
-  void write_factors(const product_side& side, int64_t rows, bool left, int64_t count, int64_t before) {
-    const std::string name = left ? "a" : "b", from = left ? "warp_row" : "warp_column";
-    const int64_t line = tile_line(t_, side, rows), size = left ? 16 : 8, elements = left ? 4 : 2;
-    const int64_t together = !left && count % 2 == 0 ? 2 : 1, loaded = elements * together;
-    w_.open_unrolled(fmt::format("for (int f = 0; f < {}; f += {})", count, side.along_depth ? together : 1));
-    if (side.along_depth) {
-      const char* row = left ? "lane % 16" : together == 2 ? "lane / 16 * 8 + lane % 8" : "lane % 8";
-      const char* term = left ? "lane / 16 * 4" : "lane / 8 % 2 * 4";
-      w_.line(fmt::format("unsigned bits[{}];", loaded));
-      w_.line(fmt::format("load_matrix_x{}(bits, &stage[{} + ({} + f * {} + {}) * {} + term + {}]);", loaded, before,
-                          from, size, row, line, term));
-    }
-    w_.open_unrolled(fmt::format("for (int e = 0; e < {}; ++e)", side.along_depth ? loaded : elements));
-    std::string at = fmt::format("{}[f][e]", name);
-    if (side.along_depth) {
-      if (together == 2) at = fmt::format("{}[f + e / 2][e % 2]", name);
-      write_factor("__uint_as_float(bits[e])", left);
-    } else {
-      write_factor(fmt::format("stage[{} + (term + quad + {}) * {} + {} + f * {} + group{}]", before,
-                               left ? "e / 2 * 4" : "e * 4", line, from, size, left ? " + e % 2 * 8" : ""),
-                   left);
-    }
-    write_tf32_parts(at);
-    w_.close();
-    w_.close();
-  }
-
   // Rows and terms of the left operand's fragments.
   std::string row_of_fragment(const char* f) const {
     return fmt::format("first_row + warp_row + {} * 16 + e % 2 * 8 + group", f);
   }
   std::string term_of_fragment() const { return fmt::format("begin + step * {} + term", t_.stage_depth); }
-
-  void write_factor(const std::string& element, bool left) {
-    std::string factor = element;
-    if (left && is_left_made()) {
-      w_.line(fmt::format("const float element = {};", element));
-      factor = made_left("element", row_of_fragment("f"), term_of_fragment() + " + quad + e / 2 * 4");
-    }
-    w_.line(fmt::format("const float factor = {};", factor));
-  }
 
   void write_sums() {
     const int64_t in_row = t_.columns / t_.warp_columns;
@@ -96,74 +58,45 @@ class cuda_product_writer final : product_writer {
         t_.stages - 1, [this](const std::string& number) { write_stage_copy(number); }, false);
     w_.line(fmt::format("const {}* const stage = {} + step % {} * {};", memory_type(t_.type), all_stages(), t_.stages,
                         stage_elements()));
-    if (halves())
-      write_half_products(down(), across(), terms);
-    else
-      write_float_products(down(), across(), terms);
+    write_products(terms);
     w_.close();
     if (t_.slices > 1 && !t_.by_rows) write_sum_of_slices(down(), across());
   }
 
-  void write_float_products(int64_t down, int64_t across, int64_t terms) {
-    w_.line(fmt::format("float of_step[{}][{}][4] = {{}};", down, across));
-    w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += 8)", terms));
-    w_.line(fmt::format("const int term = slice * {} + ahead;", terms_of_slice()));
-    w_.line(fmt::format("unsigned high_a[{0}][4], low_a[{0}][4], high_b[{1}][2], low_b[{1}][2];", down, across));
-    write_factors(t_.left, t_.rows, true, down, 0);
-    write_factors(t_.right, t_.columns, false, across, left_elements());
-    for (const char* factors : {"low_a[r], high_b[c]", "high_a[r], low_b[c]", "high_a[r], high_b[c]"})
-      write_multiplications(down, across, fmt::format("mma_m16n8k8_tf32(of_step[r][c], {});", factors));
-    w_.close();
-    open_fragments_loop(down, across);
-    w_.line("sums[r][c][e] += of_step[r][c][e];");
-    close_fragments_loop();
+  // A side's tile as the dialect has it.
+  std::string tile_type(const product_side& side, int64_t lines) const {
+    return fmt::format("padded_tile<{}, {}, {}, {}>", memory_type(t_.type), side.along_depth ? lines : t_.stage_depth,
+                       side.along_depth ? t_.stage_depth : lines, tile_line(t_, side, lines));
   }
 
-  void write_half_products(int64_t down, int64_t across, int64_t terms) {
-    w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += 16)", terms));
+  // Of a stage. Tensor cores truncate when they accumulate: parts of float32 are added up to new sums.
+  void write_products(int64_t terms) {
+    const std::string mma = instruction();
+    if (!halves()) w_.line(fmt::format("float of_step[{}][{}][4] = {{}};", down(), across()));
+    const int64_t at_once = halves() ? 16 : 8;
+    w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += {})", terms, at_once));
     w_.line(fmt::format("const int term = slice * {} + ahead;", terms_of_slice()));
-    w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down, across));
-    write_half_factors(t_.left, t_.rows, true, down, 0);
-    if (is_left_made()) {
-      w_.open_unrolled(fmt::format("for (int f = 0; f < {}; ++f)", down));
-      w_.open_unrolled("for (int e = 0; e < 4; ++e)");
+    w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down(), across()));
+    w_.line(fmt::format("load_a_fragments<{}, {}{}>(a, stage, warp_row, term);", mma, tile_type(t_.left, t_.rows),
+                        t_.left.along_depth ? "" : ", true"));
+    if (is_left_made()) write_made_fragments();
+    w_.line(fmt::format("load_b_fragments<{}, {}{}>(b, stage + {}, warp_column, term);", mma,
+                        tile_type(t_.right, t_.columns), t_.right.along_depth ? ", true" : "", left_elements()));
+    w_.line(fmt::format("multiply_fragments<{}>({}, a, b);", mma, halves() ? "sums" : "of_step"));
+    w_.close();
+    if (!halves()) w_.line("add_to_sums(sums, of_step);");
+  }
+
+  void write_made_fragments() {
+    w_.open_unrolled(fmt::format("for (int f = 0; f < {}; ++f)", down()));
+    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
+    if (halves()) {
       make_left_halves("a[f][e]", row_of_fragment("f"), term_of_fragment() + " + quad * 2 + e / 2 * 8");
-      w_.close();
-      w_.close();
-    }
-    write_half_factors(t_.right, t_.columns, false, across, left_elements());
-    write_multiplications(down, across, half_multiplication() + "(sums[r][c], a[r], b[c]);");
-    w_.close();
-  }
-
-  // As write_factors. Where lines lie along rows or columns, the matrices of 8 by 8 are transposed.
-  void write_half_factors(const product_side& side, int64_t rows, bool left, int64_t count, int64_t before) {
-    const int64_t line = tile_line(t_, side, rows);
-    const bool two = !left && count % 2 == 0;                                     // fragments of b at once
-    const char* outer = left ? "lane / 8 % 2 * 8" : two ? "lane / 16 * 8" : "0";  // the matrix, along rows or columns
-    const char* deep = left ? "lane / 16 * 8" : "lane / 8 % 2 * 8";               // and along the depth
-    const std::string first = fmt::format("{} + f * {} + {}", left ? "warp_row" : "warp_column", left ? 16 : 8, outer);
-    const std::string at = side.along_depth ? fmt::format("({} + lane % 8) * {} + term + {}", first, line, deep)
-                                            : fmt::format("(term + {} + lane % 8) * {} + {}", deep, line, first);
-    w_.open_unrolled(fmt::format("for (int f = 0; f < {}; f += {})", count, two ? 2 : 1));
-    const std::string call =
-        fmt::format("load_matrix_x{}{}", left || two ? 4 : 2, side.along_depth ? "" : "_transposed");
-    if (two) {
-      w_.line("unsigned bits[4];");
-      w_.line(fmt::format("{}(bits, &stage[{} + {}]);", call, before, at));
-      w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-      w_.line("b[f + e / 2][e % 2] = bits[e];");
-      w_.close();
     } else {
-      w_.line(fmt::format("{}({}[f], &stage[{} + {}]);", call, left ? "a" : "b", before, at));
+      w_.line("const float element = __uint_as_float(a[f][e]);");
+      const std::string made = made_left("element", row_of_fragment("f"), term_of_fragment() + " + quad + e / 2 * 4");
+      w_.line(fmt::format("a[f][e] = __float_as_uint({});", made));
     }
-    w_.close();
-  }
-
-  void write_multiplications(int64_t down, int64_t across, const std::string& each) {
-    w_.open_unrolled(fmt::format("for (int r = 0; r < {}; ++r)", down));
-    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across));
-    w_.line(each);
     w_.close();
     w_.close();
   }

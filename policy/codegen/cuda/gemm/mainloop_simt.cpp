@@ -139,8 +139,7 @@ const mainloop simt_mainloop{
     .is_tile = [](int64_t rows, int64_t columns) { return rows * columns <= k_most_sums; },
     .tiles =
         [] {
-          return fmt::format("tiles whose sums threads add up have at most {} elements, and one part",
-                             k_most_sums);
+          return fmt::format("tiles whose sums threads add up have at most {} elements, and one part", k_most_sums);
         },
     .divide = divide_among_threads,
     .work = work_of_threads,

@@ -95,16 +95,10 @@ class depth_of_warps_writer final : product_writer {
     w_.open(fmt::format("for (int first = 0; from + first * {} < until; first += {})", t_.stage_depth, t_.stages));
     w_.open_unrolled(fmt::format("for (int slot = 0; slot < {}; ++slot)", t_.stages));
     w_.open(fmt::format("if (from + (first + slot) * {} < until)", t_.stage_depth));
-    halves() ? write_half_products() : write_float_products();
+    write_products();
     w_.close();
     write_load("slot", fmt::format("first + slot + {}", t_.stages));
     w_.close();
-    w_.close();
-  }
-
-  void write_multiplications(const std::string& each) {
-    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
-    w_.line(each);
     w_.close();
   }
 
@@ -114,51 +108,32 @@ class depth_of_warps_writer final : product_writer {
     return fmt::format("from + (first + slot) * {} + quad * {}", t_.stage_depth, t_.left.width);
   }
 
-  void write_parts(const std::string& at, const std::string& bits, bool left) {
-    std::string factor = fmt::format("__uint_as_float({})", bits);
-    if (left && is_left_made())
-      factor = made_left(factor, row_of_lane(), fmt::format("{} + half * 2 + e / 2", term_of_lane()), "until");
-    w_.line(fmt::format("const float factor = {};", factor));
-    write_tf32_parts(at);
-  }
-
-  void write_float_products() {
-    w_.line(fmt::format("float of_step[{}][4] = {{}};", across()));
+  // Of a slot, in two instructions of half its terms. Tensor cores truncate when they accumulate: parts of float32 are
+  // added up to new sums.
+  void write_products() {
+    if (!halves()) w_.line(fmt::format("float of_step[1][{}][4] = {{}};", across()));
     w_.open_unrolled("for (int half = 0; half < 2; ++half)");
-    w_.line(fmt::format("unsigned high_a[4], low_a[4], high_b[{0}][2], low_b[{0}][2];", across()));
+    w_.line(fmt::format("unsigned a[1][4], b[{}][2];", across()));
     w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    write_parts("a[e]", "left[slot][e % 2][half * 2 + e / 2]", true);
-    w_.close();
-    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
-    w_.open_unrolled("for (int e = 0; e < 2; ++e)");
-    write_parts("b[c][e]", "right[slot][c][half * 2 + e]", false);
-    w_.close();
-    w_.close();
-    for (const char* factors : {"low_a, high_b[c]", "high_a, low_b[c]", "high_a, high_b[c]"})
-      write_multiplications(fmt::format("mma_m16n8k8_tf32(of_step[c], {});", factors));
-    w_.close();
-    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
-    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    w_.line("sums[0][c][e] += of_step[c][e];");
-    w_.close();
-    w_.close();
-  }
-
-  void write_half_products() {
-    w_.open_unrolled("for (int half = 0; half < 2; ++half)");
-    w_.line(fmt::format("unsigned a[4], b[{}][2];", across()));
-    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    w_.line("a[e] = left[slot][e % 2][half * 2 + e / 2];");
-    if (is_left_made())
-      make_left_halves("a[e]", row_of_lane(), fmt::format("{} + half * 4 + e / 2 * 2", term_of_lane()), "until");
+    const std::string element = "left[slot][e % 2][half * 2 + e / 2]";
+    if (is_left_made() && !halves()) {
+      const std::string made = made_left(fmt::format("__uint_as_float({})", element), row_of_lane(),
+                                         term_of_lane() + " + half * 2 + e / 2", "until");
+      w_.line(fmt::format("a[0][e] = __float_as_uint({});", made));
+    } else {
+      w_.line(fmt::format("a[0][e] = {};", element));
+      if (is_left_made())
+        make_left_halves("a[0][e]", row_of_lane(), term_of_lane() + " + half * 4 + e / 2 * 2", "until");
+    }
     w_.close();
     w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", across()));
     w_.open_unrolled("for (int e = 0; e < 2; ++e)");
     w_.line("b[c][e] = right[slot][c][half * 2 + e];");
     w_.close();
     w_.close();
-    write_multiplications(half_multiplication() + "(sums[0][c], a, b[c]);");
+    w_.line(fmt::format("multiply_fragments<{}>({}, a, b);", instruction(), halves() ? "sums" : "of_step"));
     w_.close();
+    if (!halves()) w_.line("add_to_sums(sums, of_step);");
   }
 
   void write_elements() {
@@ -169,8 +144,8 @@ class depth_of_warps_writer final : product_writer {
   }
 };
 
-constexpr int64_t k_vector_bytes = 16;       // that a lane reads of a row of an operand at once
-constexpr int64_t k_most_of_tile = 32;     // rows and columns
+constexpr int64_t k_vector_bytes = 16;  // that a lane reads of a row of an operand at once
+constexpr int64_t k_most_of_tile = 32;  // rows and columns
 
 // Each warp has 16 rows and all columns of the tile. Few blocks have more warps each: what is on its way to registers
 // is what hides the time that memory takes.

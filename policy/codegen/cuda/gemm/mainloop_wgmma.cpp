@@ -73,18 +73,18 @@ class warpgroup_tiles_writer final : product_writer {
   }
 };
 
-// A warpgroup has 64 rows of the tile, of which each of its warps holds 16. Two blocks share a processor where there are
-// so many blocks, and tiles have up to 128 columns.
+// A warpgroup has 64 rows of the tile, of which each of its warps holds 16. Two blocks share a processor where there
+// are so many blocks, and tiles have up to 128 columns.
 void divide_among_warpgroups(product_tiling& t, int64_t parts) {
   t.warp_rows = 16;
   t.warp_columns = t.columns;
   t.slices = 1;
   t.stage_depth = swizzled_row_bytes / size_of(t.type);
-  const bool shared = t.columns <= k_most_shared_columns &&
-                      t.batches * t.row_tiles() * t.column_tiles() * parts > large_gpu_processors;
-  t.stages = std::min((shared ? shared_bytes_of_two : shared_bytes_of_processor) /
-                          ((t.rows + t.columns) * swizzled_row_bytes),
-                      most_stages);
+  const bool shared =
+      t.columns <= k_most_shared_columns && t.batches * t.row_tiles() * t.column_tiles() * parts > large_gpu_processors;
+  t.stages =
+      std::min((shared ? shared_bytes_of_two : shared_bytes_of_processor) / ((t.rows + t.columns) * swizzled_row_bytes),
+               most_stages);
 }
 
 // Warpgroups do 1,760 multiplications of half types a cycle, and their tiles come at 36 bytes, 42 of two blocks.
@@ -126,8 +126,9 @@ const mainloop wgmma_mainloop{
     .is_tile = is_tile_of_warpgroups,
     .tiles =
         [] {
-          return fmt::format("tiles of warpgroups have at least {} rows and columns, those of 64 rows at most {} columns",
-                             least_warpgroup_tile, k_most_shared_columns);
+          return fmt::format(
+              "tiles of warpgroups have at least {} rows and columns, those of 64 rows at most {} columns",
+              least_warpgroup_tile, k_most_shared_columns);
         },
     .divide = divide_among_warpgroups,
     .why_not = [](const product_tiling& t) -> std::string {
@@ -136,8 +137,7 @@ const mainloop wgmma_mainloop{
     },
     .bytes_of_stages =
         [](const product_tiling& t) {
-          return t.stages * size_of(t.type) *
-                 (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
+          return t.stages * size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
         },
     .work = work_of_warpgroups,
     .emit = [](const emit_request& request,

@@ -233,7 +233,8 @@ bool fits_products(const kernel_body& body, const product_tiling& t) {
 
 // `reason`: why some tiling could not be.
 tl::unexpected<error> why_no_tiling(const product_tiling& t, const kernel_options& options, const std::string& reason) {
-  const int64_t rows = options[kernel_tunable::tile_rows], columns = options[kernel_tunable::tile_columns], parts = options[kernel_tunable::depth_parts];
+  const int64_t rows = options[kernel_tunable::tile_rows], columns = options[kernel_tunable::tile_columns],
+                parts = options[kernel_tunable::depth_parts];
   if (options[kernel_tunable::clusters] != 0)
     return fail(errc::unsupported, "no tiles of a cluster hold the rows that follow the product");
   if (!reason.empty()) return fail(errc::unsupported, "{}", reason);
@@ -283,7 +284,8 @@ expected<product_tiling> undivided(const kernel_body& body, const mainloop& loop
 expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, const kernel_options& options) {
   CUDAL1_TRY(const product_tiling t, undivided(body, loop));
   const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
-  const int64_t wanted_rows = options[kernel_tunable::tile_rows], wanted_columns = options[kernel_tunable::tile_columns],
+  const int64_t wanted_rows = options[kernel_tunable::tile_rows],
+                wanted_columns = options[kernel_tunable::tile_columns],
                 wanted_parts = options[kernel_tunable::depth_parts];
   std::optional<timed_tiling> best;
   std::string reason;
@@ -304,7 +306,8 @@ expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, co
           continue;
         }
         if (each.how.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
-        if (!compute_rows(body, options[kernel_tunable::clusters] != 0, each.how) || !fits_products(body, each.how)) continue;
+        if (!compute_rows(body, options[kernel_tunable::clusters] != 0, each.how) || !fits_products(body, each.how))
+          continue;
         each.cycles = estimated_cycles(body, each.how);
         if (!best || each.cycles < best->cycles) best = std::move(each);
       }

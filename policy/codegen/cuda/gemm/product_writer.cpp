@@ -303,12 +303,6 @@ std::string product_writer::existence(const char* column) const {
   return out;
 }
 
-// Rounded half away from zero, as tf32_of_float does in four times as many cycles. A NaN stays one in the low part.
-void product_writer::write_tf32_parts(const std::string& at) {
-  w_.line(fmt::format("high_{} = (__float_as_uint(factor) + 0x1000u) & 0xffffe000u;", at));
-  w_.line(fmt::format("low_{0} = __float_as_uint(factor - __uint_as_float(high_{0}));", at));
-}
-
 void product_writer::write_pair(const body_result& r, std::size_t number, bool by_lines) {
   std::string to = fmt::format("({} + {})", w_.target(static_cast<int>(number)), place(r.target, "first"));
   if (by_lines) to = fmt::format("&own_lines[(group + below * 8) * {} + c * 8 + quad * 2]", line_of_results());

@@ -124,9 +124,8 @@ class product_writer {
   bool halves() const { return is_half(t_.type); }
   // At the end of the names of functions that multiply a half type.
   std::string half_name() const { return t_.type == dtype::float16 ? "half" : "bfloat16"; }
-  std::string half_multiplication() const { return "mma_m16n8k16_" + half_name(); }  // of fragments
-  // `high_AT` and `low_AT`: the two TF32 parts of `factor`.
-  void write_tf32_parts(const std::string& at);
+  // How the dialect multiplies fragments: float32 as two TF32 parts each.
+  std::string instruction() const { return halves() ? "mma_" + half_name() : "mma_tf32x3"; }
   void open_fragments_loop(int64_t down, int64_t across);  // over r, c and e
   void close_fragments_loop();
 

@@ -66,9 +66,10 @@ TEST_P(tensor_cores, cost_little_time_to_compile) {
       ASSERT_TRUE(made) << made.error().message;
       best[i] = std::min(best[i], made->compile_ms);
     }
-  std::printf("%s: an empty kernel compiles in %.1f ms, one that names a function in %.1f ms, a product in %.1f ms, "
-              "one by tiles in %.1f ms\n",
-              GetParam(), best[0], best[1], best[2], best[3]);
+  std::printf(
+      "%s: an empty kernel compiles in %.1f ms, one that names a function in %.1f ms, a product in %.1f ms, "
+      "one by tiles in %.1f ms\n",
+      GetParam(), best[0], best[1], best[2], best[3]);
 }
 
 TEST_P(tensor_cores, multiply_tiles_by_every_instruction_without_spilling) {

@@ -215,8 +215,8 @@ TEST_F(tensor_cores, tiles_multiply_as_on_the_cpu_device) {
     const std::vector<words> buffers{p.is_half() ? random_halves(k_left / 2) : random_floats(k_left, -2, 2),
                                      p.is_half() ? random_halves(k_right / 2) : random_floats(k_right, -2, 2),
                                      words(test::tile_rows * test::tile_columns)};
-    const auto y = run(*on_cpu, *on_gpu, p.kernel(), test::tile_grid, test::tile_block[0], buffers, -1,
-                       test::tile_shared_bytes);
+    const auto y =
+        run(*on_cpu, *on_gpu, p.kernel(), test::tile_grid, test::tile_block[0], buffers, -1, test::tile_shared_bytes);
     expect_near(y.cpu[2], y.gpu[2]);
   }
 }

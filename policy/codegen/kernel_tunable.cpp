@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
+#include <string>
 
 namespace cudal1 {
 
@@ -34,7 +36,9 @@ std::span<const kernel_tunable> known_tunables() {
 
 kernel_tunable declared(std::string_view name, std::span<const int64_t> values,
                         bool (*is_useful)(int64_t, const kernel_body&, const kernel_options&)) {
-  kernel_tunable out = *std::ranges::find(known_tunables(), name, &kernel_tunable::name);
+  const auto known = std::ranges::find(known_tunables(), name, &kernel_tunable::name);
+  if (known == known_tunables().end()) throw std::logic_error("no move chooses " + std::string(name));
+  kernel_tunable out = *known;
   out.values = values;
   out.is_useful = is_useful;
   return out;

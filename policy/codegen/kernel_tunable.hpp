@@ -1,4 +1,5 @@
-// Numbers that moves may choose for a kernel: each template declares its own, with what it means by it.
+// Numbers that moves may choose for a kernel. Their names and what they mean are the same for all kernels; each kind of
+// kernel declares which of them it has, with its values.
 #pragma once
 
 #include <span>

@@ -44,6 +44,9 @@ expected<row_domain> windows_over(const graph& g, const graph_step& s, const cha
     out.reduced.push_back(std::ssize(out.shape));
     out.shape.push_back(w.kernel);
   }
+  if (elements == 1 && std::ranges::any_of(out.windows, [](const auto& w) { return w.padding > 0; }))
+    return fail(errc::unsupported, "{} of windows of one element, some of them in the padding, stays a library call",
+                s.op());
   if (elements > most_elements)
     return fail(errc::unsupported, "{} of windows of {} elements stays a library call", s.op(), elements);
   return out;

@@ -26,7 +26,7 @@ constexpr double k_permuted_copy = 2.5;
 // ATen's convolutions of single channels, on a multiprocessor: outputs, and taps of their windows, in a microsecond.
 // Measured on an H200.
 constexpr double k_single_channel_outputs = 800, k_single_channel_taps = 16400;
-constexpr double k_inner_gap = 1;  // microseconds between the kernels of an operator
+constexpr double k_inner_gap = 1;  // microseconds between the kernels of an operator, as in a graph
 
 // How often an operator goes through its operands and results, and how many kernels it runs.
 struct library_kernels {
@@ -105,7 +105,8 @@ int innermost(const tensor_type& t) {
   int out = -1;
   for (int d = 0; d < t.dim(); ++d) {
     const auto at = static_cast<std::size_t>(d);
-    if (t.shape[at] > 1 && (out < 0 || t.strides[at] <= t.strides[static_cast<std::size_t>(out)])) out = d;
+    if (t.shape[at] > 1 && t.strides[at] != 0 && (out < 0 || t.strides[at] <= t.strides[static_cast<std::size_t>(out)]))
+      out = d;
   }
   return out;
 }

@@ -22,21 +22,19 @@ class estimator {
       : p_(p), work_(work), gpu_(gpu) {}
 
   program_estimate of_all() {
-    step_us_.assign(p_.text.steps.size(), 0);
     for (std::size_t i = 0; i < p_.text.steps.size(); ++i) {
-      if (const auto* launch = std::get_if<launch_step>(&p_.text.steps[i])) add(i, of_launch(*launch), k_host_launch);
+      if (const auto* launch = std::get_if<launch_step>(&p_.text.steps[i])) add(of_launch(*launch), k_host_launch);
       const auto* call = std::get_if<aten_step>(&p_.text.steps[i]);
       if (call == nullptr || p_.results[i].empty() || !runs_kernels(p_.calls[i])) continue;
-      add(i, of_call(*call, i), k_host_call);
+      add(of_call(*call, i), k_host_call);
     }
     const double device = k_first + device_us_;
     const double host = p_.text.how.graph ? 0 : k_first + host_us_;
-    return {device, gpu_.overhead_us + std::max(device, host), std::move(step_us_)};
+    return {device, gpu_.overhead_us + std::max(device, host)};
   }
 
  private:
-  void add(std::size_t step, double us, double host_us) {
-    step_us_[step] = us;
+  void add(double us, double host_us) {
     if (steps_++ > 0) device_us_ += p_.text.how.graph ? k_gap_in_graph : k_gap;
     device_us_ += us;
     host_us_ += host_us;
@@ -107,7 +105,6 @@ class estimator {
   const kernel_works& work_;
   const device_data& gpu_;
   std::set<std::string> written_;  // by steps so far
-  std::vector<double> step_us_;
   double device_us_ = 0, host_us_ = 0;
   int steps_ = 0;
 };

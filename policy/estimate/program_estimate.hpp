@@ -6,7 +6,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "config/device_data.hpp"
 #include "policy/graph/part_family.hpp"
@@ -16,7 +15,6 @@ namespace cudal1 {
 
 struct program_estimate {
   double device_us = 0, call_us = 0;
-  std::vector<double> step_us;  // of each step of the program on the device, without gaps
 };
 
 // The time by which variants of the task are compared: a part's on the device, else a call's.

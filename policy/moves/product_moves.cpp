@@ -220,13 +220,16 @@ std::string values_of(std::string_view parameter, const lowering_target& target)
   return fmt::format("{}", fmt::join(out, " or "));
 }
 
-// The way that the move names, or the usual one. A target that makes no products refuses them all later.
+// The way that the move names, or the usual one. A target without ways refuses products later.
 expected<product_way> way_of(const move& m, const lowering_target& target) {
   const auto ways = target.product_ways();
   const product_way* named = nullptr;
   for (const auto& [name, value] : m.parameters) {
-    if (std::ranges::find(k_ways, std::string_view(name)) == k_ways.end() || ways.empty()) continue;
+    if (std::ranges::find(k_ways, std::string_view(name)) == k_ways.end()) continue;
     if (name == k_factors && value == k_usual_factors) continue;
+    if (ways.empty())
+      return fail(errc::unsupported, "{}={}: kernels for {} make products in no way of their own", name, value,
+                  target.name());
     const auto found =
         std::ranges::find_if(ways, [&](const product_way& w) { return w.parameter == name && w.value == value; });
     if (found == ways.end())

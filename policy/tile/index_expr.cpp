@@ -178,6 +178,31 @@ bool index_expr::divides() const {
          std::ranges::any_of(node_->parts, [](const index_expr& part) { return part.divides(); });
 }
 
+int64_t index_expr::each_part(const part_reader& read) const {
+  switch (node_->kind) {
+    case operation::constant:
+      return node_->number;
+    case operation::conversion:
+      return node_->parts[0].each_part(read);
+    case operation::product:
+      return node_->number * node_->parts[0].each_part(
+                                 [&](const index_expr& part, int64_t factor) { read(part, factor * node_->number); });
+    case operation::sum: {
+      int64_t constant = 0;
+      for (const auto& part : node_->parts)
+        constant += part.each_part(read);
+      return constant;
+    }
+    default:
+      read(*this, 1);
+      return 0;
+  }
+}
+
+std::optional<std::string> index_expr::name() const {
+  return node_->kind == operation::variable ? std::optional(node_->text) : std::nullopt;
+}
+
 std::string index_expr::operand() const {
   switch (node_->kind) {
     case operation::variable:

@@ -48,6 +48,10 @@ class index_expr {
   using variable_reader = std::function<void(const std::string& variable, std::optional<index_range> made_with)>;
   void each_variable(const variable_reader& read) const;
   bool divides() const;  // by a quotient or a remainder
+  // As a sum of a constant and of variables, quotients and remainders times factors: `read` gets each of these.
+  using part_reader = std::function<void(const index_expr& part, int64_t factor)>;
+  int64_t each_part(const part_reader& read) const;  // the constant
+  std::optional<std::string> name() const;           // of a variable
 
   // In C. `operand`: in parentheses where it is a sum, a product, a quotient or a remainder.
   std::string text() const;

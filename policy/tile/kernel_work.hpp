@@ -26,8 +26,10 @@ struct loop_work {
 // from the cache (`traffic`).
 struct product_work {
   double start = 0, stages = 0, latency = 0, arithmetic = 0, traffic = 0;
+  bool alone = false;  // a multiprocessor has registers for one block at a time
   // Of so many blocks that share a multiprocessor.
   double cycles(double blocks) const {
+    if (alone) return blocks * (start + latency + stages * std::max(arithmetic, traffic));
     return start + stages * std::max(latency + arithmetic, blocks * std::max(arithmetic, traffic));
   }
 };

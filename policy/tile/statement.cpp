@@ -35,9 +35,10 @@ buffer_id kernel_builder::tensor(std::string name, dtype type, int64_t elements,
   return made_.buffers.size() - 1;
 }
 
-buffer_id kernel_builder::array(std::string name, dtype type, space where, std::vector<int64_t> shape) {
+buffer_id kernel_builder::array(std::string name, dtype type, space where, std::vector<int64_t> shape,
+                                std::optional<std::string> values) {
   made_.buffers.push_back({std::move(name), type, where, std::move(shape)});
-  add({declare{made_.buffers.size() - 1}});
+  add({declare{made_.buffers.size() - 1, std::move(values)}});
   return made_.buffers.size() - 1;
 }
 

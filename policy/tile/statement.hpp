@@ -51,11 +51,19 @@ struct bounds {
   int64_t count = 0;
 };
 
+// Only where a test that bounds places is true (`test`): elsewhere 0 is read. `strides`: how far elements of
+// neighbouring places are apart, for each of the test's conditions.
+struct mask {
+  std::string test;
+  std::vector<int64_t> strides;
+};
+
 struct access {
   buffer_id of = 0;
   std::vector<index_expr> at;  // one for each extent
   std::optional<gather> row = {};
   std::optional<bounds> within = {};
+  std::optional<mask> masked = {};
 };
 
 // What a thread computes in one expression.
@@ -89,6 +97,7 @@ using block = std::vector<statement>;
 
 struct declare {  // of an array in registers or shared memory
   buffer_id of = 0;
+  std::optional<std::string> values = {};  // in C, that its first elements have, and 0 the others
 };
 struct point {  // declares a pointer into a tensor
   buffer_id of = 0;
@@ -108,7 +117,8 @@ struct assign {
   value is;
 };
 struct condition {
-  enum class how { below, at_most, least, equal };
+  // within: from 0 to below `right`; asked in 32 bits.
+  enum class how { below, at_most, least, equal, within };
   index_expr left;
   how is = how::below;
   int64_t right = 0;
@@ -208,7 +218,8 @@ class kernel_builder {
 
   buffer_id tensor(std::string name, dtype type, int64_t elements, int64_t first = 0);
   // Declares it, too.
-  buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape);
+  buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape,
+                  std::optional<std::string> values = {});
   buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, bool writes);
 
   index_expr let(const std::string& type, const std::string& name, const index_expr& i);

@@ -5,18 +5,53 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "policy/tile/statement_print.hpp"
 
 namespace cudal1::tile {
 
 namespace {
 
+// An index as a sum of a constant and of things with ranges, times factors. Those that are the same have one name.
+struct linear_form {
+  struct term {
+    int64_t factor = 0;
+    index_range range;
+  };
+  int64_t constant = 0;
+  std::map<std::string, term> terms;
+
+  void add(const std::string& name, int64_t factor, index_range range) {
+    term& t = terms[name];
+    t.factor += factor;
+    t.range = range;
+    if (t.factor == 0) terms.erase(name);
+  }
+  void add(const linear_form& other, int64_t factor) {
+    constant += factor * other.constant;
+    for (const auto& [name, t] : other.terms)
+      add(name, factor * t.factor, t.range);
+  }
+  index_range range() const {
+    index_expr least = constant, most = constant;
+    for (const auto& [name, t] : terms) {
+      const index_expr a = index_expr(t.range.least) * t.factor, b = index_expr(t.range.most) * t.factor;
+      least = least + (t.factor > 0 ? a : b);
+      most = most + (t.factor > 0 ? b : a);
+    }
+    return {least.least(), most.most()};
+  }
+};
+
 // What is known of an index variable.
 struct fact {
   std::string name;
   index_range range;
-  bool differs = false;  // between the threads of a block
-  int definition = 0;    // which of those that have this name
+  bool differs = false;                // between the threads of a block
+  bool is_wide = false;                // of 64 bits
+  int definition = 0;                  // which of those that have this name
+  std::optional<linear_form> is = {};  // what it was defined as, until more is known of it
 };
 
 constexpr index_range k_int = {-(int64_t{1} << 31), (int64_t{1} << 31) - 1};
@@ -24,13 +59,15 @@ constexpr index_range k_int = {-(int64_t{1} << 31), (int64_t{1} << 31) - 1};
 // Those of the blocks that are open, the innermost last.
 class known_facts {
  public:
-  void define(std::string name, index_range range, bool differs) {
-    facts_.push_back({std::move(name), range, differs, ++definitions_});
+  void define(std::string name, index_range range, bool differs, bool is_wide = false,
+              std::optional<linear_form> is = {}) {
+    facts_.push_back({std::move(name), range, differs, is_wide, ++definitions_, std::move(is)});
   }
   // More is known of it from here on.
   void narrow(const fact& known, index_range range) {
     fact f = known;
     f.range = range;
+    f.is.reset();
     facts_.push_back(std::move(f));
   }
   const fact* find(const std::string& name) const {
@@ -71,6 +108,7 @@ class checker {
   struct known_condition {
     condition is;
     int definition = 0;
+    linear_form left;  // of one within bounds
   };
 
   const buffer& at(buffer_id id) const { return kernel_->buffers[id]; }
@@ -104,6 +142,60 @@ class checker {
     });
   }
 
+  // Of an index whose range is known.
+  linear_form linear(const index_expr& i) const {
+    linear_form out;
+    const int64_t constant = i.each_part([&](const index_expr& part, int64_t factor) {
+      const auto name = part.name();
+      const fact* known = name ? facts_.find(*name) : nullptr;
+      if (known != nullptr && known->is) return out.add(*known->is, factor);
+      // The same text may be of other variables elsewhere.
+      std::string text = part.text();
+      part.each_variable([&](const std::string& variable, std::optional<index_range>) {
+        const fact* of = facts_.find(variable);
+        text += fmt::format(" {}", of == nullptr ? 0 : of->definition);
+      });
+      out.add(text, factor, part.range_in([&](const std::string& variable) -> std::optional<index_range> {
+        const fact* of = facts_.find(variable);
+        return of == nullptr ? std::nullopt : std::optional(of->range);
+      }));
+    });
+    out.constant += constant;
+    return out;
+  }
+
+  // Of a place that is accessed only where these conditions are true.
+  expected<index_range> range_where(const access& a, const index_expr& at_place) {
+    const auto known = tests_.find(a.masked->test);
+    const std::string& name = at(a.of).name;
+    if (known == tests_.end())
+      return wrong(fmt::format("{} masks {}, and nothing has tested it", a.masked->test, name));
+    if (known->second.size() != a.masked->strides.size())
+      return wrong(fmt::format("{} has other conditions than {} has strides", a.masked->test, name));
+    linear_form rest = linear(at_place);
+    index_range of_places;
+    for (std::size_t i = 0; i < known->second.size(); ++i) {
+      const auto& [condition, definition, left] = known->second[i];
+      const int64_t stride = a.masked->strides[i];
+      if (condition.is != condition::how::within || stride < 0)
+        return wrong(fmt::format("{} bounds no places of {}", a.masked->test, name));
+      rest.add(left, -stride);
+      of_places.most += (condition.right - 1) * stride;
+    }
+    const index_range of_rest = rest.range();
+    return index_range{of_rest.least + of_places.least, of_rest.most + of_places.most};
+  }
+
+  // Whether it is computed in 64 bits.
+  bool is_wide(const index_expr& i) const {
+    bool any = i.text().find("long long") != std::string::npos;
+    i.each_variable([&](const std::string& name, std::optional<index_range>) {
+      const fact* known = facts_.find(name);
+      any = any || (known != nullptr && known->is_wide);
+    });
+    return any;
+  }
+
   bool differs(const index_expr& i) const {
     bool any = false;
     i.each_variable([&](const std::string& name, std::optional<index_range>) {
@@ -132,6 +224,12 @@ class checker {
     if (a.row) CUDAL1_CHECK(look_at(*a.row->row));
     for (std::size_t d = 0; d < a.at.size(); ++d) {
       CUDAL1_TRY(index_range range, range_of(a.at[d]));
+      // Outside, the place itself is not used, but computed.
+      if (a.masked && d + 1 == a.at.size()) {
+        if (!k_int.holds(range) && !is_wide(a.at[d]))
+          return wrong(fmt::format("{}{} is computed in 32 bits, and reaches {}", b.name, place_of(a), range.most));
+        CUDAL1_TRY(range, range_where(a, a.at[d]));
+      }
       if (a.within && d + 1 == a.at.size()) {
         // The same place is asked for, as an unsigned number of 32 bits, and accessed.
         if (a.within->place.text() != a.at[d].text() || !k_int.holds(range) || width != 1)
@@ -140,7 +238,7 @@ class checker {
       }
       if (d + 1 == a.at.size()) range.most += (width - 1) * step;
       if (a.row) range.most += (a.row->count - 1) * a.row->stride;
-      if (!k_int.holds(range) && !a.row && a.at[d].text().find("long long") == std::string::npos)
+      if (!k_int.holds(range) && !a.row && !is_wide(a.at[d]))
         return wrong(fmt::format("{}{} is computed in 32 bits, and reaches {}", b.name, place_of(a), range.most));
       if (b.into) range = {range.least + states_[a.of].offset.least, range.most + states_[a.of].offset.most};
       if (!index_range{0, b.shape[d] - 1}.holds(range))
@@ -212,6 +310,7 @@ class checker {
   expected<void> look_at(const declare& d) {
     if (!is_of_threads(at(d.of))) states_[d.of] = {};
     states_[d.of].declared = true;
+    states_[d.of].written = states_[d.of].written || d.values.has_value();
     return {};
   }
   expected<void> look_at(const point& p) {
@@ -226,7 +325,7 @@ class checker {
       CUDAL1_TRY(const index_range range, range_of(i));
       if (l.type == "int" && !k_int.holds(range))
         return wrong(fmt::format("{} is an int, and reaches from {} to {}", name, range.least, range.most));
-      facts_.define(name, range, differs(i));
+      facts_.define(name, range, differs(i), l.type == "long long", linear(i));
     }
     return {};
   }
@@ -259,8 +358,11 @@ class checker {
     return {};
   }
   expected<void> look_at(const test& t) {
-    for (const auto& c : t.all)
-      CUDAL1_CHECK(range_of(c.left));
+    for (const auto& c : t.all) {
+      CUDAL1_TRY(const index_range range, range_of(c.left));
+      if (c.is == condition::how::within && !k_int.holds(range))
+        return wrong(fmt::format("{} is tested in 32 bits, and reaches {}", c.left.text(), range.most));
+    }
     tests_[t.name] = with_definitions(t.all);
     return {};
   }
@@ -295,14 +397,15 @@ class checker {
     std::vector<known_condition> out;
     for (const auto& c : all) {
       const fact* known = facts_.find(c.left.text());
-      out.push_back({c, known == nullptr ? 0 : known->definition});
+      out.push_back({c, known == nullptr ? 0 : known->definition,
+                     c.is == condition::how::within ? linear(c.left) : linear_form()});
     }
     return out;
   }
   // Adds what the conditions say of variables; whether only some threads of a block fulfil them.
   expected<bool> narrow(const std::vector<known_condition>& all) {
     bool some = false;
-    for (const auto& [c, definition] : all) {
+    for (const auto& [c, definition, left] : all) {
       const fact* known = facts_.find(c.left.text());
       if (definition == 0) {
         CUDAL1_CHECK(range_of(c.left));
@@ -320,6 +423,7 @@ class checker {
       if (c.is == how::below) range.most = std::min(range.most, c.right - 1);
       if (c.is == how::at_most) range.most = std::min(range.most, c.right);
       if (c.is == how::least) range.least = std::max(range.least, c.right);
+      if (c.is == how::within) range = {std::max<int64_t>(range.least, 0), std::min(range.most, c.right - 1)};
       facts_.narrow(*known, range);
     }
     return some;

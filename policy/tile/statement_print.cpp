@@ -47,7 +47,7 @@ class printer {
   // In parentheses where it is a choice or a sum.
   std::string operand(const value& v) const {
     if (v.index()) return v.index()->operand();
-    return v.from() && v.from()->within ? "(" + text(v) + ")" : text(v);
+    return v.from() && (v.from()->within || v.from()->masked) ? "(" + text(v) + ")" : text(v);
   }
   std::string text(const value& v) const {
     if (v.from()) return element(*v.from());
@@ -94,10 +94,12 @@ class printer {
   }
   std::string element(const access& a) const {
     const std::string is = at(a.of).where == space::global ? loaded(at(a.of).type, place(a)) : place(a);
+    if (a.masked) return fmt::format("{} ? {} : 0", a.masked->test, is);
     return a.within ? fmt::format("{} ? {} : 0", inside_text(*a.within), is) : is;
   }
   static std::string text(const condition& c) {
     constexpr const char* signs[] = {"<", "<=", ">=", "=="};
+    if (c.is == condition::how::within) return fmt::format("(unsigned){} < {}u", c.left.operand(), c.right);
     return fmt::format("{} {} {}", c.left.text(), signs[static_cast<int>(c.is)], c.right);
   }
   static std::string text(const std::vector<condition>& all, const std::vector<std::string>& tests = {}) {
@@ -113,7 +115,7 @@ class printer {
     std::string text = (b.where == space::registers ? "" : "__shared__ ") + c_type(computed_in(b.type)) + " " + b.name;
     for (const int64_t extent : b.shape)
       text += fmt::format("[{}]", extent);
-    line(text + ";");
+    line(text + (d.values ? fmt::format(" = {{{}}}", *d.values) : "") + ";");
   }
   void add(const let& l) {
     std::string text;

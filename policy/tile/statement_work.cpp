@@ -186,6 +186,8 @@ class counter {
         return left <= c.right;
       case condition::how::least:
         return left >= c.right;
+      case condition::how::within:
+        return left >= 0 && left < c.right;
       case condition::how::equal:
         break;
     }

@@ -98,39 +98,6 @@ const std::vector<dialect_part>& dialect_parts() {
                  "of shared "
                  "memory a warp; then `merge_waiting_ranks(kept, waiting, count)`, `merge_ranks_of_warps(kept, "
                  "found, warps)`; `place_of_rank(r)` and `element_of_rank<true>(r)` read one."}},
-      {.name = "shared_tiles",
-       .words = {"shared_tile<", "padded_tile<", "matrix_part", "part_of_matrix", "copy_to_tile", "for_stages",
-                 "multiply_ab", "multiply_atb", "multiply_fragments", "add_to_sums", "load_a_fragments",
-                 "load_b_fragments", "for_each_pair", "sums_of_rows", "greatest_of_rows", "store_pair_as"},
-       .of_threads = {"part_of_matrix", "copy_to_tile", "for_stages", "load_a_fragments", "load_b_fragments",
-                      "multiply_fragments", "multiply_ab", "multiply_abt", "multiply_atb", "for_each_pair",
-                      "add_to_sums", "sums_of_rows", "greatest_of_rows", "store_pair_as"},
-       .needs = {"half", "tensor_cores"},
-       .in_dialect = true,
-       .guide =
-           {"Products by tiles of shared memory (these and the next work on every device): `shared_tile<T, ROWS, "
-            "COLUMNS>` is a swizzled layout, `::elements` its size, `::at(row, column)` a place; `copy_to_tile<TILE, "
-            "THREADS>(tile, from)` begins a block's copies, in pieces of 16 bytes (a third argument says 4 or 8), "
-            "where `from(row, column)` is the address of a piece, or nullptr for zeros: a lambda for gathers "
-            "and convolutions, or `part_of_matrix(first, stride, rows, columns)`; `for_stages<STAGES>(steps, "
-            "[&](int step, int stage) { copies }, [&](int step, int stage) { products })` is the pipeline.",
-            "`multiply_ab<MMA, A, B>(sums, a, b, row, column)` adds the product of a warp's rows and columns of "
-            "two tiles to `float sums[DOWN][ACROSS][4]`, 16 DOWN rows by 8 ACROSS columns, ACROSS even; "
-            "`multiply_abt`: b is columns x terms, as weights of linear layers; `multiply_atb`: a is terms x rows. "
-            "MMA: `mma_tf32x3` (float32's accuracy on tensor cores), `mma_tf32`, `mma_half`, `mma_bfloat16` "
-            "(elements `unsigned short`), `mma_float32` (no tensor cores). Then `for_each_pair(sums, row, column, "
-            "[&](int row, int column, float x, float y) { ... })`: two neighbouring columns each; "
-            "`store_pair_as<mma_half>(to, x, y)`; `sums_of_rows(of_rows, sums)` and `greatest_of_rows` fill `float "
-            "of_rows[DOWN][2]`, of rows r * 16 + lane / 4 and 8 below."}},
-      {.name = "warpgroup_tiles",
-       .words = {"multiply_abt_by_warpgroup"},
-       .of_threads = {"multiply_abt_by_warpgroup"},
-       .needs = {"half", "tensor_cores", "shared_tiles", "warpgroups", "fence"},
-       .in_dialect = true,
-       .guide = {"On compute capability 9.0 `multiply_abt_by_warpgroup<MMA, A, B>(sums, a, b, row)` multiplies half "
-                 "types by wgmma: 64 rows from `row` on by four warps, all columns of b, `float sums[1][columns / "
-                 "8][4]`, tiles `shared_tile<unsigned short, N, 64>`; a warp's rows begin at row + warp % 4 * 16; "
-                 "`for_stages` gets `[&] { fence_shared_async(); }` as its last argument."}},
       {.name = "rows",
        .words = {"sum_of_warp", "sum_of_block", "greatest_of_warp", "greatest_of_block", "greater_or_nan",
                  "_row_of_block"},
@@ -139,13 +106,49 @@ const std::vector<dialect_part>& dialect_parts() {
                       "store_half_row_of_block", "store_bfloat16_row_of_block"},
        .needs = {"half"},
        .in_dialect = true,
-       .guide = {
-           "Rows in a block's registers: `load_row_of_block<THREADS>(v, row, columns, outside)` into `float v[N]`, N a "
-           "multiple of 4, THREADS * N at least `columns`, which is a multiple of 4; `store_row_of_block<THREADS>(row, "
-           "v, "
-           "columns)`; `load_half_row_of_block`, `_bfloat16_` and so on for `unsigned short`; "
-           "`sum_of_block<THREADS>(x, scratch)` and `greatest_of_block`, with a float of shared memory for each "
-           "warp; `sum_of_warp(x)`, `greatest_of_warp(x)`."}}};
+       .guide = {"Rows in a block's registers (blocks of one dimension, of THREADS threads): "
+                 "`load_row_of_block<THREADS>(v, row, columns, outside)` into `float v[N]`, N a "
+                 "multiple of 4, THREADS * N at least `columns`, which is a multiple of 4; "
+                 "`store_row_of_block<THREADS>(row, "
+                 "v, "
+                 "columns)`; `load_half_row_of_block`, `_bfloat16_` and so on for `unsigned short`; "
+                 "`sum_of_block<THREADS>(x, scratch)` and `greatest_of_block`, with a float of shared memory for each "
+                 "warp; `sum_of_warp(x)`, `greatest_of_warp(x)`."}},
+      {.name = "shared_tiles",
+       .words = {"shared_tile<", "padded_tile<", "matrix_part", "part_of_matrix", "copy_to_tile", "for_stages",
+                 "multiply_ab", "multiply_atb", "multiply_fragments", "add_to_sums", "load_a_fragments",
+                 "load_b_fragments", "for_each_pair", "sums_of_rows", "greatest_of_rows", "store_pair_as"},
+       .of_threads = {"part_of_matrix", "copy_to_tile", "for_stages", "load_a_fragments", "load_b_fragments",
+                      "multiply_fragments", "multiply_ab", "multiply_abt", "multiply_atb", "for_each_pair",
+                      "add_to_sums", "sums_of_rows", "greatest_of_rows", "store_pair_as"},
+       .needs = {"half", "tensor_cores", "rows"},
+       .in_dialect = true,
+       .guide =
+           {"Products by tiles of shared memory (compute capability 8.0; blocks of one dimension, of THREADS threads): "
+            "`shared_tile<T, ROWS, COLUMNS>` is a swizzled layout, `::elements` its size, `::at(row, column)` a place; "
+            "tiles begin at multiples of 128 bytes. `copy_to_tile<TILE, THREADS>(tile, from)` begins a block's copies, "
+            "in aligned pieces of 16 bytes (a third argument says 4 or 8), where `from(row, column)` is the address of "
+            "a piece, or nullptr for zeros: a lambda for gathers and convolutions, or `part_of_matrix(first, stride, "
+            "rows, columns)`, all of whole pieces. `for_stages<STAGES>(steps, [&](int step, int stage) { copies }, "
+            "[&](int step, int stage) { products })` is the pipeline, which begins with a barrier.",
+            "`multiply_ab<MMA, A, B>(sums, a, b, row, column)` adds the product of a warp's rows and columns of "
+            "two tiles to `float sums[DOWN][ACROSS][4]`, 16 DOWN rows by 8 ACROSS columns, ACROSS even; "
+            "`multiply_abt`: b is columns x terms, as weights of linear layers; `multiply_atb`: a is terms x rows. "
+            "MMA: `mma_tf32x3` (float32's accuracy on tensor cores), `mma_tf32`, `mma_half`, `mma_bfloat16` "
+            "(elements `unsigned short`), `mma_float32` (no tensor cores). Then `for_each_pair(sums, row, column, "
+            "[&](int row, int column, float x, float y) { ... })`: two neighbouring columns, the first "
+            "one even; `store_pair_as<mma_half>(to, x, y)`; `sums_of_rows(of_rows, sums)` and `greatest_of_rows` fill "
+            "`float of_rows[DOWN][2]`, of the warp's columns and rows r * 16 + lane / 4 and 8 below."}},
+      {.name = "warpgroup_tiles",
+       .words = {"multiply_abt_by_warpgroup"},
+       .of_threads = {"multiply_abt_by_warpgroup"},
+       .needs = {"half", "tensor_cores", "rows", "shared_tiles", "warpgroups", "fence"},
+       .in_dialect = true,
+       .guide = {"On compute capability 9.0 `multiply_abt_by_warpgroup<MMA, A, B>(sums, a, b, row)` multiplies half "
+                 "types by wgmma: 64 rows from `row` on by four warps, all columns of b, `float sums[1][columns / "
+                 "8][4]`, tiles `shared_tile<unsigned short, N, 64>` at multiples of 1024 bytes (`extern __shared__ "
+                 "__align__(1024)`); a warp's rows begin at row + warp % 4 * 16; "
+                 "`for_stages` gets `[&] { fence_shared_async(); }` as its last argument."}}};
   return all;
 }
 // NOLINTEND(bugprone-suspicious-missing-comma)

@@ -141,6 +141,9 @@ TEST_F(PoolKernels, AreRefusedWhereAKernelWouldBeWrongOrSlow) {
   EXPECT_THAT(why({"large_convolution", "1, 2, 12, 12", R"(y = conv2d {"input": "x", "weight": "k", "groups": 2})",
                    "2, 1, 7, 7"}),
               HasSubstr("windows of 49 elements"));
+  EXPECT_THAT(why({"in_padding", "1, 2, 6, 6", R"(y = conv2d {"input": "x", "weight": "k", "padding": 1, "groups": 2})",
+                   "2, 1, 1, 1"}),
+              HasSubstr("windows of one element"));
   EXPECT_THAT(
       why({"of_two_channels", "1, 4, 8, 8", R"(y = conv2d {"input": "x", "weight": "k", "groups": 2})", "4, 2, 3, 3"}),
       HasSubstr("cannot be part of a kernel"));

@@ -100,6 +100,52 @@ inline std::string warpgroup_tile_kernel(const std::string& mma) {
 )";
 }
 
+// What the products above have not: tiles of 24 x 40, which the threads of a block share unevenly, an odd number of
+// fragments, half types stored, reductions of rows. y = a b (48 x 40 and 40 x 24), z = y as half, of_rows: for each row
+// its sum, and its greatest value. One block of 96 threads.
+inline constexpr const char* uneven_tile_kernel = R"(
+__global__ void uneven(const float* a, const float* b, float* y, unsigned short* z, float* of_rows) {
+  typedef shared_tile<float, 48, 40> a_tile;
+  typedef shared_tile<float, 40, 24> b_tile;
+  __shared__ __align__(128) float at[a_tile::elements], bt[b_tile::elements];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  float sums[1][3][4] = {};
+  copy_to_tile<a_tile, 96>(at, part_of_matrix(a, 40, 48, 40));
+  copy_to_tile<b_tile, 96, 8>(bt, part_of_matrix(b, 24, 40, 24));
+  copy_async_commit();
+  copy_async_wait<0>();
+  __syncthreads();
+  multiply_ab<mma_tf32, a_tile, b_tile>(sums, at, bt, warp * 16, 0);
+  for_each_pair(sums, warp * 16, 0, [&](int row, int column, float u, float v) {
+    store_pair_as<mma_tf32>(y + row * 24 + column, u, v);
+    store_pair_as<mma_half>(z + row * 24 + column, u, v);
+  });
+  float added[1][2], greatest[1][2];
+  sums_of_rows(added, sums);
+  greatest_of_rows(greatest, sums);
+  for (int below = 0; below < 2; ++below) {
+    const int row = warp * 16 + below * 8 + lane / 4;
+    of_rows[row] = added[0][below];
+    of_rows[48 + row] = greatest[0][below];
+  }
+}
+__global__ void uneven_halves(const unsigned short* a, const unsigned short* b, float* y) {
+  typedef shared_tile<unsigned short, 48, 48> a_tile;
+  typedef shared_tile<unsigned short, 24, 48> b_tile;
+  __shared__ __align__(128) unsigned short at[a_tile::elements], bt[b_tile::elements];
+  float sums[1][3][4] = {};
+  copy_to_tile<a_tile, 96>(at, part_of_matrix(a, 48, 48, 48));
+  copy_to_tile<b_tile, 96, 4>(bt, part_of_matrix(b, 48, 24, 48));
+  copy_async_commit();
+  copy_async_wait<0>();
+  __syncthreads();
+  multiply_abt<mma_bfloat16, a_tile, b_tile>(sums, at, bt, threadIdx.x / 32 * 16, 0);
+  for_each_pair(sums, threadIdx.x / 32 * 16, 0, [&](int row, int column, float u, float v) {
+    store_pair_as<mma_float32>(y + row * 24 + column, u, v);
+  });
+}
+)";
+
 inline std::array<tile_product, 18> tile_products() {
   std::array<tile_product, 18> all{};
   std::size_t n = 0;

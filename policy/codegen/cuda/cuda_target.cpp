@@ -92,8 +92,8 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   return out;
 }
 
-// The template of the body's kernel; of a product's, of the kernel of what follows it.
-std::span<const kernel_tunable> tunables_behind_products(const kernel_body& body) {
+// Of the body's kernel; of a body with a product, of the kernel of what follows it.
+std::span<const kernel_tunable> tunables_without_products(const kernel_body& body) {
   if (!body.windows.empty()) return tunables_of_windows();
   return has_rows(body) ? tunables_of_rows() : tunables_of_elements();
 }
@@ -146,7 +146,7 @@ class cuda_target final : public lowering_target {
       return tiling && !is_one_kernel(body, *tiling) &&
              is_useful(name, value, split_depth(body, tiling->parts, "").second, now);
     }
-    const kernel_tunable* const found = find_tunable(tunables_behind_products(body), name);
+    const kernel_tunable* const found = find_tunable(tunables_without_products(body), name);
     return found != nullptr && found->is_useful(value, body, now);
   }
 

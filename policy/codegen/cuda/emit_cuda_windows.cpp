@@ -1,12 +1,13 @@
 // Pools and convolutions of single channels, for GPUs: a thread reduces the elements of a window, or of a few
 // consecutive windows, whose shared elements it reads once; then what follows the pool, per window.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
-#include "policy/codegen/cuda/cuda_vectors.hpp"
 #include "policy/codegen/cuda/window_work.hpp"
+#include "policy/codegen/kernel_writer.hpp"
 #include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
@@ -20,10 +21,13 @@ constexpr int64_t k_unrolled_row = 32;
 class cuda_windows_writer {
  public:
   explicit cuda_windows_writer(const emit_request& request)
-      : w_(request), body_(w_.body()), layout_(window_layout_of(body_, request.options)) {
-    threads_ = request.options[kernel_tunable::block] > 0 ? request.options[kernel_tunable::block] : k_threads;
-    total_ = layout_.threads(body_);
-    index_ = index_type(body_, total_);
+      : w_(request),
+        body_(w_.body()),
+        layout_(window_layout_of(body_, request.options)),
+        threads_(request.options[kernel_tunable::block] > 0 ? request.options[kernel_tunable::block] : k_threads),
+        total_(layout_.threads(body_)),
+        index_(index_type(body_, total_)),
+        b_(threads_, (total_ + threads_ - 1) / threads_) {
     for (int n = 0; n < static_cast<int>(body_.nodes.size()); ++n)
       if (w_.is_needed(n) && w_.node(n).kind == node_kind::reduce) {
         reduced_.push_back(n);
@@ -33,27 +37,34 @@ class cuda_windows_writer {
       reach(r.node, behind_);
   }
 
-  emitted_kernel write() {
+  expected<emitted_kernel> write() {
     w_.open_kernel(threads_);
-    w_.line(fmt::format("const {0} i = ({0})blockIdx.x * {1} + (int)threadIdx.x;", index_, threads_));
-    const bool whole = total_ % threads_ == 0;
-    if (!whole) w_.open(fmt::format("if (i < {})", total_));
-    write_indices();
-    write_row_loads(false);
-    if (layout_.shares) write_shared_elements();
-    open_windows();
-    write_row_loads(true);
-    if (!layout_.shares) write_own_elements();
-    write_results();
-    close_windows();
-    if (!whole) w_.close();
-    w_.close();
-    auto out = w_.finished((total_ + threads_ - 1) / threads_, threads_);
-    out.work[w_.request().name] = work_of_windows(body_, layout_, front_, behind_);
-    return out;
+    at_ = w_.add_tensors(b_);
+    const index_expr i =
+        b_.let(index_, "i",
+               index_expr::unknown("blockIdx.x").as(index_) * threads_ + index_expr::unknown("threadIdx.x").as("int"));
+    b_.guard(below(i, total_, threads_), [&] {
+      write_indices();
+      write_row_loads(false);
+      if (layout_.shares) write_shared_elements();
+      each_window([&] {
+        write_row_loads(true);
+        if (!layout_.shares) write_own_elements();
+        write_results();
+      });
+    });
+    return w_.finished(std::move(b_).finish(), work_of_windows(body_, layout_, front_, behind_));
   }
 
  private:
+  using how = tile::condition::how;
+
+  // Where some of the numbers are beyond the last one.
+  static std::vector<tile::condition> below(const index_expr& i, int64_t count, int64_t multiple) {
+    if (count % multiple == 0) return {};
+    return {{i, how::below, count}};
+  }
+
   // Adds the node and what it is made of, up to the reductions.
   void reach(int n, std::set<int>& into) {
     if (!into.insert(n).second || w_.node(n).kind == node_kind::reduce) return;
@@ -80,8 +91,7 @@ class cuda_windows_writer {
       extents.push_back((size_along(*d) + layout_.step(*d) - 1) / layout_.step(*d));
     const auto at = split(index_expr::variable("i", total_), extents);
     for (std::size_t i = 0; i < order.size(); ++i)
-      w_.line(fmt::format("const {} i{} = {};", index_, order[i],
-                          (at[order.size() - 1 - i] * layout_.step(order[i])).text()));
+      b_.let(index_, fmt::format("i{}", order[i]), at[order.size() - 1 - i] * layout_.step(order[i]));
   }
 
   index_expr row_offset(const body_operand& o, int64_t before = 0) const {
@@ -91,20 +101,23 @@ class cuda_windows_writer {
     return sum + -before;
   }
 
-  // As vectors of neighbouring windows are accessed.
-  body_operand of_lanes(body_operand o) const {
+  // From one element of a vector to the next, and whether they are moved together: of neighbouring windows, or of one.
+  std::pair<int64_t, bool> in_lanes(body_operand o) const {
     o.strides = {along(o, layout_.lane)};
-    return o;
+    return {step_of(o), is_together(o, layout_.width)};
   }
-  static body_operand of_pieces(body_operand o) {
+  std::pair<int64_t, bool> in_pieces(body_operand o) const {
     o.strides = {1};
-    return o;
+    return {1, is_together(o, layout_.piece)};
   }
 
   // ---- values that are one per window ----
   bool is_row_load(int n) const { return w_.node(n).kind == node_kind::load && w_.node(n).per_row; }
   bool is_vector(int n) const { return layout_.width > 1 && along(operand_of(n), layout_.lane) != 0; }
-  std::string array(int n) const { return w_.variable(n) + "_q"; }
+  tile::buffer_id declare_array(int n, int64_t elements, std::optional<std::string> values = {}) {
+    return arrays_[n] =
+               b_.array(w_.variable(n) + "_q", w_.node(n).type, tile::space::registers, {elements}, std::move(values));
+  }
 
   // Those that differ between the windows of a thread, or those that do not.
   void write_row_loads(bool differ) {
@@ -112,80 +125,72 @@ class cuda_windows_writer {
       if (!is_row_load(n) || !(front_.contains(n) || behind_.contains(n))) continue;
       const auto& o = operand_of(n);
       if ((is_several() && along(o, layout_.stacked) != 0) != differ) continue;
-      const std::string type = c_type(w_.node(n).type), &pointer = w_.pointer(w_.node(n).operand);
+      const tile::access from = w_.place_of(n, at_, row_offset(o));
       if (is_vector(n)) {
-        w_.line(fmt::format("{} {}[{}];", type, array(n), layout_.width));
-        write_vector_load(w_, of_lanes(o), layout_.width, pointer, row_offset(o).text(), array(n), "");
+        const tile::buffer_id into = declare_array(n, layout_.width);
+        const auto [step, together] = in_lanes(o);
+        b_.load(into, 0, from, layout_.width, step, together);
       } else {
-        const std::string value = w_.element(n, pointer, row_offset(o).text());
-        w_.line(fmt::format("const {} {} = {};", type, w_.variable(n), value));
+        b_.define(w_.variable(n), tile::value::element(from, w_.node(n).type));
       }
     }
   }
 
-  void write_nodes(const std::set<int>& nodes, bool in_front) {
+  // Of the nodes, in their order, those that no other function here has defined. `l`: the lane.
+  void define(const std::set<int>& nodes, bool in_front, const index_expr& l) {
     for (const int n : nodes) {
       const body_node& from = w_.node(n);
-      std::string value;
-      switch (from.kind) {
-        case node_kind::load:
-          if (is_row_load(n) ? !is_vector(n) : lanes() == 1) continue;
-          value = array(n) + "[l]";
-          break;
-        case node_kind::reduce:
-          value = accumulator(n, layout_.shares ? "c" : "");
-          break;
-        case node_kind::window_size:
-          value = window_size(from.counts_padding);
-          break;
-        case node_kind::pointwise:
-          value = w_.expression(n);
-          break;
-        default:
-          continue;
-      }
-      if (in_front && from.kind == node_kind::reduce) continue;
-      w_.define(n, value);
+      if (from.kind == node_kind::reduce && !in_front)
+        b_.define(w_.variable(n), tile::value::element(accumulated(n, layout_.shares ? window_ : 0, l), from.type),
+                  from.value);
+      else if (from.kind == node_kind::window_size)
+        b_.define(w_.variable(n), window_size(from.counts_padding), from.value);
+      else if (from.kind == node_kind::pointwise ||
+               (from.kind == node_kind::load && (is_row_load(n) ? is_vector(n) : lanes() > 1)))
+        w_.define_nodes(b_, {n}, [&](int load) {
+          return tile::value::element({arrays_.at(load), {l}}, w_.node(load).type);
+        });
     }
   }
 
   // Where a window begins in what it slides over, along one of its dimensions.
-  std::string first_position(const body_window& w) const {
+  index_expr first_position(const body_window& w) const {
     const index_expr row = w.row < 0 ? 0 : row_index(w.row);
-    return ((index_ == "int" ? row : row.as("int")) * w.walk.stride + -w.walk.padding).text();
+    return (index_ == "int" ? row : row.as("int")) * w.walk.stride + -w.walk.padding;
   }
 
-  std::string window_size(bool counts_padding) const {
+  tile::value window_size(bool counts_padding) const {
     std::string out;
     for (const auto& w : body_.windows) {
       const auto& walk = w.walk;
-      const std::string from = first_position(w);
+      const std::string from = first_position(w).text();
       const std::string to =
           fmt::format("min({} + {}, {})", from, walk.kernel, walk.size + (counts_padding ? walk.padding : 0));
       const std::string size =
           counts_padding ? fmt::format("({} - ({}))", to, from) : fmt::format("({} - max({}, 0))", to, from);
       out += (out.empty() ? "" : " * ") + size;
     }
-    return "(float)(" + out + ")";
+    return tile::value::operation("(float)(" + out + ")", {}, dtype::float32,
+                                  4 * static_cast<double>(body_.windows.size()));
   }
 
   // ---- elements ----
   // The elements that one round of the innermost loop takes: of neighbouring windows, or of one.
   int64_t lanes() const { return std::max(layout_.width, layout_.piece); }
 
-  std::string accumulator(int n, const std::string& window) const {
-    const std::string name = w_.variable(n) + "_a";
-    if (layout_.width == 1) return fmt::format("{}[{}]", name, window.empty() ? "0" : window);
-    return window.empty() ? name + "[l]" : fmt::format("{}[{} * {} + l]", name, window, layout_.width);
+  // What the windows' elements have been reduced to: of that window of the thread, and lane.
+  tile::access accumulated(int n, const index_expr& window, const index_expr& l) const {
+    return {accumulators_.at(n), {layout_.width == 1 ? window : window * layout_.width + l}};
   }
-
-  void declare_accumulators(const std::string& suffix, int64_t count) {
+  std::map<int, tile::buffer_id> declare_accumulators(const std::string& suffix, int64_t count) {
+    std::map<int, tile::buffer_id> out;
     for (const int n : reduced_) {
       std::string values;
       for (int64_t i = 0; i < count; ++i)
         values += (i > 0 ? ", " : "") + neutral(w_.node(n).reduction);
-      w_.line(fmt::format("{} {}{}[{}] = {{{}}};", c_type(w_.node(n).type), w_.variable(n), suffix, count, values));
+      out[n] = b_.array(w_.variable(n) + suffix, w_.node(n).type, tile::space::registers, {count}, values);
     }
+    return out;
   }
 
   bool is_masked(const body_window& w) const { return reaches_beyond(body_, layout_, w); }
@@ -203,25 +208,29 @@ class cuda_windows_writer {
     for (const int n : front_) {
       if (w_.node(n).kind != node_kind::load || is_row_load(n)) continue;
       const auto& o = operand_of(n);
-      w_.line(
-          fmt::format("const {} {}_at = {};", index_, w_.variable(n), row_offset(o, elements_before(body_, o)).text()));
+      b_.let(index_, w_.variable(n) + "_at", row_offset(o, elements_before(body_, o)));
     }
-    for (std::size_t i = 0; i < body_.windows.size(); ++i) {
-      const auto& w = body_.windows[i];
-      if (!is_masked(w)) continue;
-      w_.line(fmt::format("const int p{} = {};", i, first_position(w)));
-    }
+    for (std::size_t i = 0; i < body_.windows.size(); ++i)
+      if (is_masked(body_.windows[i])) b_.let("int", fmt::format("p{}", i), first_position(body_.windows[i]));
   }
 
-  std::string inside() const {
-    std::string out;
+  // The places of an element, along each of these dimensions.
+  std::vector<tile::condition> inside() const {
+    std::vector<tile::condition> out;
     for (std::size_t i = 0; i < body_.windows.size(); ++i) {
       const auto& w = body_.windows[i];
       if (!is_masked(w)) continue;
       index_expr at = index_expr::unknown(fmt::format("p{}", i));
       if (w.column >= 0) at = at + column_index(w.column) * w.walk.dilation;
-      out += fmt::format("{}(unsigned){} < {}u", out.empty() ? "" : " && ", at.operand(), w.walk.size);
+      out.push_back({at, how::within, w.walk.size});
     }
+    return out;
+  }
+  // How far neighbouring places are apart in the tensor.
+  tile::mask mask_of(const body_operand& o) const {
+    tile::mask out{k_inside, {}};
+    for (const auto& w : body_.windows)
+      if (is_masked(w)) out.strides.push_back(place_stride(o, w));
     return out;
   }
 
@@ -232,143 +241,146 @@ class cuda_windows_writer {
       index_expr sum = index_expr::unknown(w_.variable(n) + "_at");
       for (int d = body_.row_dims; d < static_cast<int>(body_.domain.size()); ++d)
         sum = sum + column_index(d) * along(o, d);
-      const std::string at = sum.text();
-      const std::string type = c_type(w_.node(n).type), &pointer = w_.pointer(w_.node(n).operand);
+      tile::access from = w_.place_of(n, at_, sum);
+      if (is_masked() && o.slides) from.masked = mask_of(o);
       if (lanes() == 1) {
-        const std::string value = w_.element(n, pointer, at);
-        const bool may_be_outside = is_masked() && o.slides;
-        w_.line(fmt::format("const {} {} = {}{}{};{}", type, w_.variable(n), may_be_outside ? "inside ? " : "", value,
-                            may_be_outside ? " : 0" : "", w_.remark(n)));
+        b_.define(w_.variable(n), tile::value::element(from, w_.node(n).type), w_.node(n).value);
         continue;
       }
-      w_.line(fmt::format("{} {}[{}]{};", type, array(n), lanes(), is_masked() ? " = {}" : ""));
-      if (is_masked()) w_.open("if (inside)");
-      write_vector_load(w_, layout_.width > 1 ? of_lanes(o) : of_pieces(o), lanes(), pointer, at, array(n), "");
-      if (is_masked()) w_.close();
+      const tile::buffer_id into = declare_array(n, lanes(), is_masked() ? std::optional(std::string()) : std::nullopt);
+      const auto [step, together] = layout_.width > 1 ? in_lanes(o) : in_pieces(o);
+      const auto load = [&, step = step, together = together] { b_.load(into, 0, from, lanes(), step, together); };
+      b_.guard({}, is_masked() ? std::vector<std::string>{k_inside} : std::vector<std::string>(), load);
     }
   }
 
-  // One element of a window, or a vector of them: read, computed, and added to the accumulators of that suffix.
-  void write_element(const std::string& suffix) {
-    if (is_masked()) w_.line(fmt::format("const bool inside = {};", inside()));
+  void each_lane(int64_t count, const std::function<void(const index_expr& l)>& body) {
+    if (count > 1)
+      b_.loop("l", count, true, body);
+    else
+      body(0);
+  }
+
+  // One element of a window, or a vector of them: read, computed, and added to these accumulators.
+  void write_element(const std::map<int, tile::buffer_id>& into) {
+    if (is_masked()) b_.add({tile::test{k_inside, inside()}});
     write_element_loads();
-    if (lanes() > 1) w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", lanes()));
-    write_nodes(front_, true);
-    for (const int n : reduced_) {
-      const std::string into = w_.variable(n) + suffix + (layout_.width > 1 ? "[l]" : "[0]");
-      std::string value = w_.spelled(w_.node(n).operands[0]);
-      if (is_masked()) {
-        const std::string known = w_.variable(n) + "_x";
-        w_.line(fmt::format("const {} {} = inside ? {} : {};", c_type(w_.node(n).type), known, value,
-                            neutral(w_.node(n).reduction)));
-        value = known;
+    each_lane(lanes(), [&](const index_expr& l) {
+      define(front_, true, l);
+      for (const int n : reduced_) {
+        const auto& from = w_.node(n);
+        tile::value value = w_.named(from.operands[0]);
+        if (is_masked()) {
+          const std::string known = w_.variable(n) + "_x";
+          b_.define(known, tile::value::operation(fmt::format("{} ? $0 : {}", k_inside, neutral(from.reduction)),
+                                                  {value}, from.type, 1));
+          value = tile::value::named(known, from.type);
+        }
+        b_.add({tile::combine{{}, tile::access{into.at(n), {layout_.width > 1 ? l : 0}}, from.reduction, value}});
       }
-      w_.line(accumulate(w_.node(n).reduction, into, value));
-    }
-    if (lanes() > 1) w_.close();
+    });
   }
 
   // Loops over the elements of a window, but not along the stacked windows that share them.
-  void write_loops(const std::string& suffix) {
+  void write_loops(const std::map<int, tile::buffer_id>& into) {
     const int64_t around = layout_.shares ? layout_.shared_extent(body_) : layout_.results;
     const bool all = layout_.own_columns(body_) * around / layout_.piece <= k_unrolled;
     std::vector<int> columns;
     for (int d = body_.row_dims; d < static_cast<int>(body_.domain.size()); ++d)
       if (!is_stacked_column(d)) columns.push_back(d);
-    for (const int d : columns) {
+    if (columns.empty()) return b_.scope([&] { write_element(into); });
+    const auto loop = [&](std::size_t number, const auto& self) -> void {
+      if (number == columns.size()) return write_element(into);
+      const int d = columns[number];
       const int64_t step = d + 1 == static_cast<int>(body_.domain.size()) ? layout_.piece : 1;
-      const std::string loop = fmt::format("for (int k{0} = 0; k{0} < {1}; {2})", d, size_along(d),
-                                           step == 1 ? fmt::format("++k{}", d) : fmt::format("k{} += {}", d, step));
-      if (all || (d == columns.back() && size_along(d) / step <= k_unrolled_row)) {
-        w_.open_unrolled(loop);
-      } else {
-        w_.open(loop);
-      }
-    }
-    if (columns.empty()) w_.open("");
-    write_element(suffix);
-    for (std::size_t i = 0; i < std::max<std::size_t>(columns.size(), 1); ++i)
-      w_.close();
+      const bool is_last = number + 1 == columns.size();
+      const bool unrolled = all || (is_last && size_along(d) / step <= k_unrolled_row);
+      b_.loop({fmt::format("k{}", d), size_along(d), unrolled, {}, 0, step}, [&] { self(number + 1, self); });
+    };
+    loop(0, loop);
   }
 
   void write_own_elements() {
-    declare_accumulators("_a", layout_.width);
+    accumulators_ = declare_accumulators("_a", layout_.width);
     write_beginnings();
-    write_loops("_a");
+    write_loops(accumulators_);
   }
 
   // Each row of elements across the stacked windows is reduced once, for all windows that it is in.
   void write_shared_elements() {
     const auto& walk = window_along(body_, layout_.stacked)->walk;
-    declare_accumulators("_a", layout_.results * layout_.width);
+    accumulators_ = declare_accumulators("_a", layout_.results * layout_.width);
     write_beginnings();
-    const std::string loop = fmt::format("for (int r = 0; r < {}; ++r)", layout_.shared_extent(body_));
-    if (layout_.own_columns(body_) * layout_.shared_extent(body_) / layout_.piece <= k_unrolled) {
-      w_.open_unrolled(loop);
-    } else {
-      w_.open(loop);
-    }
-    declare_accumulators("_r", layout_.width);
-    write_loops("_r");
-    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", layout_.results));
-    w_.open(fmt::format("if ((unsigned)(r - c * {}) < {}u)", walk.stride, walk.kernel));
-    if (layout_.width > 1) w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", layout_.width));
-    for (const int n : reduced_)
-      w_.line(accumulate(w_.node(n).reduction, accumulator(n, "c"),
-                         w_.variable(n) + (layout_.width > 1 ? "_r[l]" : "_r[0]")));
-    if (layout_.width > 1) w_.close();
-    w_.close();
-    w_.close();
-    w_.close();
+    const int64_t extent = layout_.shared_extent(body_);
+    const bool unrolled = layout_.own_columns(body_) * extent / layout_.piece <= k_unrolled;
+    b_.loop("r", extent, unrolled, [&](const index_expr& r) {
+      const auto of_row = declare_accumulators("_r", layout_.width);
+      write_loops(of_row);
+      b_.loop("c", layout_.results, true, [&](const index_expr& c) {
+        b_.guard({{r - c * walk.stride, how::within, walk.kernel}}, [&] {
+          each_lane(layout_.width, [&](const index_expr& l) {
+            for (const int n : reduced_)
+              b_.add({tile::combine{{},
+                                    accumulated(n, c, l),
+                                    w_.node(n).reduction,
+                                    tile::value::element({of_row.at(n), {l}}, w_.node(n).type)}});
+          });
+        });
+      });
+    });
   }
 
   // ---- results ----
-  bool is_whole() const { return !is_several() || size_along(layout_.stacked) % layout_.results == 0; }
-
-  void open_windows() {
-    if (is_several()) {
-      w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", layout_.results));
-      w_.line(fmt::format("const {} s = i{} + c;", index_, layout_.stacked));
-      if (!is_whole()) w_.open(fmt::format("if (s < {})", size_along(layout_.stacked)));
-    }
+  void each_window(const std::function<void()>& body) {
     in_window_ = true;
-  }
-
-  void close_windows() {
+    if (is_several()) {
+      b_.loop("c", layout_.results, true, [&](const index_expr& c) {
+        window_ = c;
+        const index_expr s = b_.let(index_, "s", index_expr::unknown(fmt::format("i{}", layout_.stacked)) + c);
+        b_.guard(below(s, size_along(layout_.stacked), layout_.results), body);
+      });
+    } else {
+      body();
+    }
     in_window_ = false;
-    if (is_several() && !is_whole()) w_.close();
-    if (is_several()) w_.close();
   }
 
   void write_results() {
+    std::vector<tile::buffer_id> found;
     for (std::size_t r = 0; r < body_.results.size(); ++r)
-      w_.line(fmt::format("{} {}_q[{}];", c_type(w_.node(body_.results[r].node).type), w_.target(static_cast<int>(r)),
-                          layout_.width));
-    if (layout_.width > 1) {
-      w_.open_unrolled(fmt::format("for (int l = 0; l < {}; ++l)", layout_.width));
-    } else {
-      w_.open("");
-    }
-    write_nodes(behind_, false);
-    for (std::size_t r = 0; r < body_.results.size(); ++r)
-      w_.line(fmt::format("{}_q[{}] = {};", w_.target(static_cast<int>(r)), layout_.width > 1 ? "l" : "0",
-                          w_.spelled(body_.results[r].node)));
-    w_.close();
+      found.push_back(b_.array(w_.target(static_cast<int>(r)) + "_q", w_.node(body_.results[r].node).type,
+                               tile::space::registers, {layout_.width}));
+    const auto each = [&](const index_expr& l) {
+      define(behind_, false, l);
+      for (std::size_t r = 0; r < found.size(); ++r)
+        b_.store({found[r], {l}}, w_.named(body_.results[r].node));
+    };
+    if (layout_.width > 1)
+      each_lane(layout_.width, each);
+    else
+      b_.scope([&] { each(0); });
     for (std::size_t r = 0; r < body_.results.size(); ++r) {
-      const std::string& target = w_.target(static_cast<int>(r));
       const body_operand& to = body_.results[r].target;
-      write_vector_store(w_, of_lanes(to), layout_.width, target, row_offset(to).text(), target + "_q");
+      const auto [step, together] = in_lanes(to);
+      b_.store(tile::access{at_.results.at(static_cast<int>(r)), {row_offset(to)}}, found[r], layout_.width, step,
+               together);
     }
   }
+
+  static constexpr const char* k_inside = "inside";
 
   kernel_writer w_;
   const kernel_body& body_;
   window_layout layout_;
-  std::string index_;
   int64_t threads_ = 0, total_ = 0;
-  bool in_window_ = false;        // a single window of a thread is being written
-  std::vector<int> reduced_;      // the reductions
-  std::set<int> front_, behind_;  // what they and the results are made of, apart from them
+  std::string index_;
+  tile::kernel_builder b_;
+  kernel_writer::tensors at_;
+  std::map<int, tile::buffer_id> arrays_, accumulators_;  // of loads and reductions
+  bool in_window_ = false;                                // a single window of a thread is being written
+  index_expr window_ = 0;                                 // which
+  std::vector<int> reduced_;                              // the reductions
+  std::set<int> front_, behind_;                          // what they and the results are made of, apart from them
 };
 
 }  // namespace
@@ -386,7 +398,7 @@ std::span<const kernel_tunable> tunables_of_windows() {
   return all;
 }
 
-emitted_kernel emit_cuda_windows(const emit_request& request) {
+expected<emitted_kernel> emit_cuda_windows(const emit_request& request) {
   return cuda_windows_writer(request).write();
 }
 

@@ -165,11 +165,15 @@ bool reaches_beyond(const kernel_body& body, const window_layout& l, const body_
   return walk.padding > 0 || (windows - 1) * walk.stride + (walk.kernel - 1) * walk.dilation >= walk.size;
 }
 
+int64_t place_stride(const body_operand& o, const body_window& w) {
+  if (w.column >= 0) return o.strides[static_cast<std::size_t>(w.column)] / w.walk.dilation;
+  return w.row < 0 ? 0 : o.strides[static_cast<std::size_t>(w.row)] / w.walk.stride;
+}
+
 int64_t elements_before(const kernel_body& body, const body_operand& o) {
   int64_t out = 0;
   for (const auto& w : body.windows)
-    if (w.column >= 0 && o.slides)
-      out += w.walk.padding * (o.strides[static_cast<std::size_t>(w.column)] / w.walk.dilation);
+    if (o.slides) out += w.walk.padding * place_stride(o, w);
   return out;
 }
 

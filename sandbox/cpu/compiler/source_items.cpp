@@ -24,6 +24,17 @@ bool is_cooperative(std::string_view word) {
   return words.contains(word);
 }
 
+// Whether it is a function of a part in the dialect, which a program that defines it may not have at the same time.
+bool is_in_dialect(std::string_view name) {
+  static const auto words = [] {
+    std::unordered_set<std::string_view> all;
+    for (const auto& part : dialect_parts())
+      if (part.in_dialect) all.insert(part.of_threads.begin(), part.of_threads.end());
+    return all;
+  }();
+  return words.contains(name);
+}
+
 class splitter {
  public:
   explicit splitter(const std::vector<token>& tokens) : tokens_(tokens) {}
@@ -59,7 +70,7 @@ class splitter {
     while (is(at_, "template"))
       skip_angles();
     CUDAL1_CHECK(finish(found));
-    if (is_cooperative(found.name))
+    if (is_cooperative(found.name) || (tokens_[found.begin].line != 0 && is_in_dialect(found.name)))
       return fail(errc::compile_failed, "line {} of the source: \"{}\" is a function of the dialect; use another name",
                   tokens_[found.name_at].line, found.name);
     for (std::size_t i = found.begin; i < found.end; ++i)
@@ -158,14 +169,20 @@ class splitter {
   std::vector<source_item> items_;
 };
 
-// Callers use what the functions that they call use.
-void follow_calls(std::vector<source_item>& items) {
+// The text of a part in the dialect has no line numbers.
+bool is_of_dialect(const source_item& item, const std::vector<token>& tokens) {
+  return tokens[item.begin].line == 0;
+}
+
+// Callers use what the functions that they call use. The dialect's own text calls nothing of the program's.
+void follow_calls(std::vector<source_item>& items, const std::vector<token>& tokens) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& used : items) {
       if (used.name.empty() && used.kind != item_kind::shared) continue;
       for (auto& user : items) {
         if (&user == &used || !user.words.contains(used.name)) continue;
+        if (is_of_dialect(user, tokens) && !is_of_dialect(used, tokens)) continue;
         if ((used.uses_thread_state && !user.uses_thread_state) || (used.cooperates && !user.cooperates)) {
           user.uses_thread_state = user.uses_thread_state || used.uses_thread_state;
           user.cooperates = user.cooperates || used.cooperates;
@@ -201,7 +218,7 @@ expected<std::vector<source_item>> items_of(const std::vector<token>& tokens) {
     if (item.kind == item_kind::shared)
       for (std::size_t i = item.begin; i < item.end && !tokens[i].is("["); ++i)
         if (tokens[i].is_name()) item.name = tokens[i].text;
-  follow_calls(items);
+  follow_calls(items, tokens);
   for (const auto& item : items)
     if (item.kind == item_kind::type && item.uses_thread_state)
       return fail(errc::unsupported,

@@ -17,6 +17,7 @@ static __device__ __forceinline__ float greatest_of_warp(float v) {
 // Of the block, for each of its threads; `scratch` in shared memory has THREADS / 32 numbers. NaN is greatest.
 template <int THREADS>
 static __device__ __forceinline__ float sum_of_block(float v, float* scratch) {
+  static_assert(THREADS % 32 == 0, "blocks consist of whole warps");
   v = sum_of_warp(v);
   if constexpr (THREADS > 32) {
     __syncthreads();  // what was there before has been read
@@ -30,6 +31,7 @@ static __device__ __forceinline__ float sum_of_block(float v, float* scratch) {
 }
 template <int THREADS>
 static __device__ __forceinline__ float greatest_of_block(float v, float* scratch) {
+  static_assert(THREADS % 32 == 0, "blocks consist of whole warps");
   v = greatest_of_warp(v);
   if constexpr (THREADS > 32) {
     __syncthreads();

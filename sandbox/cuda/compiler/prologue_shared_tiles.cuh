@@ -1,5 +1,5 @@
 // Tiles of shared memory: staged copies to them, products of them in registers, and what becomes of the sums. The same
-// text for all devices. Blocks have one dimension, of whole warps.
+// text for all devices. Blocks have one dimension, of whole warps, and THREADS is their size.
 
 // ROWS x COLUMNS elements as they lie in shared memory, from a multiple of 128 bytes (1024 for warpgroups) on: at(row,
 // column) is the place of one. Pieces of 16 bytes change places within a line, so that eight rows of a piece, and four
@@ -7,6 +7,7 @@
 template <class T, int ROWS, int COLUMNS>
 struct shared_tile {
   typedef T element;
+  static constexpr bool is_swizzled = true;
   static constexpr int rows = ROWS, columns = COLUMNS, elements = ROWS * COLUMNS;
   static __device__ __forceinline__ int at(int row, int column) {
     constexpr int WIDTH = 16 / (int)sizeof(T), PIECES = COLUMNS / WIDTH;
@@ -17,17 +18,20 @@ struct shared_tile {
     return row * COLUMNS + ((column / WIDTH ^ mix) * WIDTH | column % WIDTH);
   }
 };
-// The same in order, with lines of LINE elements.
+// The same in order, with lines of LINE elements, of which the last ones are nobody's.
 template <class T, int ROWS, int COLUMNS, int LINE>
 struct padded_tile {
+  static_assert(LINE >= COLUMNS && LINE * (int)sizeof(T) % 16 == 0, "a line of a padded_tile has whole pieces of 16 bytes");
   typedef T element;
+  static constexpr bool is_swizzled = false;
   static constexpr int rows = ROWS, columns = COLUMNS, elements = ROWS * LINE;
   static __device__ __forceinline__ int at(int row, int column) {
     return row * LINE + column;
   }
 };
 
-// Where a tile's elements are in a row-major matrix: for copy_to_tile. From `first` on `rows` and `columns` exist.
+// Where a tile's elements are in a row-major matrix: for copy_to_tile. From `first` on `rows` and `columns` exist;
+// `first`, `stride` and `columns` are multiples of a piece.
 template <class T>
 struct matrix_part {
   const T* first;
@@ -61,7 +65,8 @@ static __device__ __forceinline__ void copy_to_tile(typename TILE::element* tile
   }
 }
 // A loop over `steps` stages, of which STAGES fit: `copy(step, stage)` begins the copies of a step STAGES - 1 steps
-// before `use(step, stage)`, which then sees them. The block may write over the stages' memory after a barrier.
+// before `use(step, stage)`, which then sees them. It begins with a barrier; after it the block may write over the stages'
+// memory behind another one.
 // `arrived()`: what each thread does when its copies have come, before the barrier.
 struct cudal1_nothing {
   __device__ __forceinline__ void operator()() const {}
@@ -69,6 +74,7 @@ struct cudal1_nothing {
 template <int STAGES, class COPY, class USE, class ARRIVED = cudal1_nothing>
 static __device__ __forceinline__ void for_stages(int steps, COPY copy, USE use, ARRIVED arrived = ARRIVED{}) {
   static_assert(STAGES >= 2, "copies of one stage are under way while another is used");
+  __syncthreads();
   for (int step = 1 - STAGES; step < steps; ++step) {
     if (step >= 0) {
       copy_async_wait<STAGES - 2>();
@@ -81,6 +87,15 @@ static __device__ __forceinline__ void for_stages(int steps, COPY copy, USE use,
     if (step >= 0) use(step, step % STAGES);
   }
 }
+
+template <class X, class Y>
+struct cudal1_same {
+  static constexpr bool is = false;
+};
+template <class X>
+struct cudal1_same<X, X> {
+  static constexpr bool is = true;
+};
 
 // How a warp multiplies: of 16 rows and 8 columns `depth` terms at once. A warp's sums are `float sums[DOWN][ACROSS][4]`,
 // lane i having of 16 rows and 8 columns row i / 4, columns 2 (i % 4) and the next, and the same 8 rows below.
@@ -180,6 +195,15 @@ static __device__ __forceinline__ void cudal1_split_tf32(const unsigned (&v)[N][
       low[f][e] = __float_as_uint(__uint_as_float(v[f][e]) - __uint_as_float(high[f][e]));
     }
 }
+// Half away from zero, in the bits that tensor cores read; a NaN stays one.
+template <int N, int E>
+static __device__ __forceinline__ void cudal1_round_tf32(const unsigned (&v)[N][E], unsigned (&rounded)[N][E]) {
+#pragma unroll
+  for (int f = 0; f < N; ++f)
+#pragma unroll
+    for (int e = 0; e < E; ++e)
+      rounded[f][e] = (v[f][e] & 0x7fffffffu) > 0x7f800000u ? v[f][e] | 0x400000u : v[f][e] + 0x1000u;
+}
 static __device__ __forceinline__ void cudal1_multiply(mma_half, float (&d)[4], const unsigned (&a)[4],
                                                        const unsigned (&b)[2]) {
   mma_m16n8k16_half(d, a, b);
@@ -220,14 +244,8 @@ static __device__ __forceinline__ void multiply_fragments(float (&sums)[DOWN][AC
     cudal1_multiply_all<mma_tf32>(sums, high_a, high_b);
   } else if constexpr (MMA::rounds) {
     unsigned rounded_a[DOWN][A], rounded_b[ACROSS][B];
-#pragma unroll
-    for (int f = 0; f < DOWN; ++f)
-#pragma unroll
-      for (int e = 0; e < A; ++e) rounded_a[f][e] = a[f][e] + 0x1000u;
-#pragma unroll
-    for (int f = 0; f < ACROSS; ++f)
-#pragma unroll
-      for (int e = 0; e < B; ++e) rounded_b[f][e] = b[f][e] + 0x1000u;
+    cudal1_round_tf32(a, rounded_a);
+    cudal1_round_tf32(b, rounded_b);
     cudal1_multiply_all<MMA>(sums, rounded_a, rounded_b);
   } else {
     cudal1_multiply_all<MMA>(sums, a, b);
@@ -250,9 +268,9 @@ static __device__ __forceinline__ void cudal1_multiply_tiles(float (&sums)[DOWN]
   constexpr int DEPTH = AT ? A::rows : A::columns;
   static_assert(DEPTH == (BT ? B::columns : B::rows), "both tiles have as many terms");
   static_assert(DEPTH % MMA::depth == 0, "the instruction multiplies 8 or, of half types, 16 terms at once");
-  static_assert(sizeof(typename A::element) == sizeof(typename MMA::element) &&
-                    sizeof(typename B::element) == sizeof(typename MMA::element),
-                "the tiles have the elements that are multiplied");
+  static_assert(cudal1_same<typename A::element, typename MMA::element>::is &&
+                    cudal1_same<typename B::element, typename MMA::element>::is,
+                "the tiles have the elements that are multiplied: float, or unsigned short of half types");
   constexpr int AT_ONCE = 4;
   float of_tile[DOWN][ACROSS][4] = {};
 #pragma unroll AT_ONCE
@@ -260,12 +278,20 @@ static __device__ __forceinline__ void cudal1_multiply_tiles(float (&sums)[DOWN]
     unsigned of_a[DOWN][MMA::of_a], of_b[ACROSS][MMA::of_b];
     load_a_fragments<MMA, A, AT>(of_a, a, row, term);
     load_b_fragments<MMA, B, BT>(of_b, b, column, term);
-    if constexpr (MMA::parts > 1)
+    if constexpr (MMA::parts > 1) {
       multiply_fragments<MMA>(of_tile, of_a, of_b);
-    else
+      if (term % 32 != 24 && term + MMA::depth < DEPTH) continue;
+      add_to_sums(sums, of_tile);
+#pragma unroll
+      for (int r = 0; r < DOWN; ++r)
+#pragma unroll
+        for (int c = 0; c < ACROSS; ++c)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) of_tile[r][c][e] = 0.0f;
+    } else {
       multiply_fragments<MMA>(sums, of_a, of_b);
+    }
   }
-  if constexpr (MMA::parts > 1) add_to_sums(sums, of_tile);
 }
 // sums += of a warp's rows of tile `a` from `row` on and its columns of tile `b` from `column` on. multiply_ab: a is rows x
 // terms, b is terms x columns; abt: b is columns x terms, as weights of linear layers are; atb: a is terms x rows.
@@ -300,7 +326,7 @@ static __device__ __forceinline__ void for_each_pair(const float (&sums)[DOWN][A
         each(row + r * 16 + below * 8 + lane / 4, column + c * 8 + lane % 4 * 2, sums[r][c][below * 2],
              sums[r][c][below * 2 + 1]);
 }
-// The sums and greatest values of a warp's rows, as each of its lanes needs them: of_rows[r][below] is that of its row of
+// The sums and greatest values (NaN is greatest) of a warp's rows, of its own columns, as each of its lanes needs them: of_rows[r][below] is that of its row of
 // sums[r][c][2 below] and the next.
 template <int DOWN, int ACROSS>
 static __device__ __forceinline__ void sums_of_rows(float (&of_rows)[DOWN][2], const float (&sums)[DOWN][ACROSS][4]) {
@@ -318,19 +344,18 @@ static __device__ __forceinline__ void sums_of_rows(float (&of_rows)[DOWN][2], c
 template <int DOWN, int ACROSS>
 static __device__ __forceinline__ void greatest_of_rows(float (&of_rows)[DOWN][2],
                                                         const float (&sums)[DOWN][ACROSS][4]) {
-  const auto greater = [](float x, float y) { return x > y || x != x ? x : y; };  // NaN is greatest
 #pragma unroll
   for (int r = 0; r < DOWN; ++r)
 #pragma unroll
     for (int below = 0; below < 2; ++below) {
       float v = sums[r][0][below * 2];
 #pragma unroll
-      for (int c = 0; c < ACROSS; ++c) v = greater(greater(v, sums[r][c][below * 2]), sums[r][c][below * 2 + 1]);
-      v = greater(v, __shfl_xor_sync(0xffffffffu, v, 1));
-      of_rows[r][below] = greater(v, __shfl_xor_sync(0xffffffffu, v, 2));
+      for (int c = 0; c < ACROSS; ++c) v = greater_or_nan(greater_or_nan(v, sums[r][c][below * 2]), sums[r][c][below * 2 + 1]);
+      v = greater_or_nan(v, __shfl_xor_sync(0xffffffffu, v, 1));
+      of_rows[r][below] = greater_or_nan(v, __shfl_xor_sync(0xffffffffu, v, 2));
     }
 }
-// Two neighbouring elements, at an even place: as they are, or rounded to a half type.
+// Two neighbouring elements, at an even place, both of which exist: floats as they are, others rounded to the half type.
 template <class MMA>
 static __device__ __forceinline__ void store_pair_as(typename MMA::element* to, float x, float y) {
   if constexpr (sizeof(typename MMA::element) == 4)

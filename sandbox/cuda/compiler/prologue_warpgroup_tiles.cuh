@@ -16,12 +16,12 @@ static __device__ __forceinline__ void cudal1_multiply_64_rows(float (&sums)[ACR
 }
 // sums += of 64 rows of tile `a` from `row` on, which is a multiple of 8, and all columns of tile `b` (columns x terms),
 // by four warps, the first of which is a multiple of four: shared_tile<unsigned short, N, 64> of MMA = mma_half or
-// mma_bfloat16. Each warp has 16 of the rows, as for_each_pair takes them from row + warp % 4 * 16 on. Threads that
+// mma_bfloat16, at multiples of 1024 bytes. Each warp has 16 of the rows, as for_each_pair takes them from row + warp % 4 * 16 on. Threads that
 // copied parts of a tile have called fence_shared_async() before the barrier (for_stages: its last argument).
 template <class MMA, class A, class B, int ACROSS>
 static __device__ __forceinline__ void multiply_abt_by_warpgroup(float (&sums)[1][ACROSS][4], const unsigned short* a,
                                                                  const unsigned short* b, int row) {
-  static_assert(A::columns == 64 && B::columns == 64, "warpgroups read lines of 64 elements");
+  static_assert(A::is_swizzled && B::is_swizzled && A::columns == 64 && B::columns == 64, "warpgroups read shared_tiles with lines of 64 elements");
   static_assert(B::rows == 8 * ACROSS, "the sums have all columns of the tile");
   static_assert(MMA::depth == 16, "warpgroups multiply half types");
   warpgroup_fence();

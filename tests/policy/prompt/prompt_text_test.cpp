@@ -110,10 +110,13 @@ TEST(prompt_text, shows_short_kernels_by_tiles_and_rows_for_tasks_like_them) {
        {std::pair{"linear_row_sum", "multiply_abt<mma_tf32x3"}, {"mlp", "multiply_abt<mma_tf32x3"}})
     EXPECT_THAT(first_example(task)->program.program.text.source, HasSubstr(part)) << task;
   const std::set<std::string> short_ones{"linear_gelu_tiles", "conv2d_epilogue_implicit", "softmax"};
+  std::size_t found = 0;
   for (const auto& e : *library) {
     const auto& source = e.program.program.text.source;
     EXPECT_TRUE(!short_ones.contains(e.program.name) || std::ranges::count(source, '\n') <= 60) << e.program.name;
+    found += short_ones.contains(e.program.name);
   }
+  EXPECT_EQ(found, short_ones.size());
 }
 
 TEST(prompt_text, says_so_when_there_are_no_variants_yet) {

@@ -269,6 +269,36 @@ TEST(Checks, TakeWhatATestSaysInsideItsGuardOnly) {
   EXPECT_THAT(refusal(shifted(61, false)), HasSubstr("x_r[c0 + l] reaches from -3"));
 }
 
+// Windows of three elements that slide over rows of `columns`, one element of padding before the first, which begin
+// `before` elements before their rows in memory.
+kernel of_windows(int64_t before, int64_t bounded, const std::string& asked = "inside") {
+  kernel_builder b(64, 4);
+  const auto x = b.tensor("x", dtype::float32, 16 * 12);
+  const auto i = b.let("int", "i", block_number * 64 + thread);
+  b.guard({{i, condition::how::below, 16 * 12}}, [&] {
+    const auto row = b.let("int", "row", index_expr::variable("i", 16 * 12) / 12);
+    const auto column = b.let("int", "column", index_expr::variable("i", 16 * 12) % 12);
+    b.let("int", "at", row * 12 + column + -before);
+    b.let("int", "p", column + -1);
+    b.loop("k", 3, true, [&](const index_expr& k) {
+      b.add({test{"inside", {{index_expr::unknown("p") + k, condition::how::within, bounded}}}});
+      access from{x, {index_expr::unknown("at") + k}};
+      from.masked = mask{asked, {1}};
+      b.define("v", value::element(from, dtype::float32));
+    });
+  });
+  return std::move(b).finish();
+}
+
+TEST(Checks, KnowThatAMaskedPlaceIsWithinItsRow) {
+  EXPECT_EQ(refusal(of_windows(1, 12)), "");
+  EXPECT_THAT(print(of_windows(1, 12)),
+              HasSubstr("const bool inside = (unsigned)(p + k) < 12u;\n      const float v = inside ? x[at + k] : 0;"));
+  EXPECT_THAT(refusal(of_windows(0, 12)), HasSubstr("x[at + k] reaches from 1 to 192, and there are 192"));
+  EXPECT_THAT(refusal(of_windows(1, 13)), HasSubstr("reaches from 0 to 192"));
+  EXPECT_THAT(refusal(of_windows(1, 12, "outside")), HasSubstr("nothing has tested it"));
+}
+
 TEST(Checks, KnowTheLastRoundOfALoopWithSteps) {
   const auto looped = [](int64_t count) {
     kernel_builder b(32, 1);

@@ -39,21 +39,22 @@ struct mainloop {
   std::string_view stages = "tiles";
   bool stages_of_floats = true;
 
-  // The rest is nullptr where there is nothing to say.
-  // errc::unsupported with the reason where it does not multiply these types.
-  expected<void> (*check_types)(dtype of) = nullptr;
-  // Whether it makes tiles of so many rows and columns; which these are, for people.
+  // What every main loop has. Whether it makes tiles of so many rows and columns; which these are, for people.
   bool (*is_tile)(int64_t rows, int64_t columns) = nullptr;
   std::string (*tiles)() = nullptr;
   // The shares of a tile's warps, and the stages; the tile and the parts of the depth are known (set_parts).
   void (*divide)(product_tiling& t, int64_t parts) = nullptr;
+  product_work (*work)(const product_tiling& t) = nullptr;  // of its kernel
+  emitted_kernel (*emit)(const emit_request& request, const product_tiling& t) = nullptr;
+
+  // And what is nullptr where there is nothing to say.
+  // errc::unsupported with the reason where it does not multiply these types.
+  expected<void> (*check_types)(dtype of) = nullptr;
   // The reason why the tiling cannot be, or "".
   std::string (*why_not)(const product_tiling& t) = nullptr;
   int64_t (*bytes_of_stages)(const product_tiling& t) = nullptr;                       // in shared memory
-  product_work (*work)(const product_tiling& t) = nullptr;                             // of its kernel
   double (*cycles_ahead)(const kernel_body& body, const product_tiling& t) = nullptr;  // of other kernels, before it
   double cycles_of_next_kernel = 2600;  // until one behind it has what it reads
-  emitted_kernel (*emit)(const emit_request& request, const product_tiling& t) = nullptr;
 };
 
 // Tiles in shared memory, which asynchronous copies bring some stages ahead, and mma: the one that is meant where none

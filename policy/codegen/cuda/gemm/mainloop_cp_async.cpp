@@ -12,7 +12,7 @@ namespace cudal1 {
 
 namespace {
 
-class cuda_product_writer final : product_writer {
+class cp_async_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
@@ -154,9 +154,16 @@ product_work work_of_tiles(const product_tiling& t) {
   const double multiplications = is_half(t.type) ? 0.5 : 3;
   const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
   const auto terms = static_cast<double>(t.stage_depth), size = static_cast<double>(size_of(t.type));
-  const double efficiency = tile >= 8192 ? 1 : tile >= 4096 ? 0.92 : 0.8;
-  return {cycles_of_tiles, static_cast<double>(t.part_depth) / terms, 700,
-          multiplications * tile * terms / (420 * efficiency), size * sides * terms / 20};
+  // Measured on an H200 with float32: 2048 x 2048 x 2048 takes 306 us by tiles of 128 x 64, 292 by 128 x 128; batches
+  // of 128 x 256 x 512 83 and 88.
+  const bool alone = tile >= 16384 && !is_half(t.type);
+  const double efficiency = alone ? 1.05 : tile >= 8192 ? 1 : tile >= 4096 ? 0.92 : 0.8;
+  return {cycles_of_tiles,
+          static_cast<double>(t.part_depth) / terms,
+          700,
+          multiplications * tile * terms / (420 * efficiency),
+          size * sides * terms / 20,
+          alone};
 }
 
 }  // namespace
@@ -170,10 +177,9 @@ const mainloop cp_async_mainloop{
     .tiles =
         [] { return fmt::format("tiles in shared memory have {} to {} columns", k_least_columns, k_most_columns); },
     .divide = divide_among_warps,
-    .bytes_of_stages =
-        [](const product_tiling& t) { return std::min(t.stages, t.stages_of(t.part_depth)) * bytes_of_stage(t); },
     .work = work_of_tiles,
-    .emit = [](const emit_request& request,
-               const product_tiling& t) { return cuda_product_writer(request, t).write(); }};
+    .emit = [](const emit_request& request, const product_tiling& t) { return cp_async_writer(request, t).write(); },
+    .bytes_of_stages =
+        [](const product_tiling& t) { return std::min(t.stages, t.stages_of(t.part_depth)) * bytes_of_stage(t); }};
 
 }  // namespace cudal1

@@ -12,7 +12,7 @@ namespace cudal1 {
 
 namespace {
 
-class thread_sums_writer final : product_writer {
+class simt_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
@@ -143,7 +143,6 @@ const mainloop simt_mainloop{
         },
     .divide = divide_among_threads,
     .work = work_of_threads,
-    .emit = [](const emit_request& request,
-               const product_tiling& t) { return thread_sums_writer(request, t).write(); }};
+    .emit = [](const emit_request& request, const product_tiling& t) { return simt_writer(request, t).write(); }};
 
 }  // namespace cudal1

@@ -14,7 +14,7 @@ namespace cudal1 {
 
 namespace {
 
-class depth_of_warps_writer final : product_writer {
+class sliced_k_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
@@ -184,8 +184,8 @@ const mainloop sliced_k_mainloop{
         },
     .divide = divide_depth_among_warps,
     .work = work_of_sliced_k,
-    .cycles_of_next_kernel = 3600,  // it begins when the slowest block has added up its warps' sums
-    .emit = [](const emit_request& request,
-               const product_tiling& t) { return depth_of_warps_writer(request, t).write(); }};
+    .emit = [](const emit_request& request, const product_tiling& t) { return sliced_k_writer(request, t).write(); },
+    // It begins when the slowest block has added up its warps' sums.
+    .cycles_of_next_kernel = 3600};
 
 }  // namespace cudal1

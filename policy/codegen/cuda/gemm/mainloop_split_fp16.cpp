@@ -240,7 +240,7 @@ class split_writer final : product_writer {
   bool left_;
 };
 
-class scaled_halves_writer final : product_writer {
+class split_fp16_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
@@ -419,7 +419,7 @@ emitted_kernel emit_halves(const emit_request& request, const product_tiling& t)
   const kernel_body body = with_halves(*request.body, left, rights);
   emit_request product = request;
   product.body = &body;
-  out.append(scaled_halves_writer(product, t).write());
+  out.append(split_fp16_writer(product, t).write());
   return out;
 }
 
@@ -490,10 +490,6 @@ const mainloop split_fp16_mainloop{
     .multiplies_whole_stages = true,
     .stages = "halves_tiles",
     .stages_of_floats = false,
-    .check_types = [](dtype of) -> expected<void> {
-      if (of == dtype::float32) return {};
-      return fail(errc::unsupported, "factors of {} are not split into halves", name_of(of));
-    },
     .is_tile =
         [](int64_t rows, int64_t columns) {
           return std::min(rows, columns) >= least_warpgroup_tile && columns <= k_most_halves_columns;
@@ -504,10 +500,14 @@ const mainloop split_fp16_mainloop{
                              k_most_halves_columns);
         },
     .divide = divide_halves_among_warpgroups,
+    .work = work_of_halves,
+    .emit = emit_halves,
+    .check_types = [](dtype of) -> expected<void> {
+      if (of == dtype::float32) return {};
+      return fail(errc::unsupported, "factors of {} are not split into halves", name_of(of));
+    },
     .why_not = why_no_halves,
     .bytes_of_stages = [](const product_tiling& t) { return t.stages * (t.rows + t.columns) * swizzled_row_bytes; },
-    .work = work_of_halves,
-    .cycles_ahead = cycles_of_splitting,
-    .emit = emit_halves};
+    .cycles_ahead = cycles_of_splitting};
 
 }  // namespace cudal1

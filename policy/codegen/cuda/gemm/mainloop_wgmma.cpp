@@ -21,7 +21,7 @@ int64_t blocks_on_processor(const product_tiling& t) {
 constexpr int64_t k_few_stages = 3;      // of which each must be on its way early
 constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
 
-class warpgroup_tiles_writer final : product_writer {
+class wgmma_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
@@ -122,7 +122,6 @@ const mainloop wgmma_mainloop{
     .rows_pay = false,
     .stages = "warpgroup_tiles",
     .stages_of_floats = false,
-    .check_types = check_types_of_warpgroups,
     .is_tile = is_tile_of_warpgroups,
     .tiles =
         [] {
@@ -131,6 +130,9 @@ const mainloop wgmma_mainloop{
               least_warpgroup_tile, k_most_shared_columns);
         },
     .divide = divide_among_warpgroups,
+    .work = work_of_warpgroups,
+    .emit = [](const emit_request& request, const product_tiling& t) { return wgmma_writer(request, t).write(); },
+    .check_types = check_types_of_warpgroups,
     .why_not = [](const product_tiling& t) -> std::string {
       const bool is_uneven = !t.right.along_depth && t.columns == 192;
       return is_uneven ? "threads would share a line of a tile of 192 columns unevenly" : "";
@@ -138,9 +140,6 @@ const mainloop wgmma_mainloop{
     .bytes_of_stages =
         [](const product_tiling& t) {
           return t.stages * size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
-        },
-    .work = work_of_warpgroups,
-    .emit = [](const emit_request& request,
-               const product_tiling& t) { return warpgroup_tiles_writer(request, t).write(); }};
+        }};
 
 }  // namespace cudal1

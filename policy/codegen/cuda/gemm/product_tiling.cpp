@@ -231,7 +231,7 @@ bool fits_products(const kernel_body& body, const product_tiling& t) {
   return together >= k_fragment_columns && is_one_kernel(body, t);
 }
 
-// `reason`: why some tiling could not be.
+// `reason`: why no tiling could be, if it is one of the main loop's own.
 tl::unexpected<error> why_no_tiling(const product_tiling& t, const kernel_options& options, const std::string& reason) {
   const int64_t rows = options[kernel_tunable::tile_rows], columns = options[kernel_tunable::tile_columns],
                 parts = options[kernel_tunable::depth_parts];
@@ -289,6 +289,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, co
                 wanted_parts = options[kernel_tunable::depth_parts];
   std::optional<timed_tiling> best;
   std::string reason;
+  bool any_may_be = false;
   for (const int64_t rows : product_tile_rows) {
     if (wanted_rows > 0 && rows != wanted_rows) continue;
     for (const int64_t columns : product_tile_columns) {
@@ -305,6 +306,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, co
           reason = why;
           continue;
         }
+        any_may_be = true;
         if (each.how.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
         if (!compute_rows(body, options[kernel_tunable::clusters] != 0, each.how) || !fits_products(body, each.how))
           continue;
@@ -314,7 +316,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, co
     }
   }
   if (best) return std::move(*best);
-  return why_no_tiling(t, options, reason);
+  return why_no_tiling(t, options, any_may_be ? "" : reason);
 }
 
 }  // namespace

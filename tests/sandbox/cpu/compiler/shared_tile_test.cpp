@@ -43,6 +43,12 @@ uint16_t bfloat16_of(float v) {
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(v) >> 16);
 }
 
+double half_value(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double size = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  return bits >> 15 != 0 ? -size : size;
+}
+
 std::vector<float> turned(const std::vector<float>& x, int64_t rows, int64_t columns) {
   std::vector<float> y(x.size());
   for (int64_t r = 0; r < rows; ++r)
@@ -103,6 +109,67 @@ TEST(SharedTiles, MultiplyByWarpgroups) {
         ASSERT_NEAR(y[at(r * tile_columns + c)], wanted, 1e-4) << mma << " " << r << " " << c;
       }
   }
+}
+
+TEST(SharedTiles, OfUnevenSizesAreCopiedMultipliedReducedAndStored) {
+  kernels k(uneven_tile_kernel);
+  auto a = short_numbers(48 * 40, 9);
+  const auto b = short_numbers(40 * 24, 10);
+  for (const bool with_nan : {false, true}) {
+    if (with_nan) a[at(7 * 40 + 3)] = std::bit_cast<float>(0x7fffffffU);  // whose low bits a rounding may carry away
+    std::vector<float> y(48 * 24), of_rows(96);
+    std::vector<uint16_t> z(48 * 24);
+    k.launch("uneven", {1, 1, 1}, {96, 1, 1}, a.data(), b.data(), y.data(), z.data(), of_rows.data());
+    for (int64_t r = 0; r < 48; ++r) {
+      const bool is_nan = with_nan && r == 7;
+      double sum = 0, greatest = -1e9;
+      for (int64_t c = 0; c < 24; ++c) {
+        double wanted = 0;
+        for (int64_t t = 0; t < 40; ++t)
+          wanted += static_cast<double>(a[at(r * 40 + t)]) * b[at(t * 24 + c)];
+        sum += wanted;
+        greatest = std::max(greatest, wanted);
+        ASSERT_EQ(std::isnan(y[at(r * 24 + c)]), is_nan) << r << " " << c;
+        if (is_nan) continue;
+        ASSERT_NEAR(y[at(r * 24 + c)], wanted, 1e-4) << r << " " << c;
+        ASSERT_NEAR(half_value(z[at(r * 24 + c)]), wanted, 0.02) << r << " " << c;
+      }
+      ASSERT_EQ(std::isnan(of_rows[at(r)]), is_nan);
+      ASSERT_EQ(std::isnan(of_rows[at(48 + r)]), is_nan);
+      if (is_nan) continue;
+      EXPECT_NEAR(of_rows[at(r)], sum, 1e-3) << r;
+      EXPECT_NEAR(of_rows[at(48 + r)], greatest, 1e-4) << r;
+    }
+  }
+  const auto left = short_numbers(48 * 48, 11), right = short_numbers(24 * 48, 12);
+  std::vector<uint16_t> x(left.size()), w(right.size());
+  std::ranges::transform(left, x.begin(), bfloat16_of);
+  std::ranges::transform(right, w.begin(), bfloat16_of);
+  std::vector<float> y(48 * 24);
+  k.launch("uneven_halves", {1, 1, 1}, {96, 1, 1}, x.data(), w.data(), y.data());
+  for (int64_t r = 0; r < 48; ++r)
+    for (int64_t c = 0; c < 24; ++c) {
+      double wanted = 0;
+      for (int64_t t = 0; t < 48; ++t)
+        wanted += static_cast<double>(left[at(r * 48 + t)]) * right[at(c * 48 + t)];
+      ASSERT_NEAR(y[at(r * 24 + c)], wanted, 1e-4) << r << " " << c;
+    }
+}
+
+// A program's kernels may have the names of members of the dialect's types, but not those of its functions.
+TEST(SharedTiles, LeaveOtherNamesToThePrograms) {
+  kernels k(R"(
+    __global__ void columns(int* y) { y[threadIdx.x] = shared_tile<float, 8, 8>::at(1, threadIdx.x); }
+    __device__ int row() { return threadIdx.x; }
+    __global__ void rows(int* y) { y[row()] = row(); }
+  )");
+  std::vector<int> y(8);
+  k.launch("columns", {1, 1, 1}, {8, 1, 1}, y.data());
+  EXPECT_EQ(y, (std::vector<int>{8, 9, 10, 11, 12, 13, 14, 15}));
+  const auto refused = compile_error(
+      "__device__ float sum_of_warp(float v) { return v; }\n__global__ void k(float* y) { y[0] = sum_of_warp(1.0f); }");
+  EXPECT_NE(refused.message.find("\"sum_of_warp\" is a function of the dialect; use another name"), std::string::npos)
+      << refused.message;
 }
 
 // Numbers of 24 bits: their high and low parts are products of their own.

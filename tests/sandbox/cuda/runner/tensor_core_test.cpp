@@ -221,6 +221,19 @@ TEST_F(tensor_cores, tiles_multiply_as_on_the_cpu_device) {
   }
 }
 
+TEST_F(tensor_cores, uneven_tiles_multiply_as_on_the_cpu_device) {
+  const auto on_cpu = for_cpu(test::uneven_tile_kernel), on_gpu = for_gpu(test::uneven_tile_kernel);
+  ASSERT_TRUE(on_cpu && on_gpu);
+  const auto y =
+      run(*on_cpu, *on_gpu, "uneven", {1, 1, 1}, 96,
+          {random_floats(48 * 40, -2, 2), random_floats(40 * 24, -2, 2), words(48 * 24), words(24 * 24), words(96)});
+  expect_near(y.cpu[2], y.gpu[2]);
+  expect_near(y.cpu[4], y.gpu[4]);
+  const auto halves = run(*on_cpu, *on_gpu, "uneven_halves", {1, 1, 1}, 96,
+                          {random_halves(48 * 24), random_halves(24 * 24), words(48 * 24)});
+  expect_near(halves.cpu[2], halves.gpu[2]);
+}
+
 TEST_F(tensor_cores, warpgroups_multiply_tiles_as_on_the_cpu_device) {
   if (architecture_ != "sm_90") GTEST_SKIP() << "this GPU has no products of warpgroups";
   const auto source = test::warpgroup_tile_kernel("mma_half") + test::warpgroup_tile_kernel("mma_bfloat16");

@@ -97,15 +97,10 @@ class printer {
     if (a.masked) return fmt::format("{} ? {} : 0", a.masked->test, is);
     return a.within ? fmt::format("{} ? {} : 0", inside_text(*a.within), is) : is;
   }
-  static std::string text(const condition& c) {
-    constexpr const char* signs[] = {"<", "<=", ">=", "=="};
-    if (c.is == condition::how::within) return fmt::format("(unsigned){} < {}u", c.left.operand(), c.right);
-    return fmt::format("{} {} {}", c.left.text(), signs[static_cast<int>(c.is)], c.right);
-  }
   static std::string text(const std::vector<condition>& all, const std::vector<std::string>& tests = {}) {
     std::vector<std::string> words;
     for (const auto& c : all)
-      words.push_back(text(c));
+      words.push_back(print(c));
     words.insert(words.end(), tests.begin(), tests.end());
     return fmt::format("{}", fmt::join(words, " && "));
   }
@@ -237,6 +232,12 @@ class printer {
 };
 
 }  // namespace
+
+std::string print(const condition& c) {
+  constexpr const char* signs[] = {"<", "<=", ">=", "=="};
+  if (c.is == condition::how::within) return fmt::format("(unsigned){} < {}u", c.left.operand(), c.right);
+  return fmt::format("{} {} {}", c.left.text(), signs[static_cast<int>(c.is)], c.right);
+}
 
 std::string print(const kernel& k, int depth) {
   printer p(k, depth);

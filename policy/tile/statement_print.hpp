@@ -7,6 +7,8 @@
 
 namespace cudal1::tile {
 
+std::string print(const condition& c);
+
 // Lines with two spaces for each level; `depth`: of the first one.
 std::string print(const kernel& k, int depth = 1);
 

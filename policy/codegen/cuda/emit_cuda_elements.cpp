@@ -11,7 +11,8 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_threads = 256;
-constexpr int64_t k_reads = 4;  // vectors of all operands that a thread reads before it computes
+constexpr int64_t k_reads = 4;             // vectors of all operands that a thread reads before it computes
+constexpr int64_t k_most_registers = 128;  // for what a thread reads, of 255
 constexpr int64_t k_enough_blocks = 2 * large_gpu_processors;
 
 class cuda_elements_writer {
@@ -54,10 +55,15 @@ class cuda_elements_writer {
     const int64_t widest = widest_vector(body);
     width_ = vector_width(body, items > 0 ? std::min(items, widest) : widest);
     vectors_ = elements_ / width_;
-    int64_t streams = 0;
+    // What a thread reads at once has registers.
+    int64_t arrays = 0, streams = 0;
+    for (int n = 0; n < static_cast<int>(body.nodes.size()); ++n)
+      arrays += is_array(n) ? array_width(n, width_) : 0;
+    const int64_t most = std::max<int64_t>(k_most_registers / std::max<int64_t>(arrays, 1), 1);
     for (std::size_t i = 0; i < body.operands.size(); ++i)
       streams += w_.operand_used(static_cast<int>(i)) && is_stream(body.operands[i]);
-    count_ = items > 0 ? std::max<int64_t>(items / width_, 1) : k_reads / std::clamp<int64_t>(streams, 1, k_reads);
+    count_ =
+        items > 0 ? std::clamp<int64_t>(items / width_, 1, most) : k_reads / std::clamp<int64_t>(streams, 1, k_reads);
     while (items == 0 && count_ > 1 && vectors_ / (threads_ * count_) < k_enough_blocks)
       count_ /= 2;
     index_ = index_type(body, elements_);

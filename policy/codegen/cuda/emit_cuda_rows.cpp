@@ -8,7 +8,6 @@
 
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
-#include "policy/codegen/cuda/cuda_vectors.hpp"
 #include "policy/codegen/cuda/online_sum.hpp"
 #include "policy/codegen/cuda/row_work.hpp"
 #include "policy/tile/c_text.hpp"
@@ -351,17 +350,16 @@ class cuda_rows_writer {
   }
 
   void finish_elements(const pass_work& work, const index_expr& p, const index_expr& l, bool edge = false) {
-    const std::string inside = edge ? in_shifted_row(w_.body(), l.text()) : "";
-    if (is_online(work)) return online_->set_element(l, inside);
+    // The vector at column `c0` of a shifted row may reach beyond it.
+    std::vector<tile::condition> inside;
+    if (edge) inside.push_back({index_expr::unknown("c0") + l, tile::condition::how::within, w_.body().columns()});
+    if (is_online(work)) return online_->set_element(l, edge ? tile::print(inside[0]) : "");
     const auto reduce = [&] {
       for (const int n : work.reduced)
         b_.add({tile::combine{"", tile::access{parts_.at(n), {l}}, w_.node(n).reduction,
                               w_.named(w_.node(n).operands[0])}});
     };
-    if (edge && !work.reduced.empty())
-      b_.branch(tile::value::operation(inside, {}, dtype::bool_, 2), reduce);
-    else
-      reduce();
+    if (!work.reduced.empty()) b_.guard(inside, reduce);
     for (const int n : keeping_)
       if (!is_load(n)) b_.store({arrays_.at(n), {vector_index(p, l_.width, l)}}, w_.named(n));
     for (const int r : work.results)

@@ -63,12 +63,6 @@ class cp_async_writer final : product_writer {
     if (t_.slices > 1 && !t_.by_rows) write_sum_of_slices(down(), across());
   }
 
-  // A side's tile as the dialect has it.
-  std::string tile_type(const product_side& side, int64_t lines) const {
-    return fmt::format("padded_tile<{}, {}, {}, {}>", memory_type(t_.type), side.along_depth ? lines : t_.stage_depth,
-                       side.along_depth ? t_.stage_depth : lines, tile_line(t_, side, lines));
-  }
-
   // Of a stage. Tensor cores truncate when they accumulate: parts of float32 are added up to new sums.
   void write_products(int64_t terms) {
     const std::string mma = instruction();
@@ -77,11 +71,12 @@ class cp_async_writer final : product_writer {
     w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += {})", terms, at_once));
     w_.line(fmt::format("const int term = slice * {} + ahead;", terms_of_slice()));
     w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down(), across()));
-    w_.line(fmt::format("load_a_fragments<{}, {}{}>(a, stage, warp_row, term);", mma, tile_type(t_.left, t_.rows),
-                        t_.left.along_depth ? "" : ", true"));
+    w_.line(fmt::format("load_a_fragments<{}, {}{}>(a, stage, warp_row, term);", mma,
+                        layout_of(t_, t_.left, t_.rows).type(t_.type), t_.left.along_depth ? "" : ", true"));
     if (is_left_made()) write_made_fragments();
     w_.line(fmt::format("load_b_fragments<{}, {}{}>(b, stage + {}, warp_column, term);", mma,
-                        tile_type(t_.right, t_.columns), t_.right.along_depth ? ", true" : "", left_elements()));
+                        layout_of(t_, t_.right, t_.columns).type(t_.type), t_.right.along_depth ? ", true" : "",
+                        left_elements()));
     w_.line(fmt::format("multiply_fragments<{}>({}, a, b);", mma, halves() ? "sums" : "of_step"));
     w_.close();
     if (!halves()) w_.line("add_to_sums(sums, of_step);");
@@ -130,7 +125,7 @@ constexpr int64_t k_warp_bytes = 128;  // of a row of an operand, that a warp ta
 constexpr int64_t k_least_stages = 3;
 
 int64_t bytes_of_stage(const product_tiling& t) {
-  return size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
+  return size_of(t.type) * (layout_of(t, t.left, t.rows).elements() + layout_of(t, t.right, t.columns).elements());
 }
 
 // Shares of 32 by 32, or 64 by 32 of the largest tiles: enough sums that do not wait for each other. At least four

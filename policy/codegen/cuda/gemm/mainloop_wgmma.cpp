@@ -139,7 +139,8 @@ const mainloop wgmma_mainloop{
     },
     .bytes_of_stages =
         [](const product_tiling& t) {
-          return t.stages * size_of(t.type) * (tile_elements(t, t.left, t.rows) + tile_elements(t, t.right, t.columns));
+          return t.stages * size_of(t.type) *
+                 (layout_of(t, t.left, t.rows).elements() + layout_of(t, t.right, t.columns).elements());
         }};
 
 }  // namespace cudal1

@@ -125,15 +125,13 @@ int64_t bytes_of_shared_memory(const product_tiling& t) {
   return t.by_rows ? bytes_of_rows(t) : bytes_of_stages(t);
 }
 
-int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows) {
-  if (t.loop->swizzled) return t.stage_depth;
+tile::layout layout_of(const product_tiling& t, const product_side& side, int64_t rows) {
+  // Warpgroups read lines of 128 bytes: where those of the right factor are of its columns, strips of them follow each
+  // other.
+  if (t.loop->swizzled) return {rows, t.stage_depth, t.stage_depth, true};
   // Of the 32 banks, the lanes of a warp then read each once, or the rows of a matrix do.
-  return side.along_depth ? t.stage_depth + 16 / size_of(t.type) : rows + 8;
-}
-
-int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t rows) {
-  if (t.loop->swizzled) return rows * t.stage_depth;
-  return (side.along_depth ? rows : t.stage_depth) * tile_line(t, side, rows);
+  if (side.along_depth) return {rows, t.stage_depth, t.stage_depth + 16 / size_of(t.type)};
+  return {t.stage_depth, rows, rows + 8};
 }
 
 namespace {

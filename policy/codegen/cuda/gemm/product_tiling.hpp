@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "policy/codegen/lowering_target.hpp"
+#include "policy/tile/layout.hpp"
 
 namespace cudal1 {
 
@@ -65,9 +66,9 @@ inline constexpr std::array<int64_t, 6> product_depth_parts{1, 2, 3, 4, 8, 16};
 // memory.
 inline constexpr int64_t strip_columns = 64;
 
-// Elements of one stage of an operand's tile of so many rows (or columns), and from one of its lines to the next.
-int64_t tile_line(const product_tiling& t, const product_side& side, int64_t rows);
-int64_t tile_elements(const product_tiling& t, const product_side& side, int64_t rows);
+// How one stage of an operand's tile of so many rows (or columns) lies in shared memory: rows of terms, or terms of
+// rows.
+tile::layout layout_of(const product_tiling& t, const product_side& side, int64_t rows);
 
 // The tiling that the options choose, with estimates for what they leave open. errc::unsupported with the reason where
 // there is none.

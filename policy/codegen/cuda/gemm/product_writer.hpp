@@ -64,8 +64,8 @@ class product_writer {
   void write_stage_copy(const std::string& number);
   // A program may have kernels of several forms, and a name of shared memory one type.
   std::string all_stages() const;
-  int64_t left_elements() const { return tile_elements(t_, t_.left, t_.rows); }  // of a stage
-  int64_t stage_elements() const { return left_elements() + tile_elements(t_, t_.right, t_.columns); }
+  int64_t left_elements() const { return layout_of(t_, t_.left, t_.rows).elements(); }  // of a stage
+  int64_t stage_elements() const { return left_elements() + layout_of(t_, t_.right, t_.columns).elements(); }
   // What follows the product per element, and the stores: a thread has sums[down][across][4] as fragments have them,
   // of its warp's tile at (`warp_row`, `warp_column`) of the block's. `by_lines`: through `tiles` in shared memory,
   // which nothing else uses any more, so that a warp stores whole lines; see stores_lines and bytes_of_lines.

@@ -55,7 +55,7 @@ void product_writer::write_copy_of(const product_side& side, int64_t rows, const
     real += fmt::format(" && {}_exists[{}]", name, i);
   const std::string at = side.step == 1 ? "term" : fmt::format("term * {}", side.step);
   w_.line(fmt::format("copy_async<{}>(&stage[{} + line * {} + {}_{}], {}{}_from[{}] + {}, {});",
-                      size_of(t_.type) * side.width, before, tile_line(t_, side, rows), name, place,
+                      size_of(t_.type) * side.width, before, layout_of(t_, side, rows).line, name, place,
                       is_of_several(side) ? "" : fmt::format("{}_matrix + ", name), name, i, at, real));
   w_.close();
 }

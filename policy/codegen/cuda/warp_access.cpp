@@ -62,14 +62,6 @@ lane_place place_in_rows(const kernel_body& body, const row_layout& l) {
   };
 }
 
-lane_place place_of_elements(const kernel_body& body, int64_t width) {
-  return [&body, width](int64_t lane) {
-    std::vector<int64_t> index(body.domain.size());
-    add_index(body, 0, index.size(), lane * width, index);
-    return index;
-  };
-}
-
 double operations_of(const kernel_body& body, const std::vector<int>& nodes) {
   double out = 0;
   for (const int n : nodes) {

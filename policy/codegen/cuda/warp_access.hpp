@@ -20,9 +20,8 @@ using lane_place = std::function<std::vector<int64_t>(int64_t lane)>;
 // Each lane accesses a vector of `width` elements of the operand from that index on.
 warp_access access_of_warp(const body_operand& o, int64_t width, const lane_place& place);
 
-// Of a kernel of rows (the body's first warp), and of one over all elements of the domain.
+// Of a kernel of rows: the body's first warp.
 lane_place place_in_rows(const kernel_body& body, const row_layout& l);
-lane_place place_of_elements(const kernel_body& body, int64_t width);
 
 // Instructions of a thread for one element of each of these nodes.
 double operations_of(const kernel_body& body, const std::vector<int>& nodes);

@@ -20,6 +20,13 @@ kernel_body matrix(int64_t rows, int64_t columns, std::vector<int64_t> strides) 
   return body;
 }
 
+// Lanes take vectors of the matrix one after another.
+lane_place place_of_elements(const kernel_body& body, int64_t width) {
+  return [columns = body.domain[1], width](int64_t lane) {
+    return std::vector<int64_t>{lane * width / columns, lane * width % columns};
+  };
+}
+
 double sectors(const kernel_body& body, int64_t width) {
   return access_of_warp(body.operands[0], width, place_of_elements(body, width)).sectors;
 }

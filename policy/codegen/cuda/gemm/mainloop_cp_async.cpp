@@ -24,12 +24,7 @@ class cp_async_writer final : product_writer {
     write_copies();
     write_sums();
     t_.by_rows ? write_rows_of_stages(down(), across()) : write_results(down(), across(), stores_lines());
-    w_.close();
-    emitted_kernel out = w_.finished(t_.blocks, threads_);
-    out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes =
-        std::max(bytes_of_shared_memory(t_), !t_.by_rows && stores_lines() ? bytes_of_lines() : 0);
-    return out;
+    return finished(std::max(bytes_of_shared_memory(t_), !t_.by_rows && stores_lines() ? bytes_of_lines() : 0));
   }
 
  private:

@@ -36,11 +36,7 @@ class simt_writer final : product_writer {
       w_.line("__syncthreads();");
       write_rows("results");
     }
-    w_.close();
-    emitted_kernel out = w_.finished(t_.blocks, threads_);
-    out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_shared_memory(t_);
-    return out;
+    return finished(bytes_of_shared_memory(t_));
   }
 
  private:

@@ -36,11 +36,7 @@ class sliced_k_writer final : product_writer {
       write_rows("partial");
     else
       write_elements();
-    w_.close();
-    emitted_kernel out = w_.finished(t_.blocks, threads_);
-    out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_rows(t_);
-    return out;
+    return finished(bytes_of_rows(t_));
   }
 
  private:

@@ -33,11 +33,7 @@ class wgmma_writer final : product_writer {
     write_copies();
     write_sums();
     t_.by_rows ? write_rows_of_stages(1, across()) : write_results(1, across(), false);
-    w_.close();
-    emitted_kernel out = w_.finished(t_.blocks, threads_);
-    out.work[w_.request().name].product = work_of(t_);
-    std::get<launch_step>(out.steps.back()).shared_bytes = bytes_of_shared_memory(t_);
-    return out;
+    return finished(bytes_of_shared_memory(t_));
   }
 
  private:

@@ -10,6 +10,14 @@
 
 namespace cudal1 {
 
+emitted_kernel product_writer::finished(int64_t shared_bytes) {
+  w_.close();
+  emitted_kernel out = w_.finished(t_.blocks, threads_);
+  out.work[w_.request().name].product = work_of(t_);
+  std::get<launch_step>(out.steps.back()).shared_bytes = shared_bytes;
+  return out;
+}
+
 std::string product_writer::all_stages() const {
   return fmt::format("{}{}", t_.loop->stages_of_floats && halves() ? "(unsigned short*)" : "", t_.loop->stages);
 }

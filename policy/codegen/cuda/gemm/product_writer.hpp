@@ -18,6 +18,9 @@ class product_writer {
       : w_(request), t_(tiling), threads_(32 * tiling.warps()) {}
 
  protected:
+  // The kernel ends here; of so many bytes of dynamic shared memory.
+  emitted_kernel finished(int64_t shared_bytes);
+
   const body_operand& operand(int n) const { return w_.body().operands[static_cast<std::size_t>(n)]; }
 
   // `first_row`, `first_column`, `batch` of the block's tile, and the terms `begin` to `end` that it adds up, a

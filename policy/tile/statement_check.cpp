@@ -186,14 +186,27 @@ class checker {
     return index_range{of_rest.least + of_places.least, of_rest.most + of_places.most};
   }
 
-  // Whether it is computed in 64 bits.
+  // Whether it is computed in 64 bits: it says so, or is the sum of a variable of 64 bits and of what fits in 32.
   bool is_wide(const index_expr& i) const {
-    bool any = i.text().find("long long") != std::string::npos;
-    i.each_variable([&](const std::string& name, std::optional<index_range>) {
-      const fact* known = facts_.find(name);
-      any = any || (known != nullptr && known->is_wide);
+    if (i.text().find("long long") != std::string::npos) return true;
+    bool any = false;
+    index_expr least = 0, most = 0;  // of the other summands
+    const int64_t constant = i.each_part([&](const index_expr& part, int64_t factor) {
+      const auto name = part.name();
+      const fact* known = name ? facts_.find(*name) : nullptr;
+      if (known != nullptr && known->is_wide) {
+        any = true;
+        return;
+      }
+      const index_range range = part.range_in([&](const std::string& variable) -> std::optional<index_range> {
+        const fact* of = facts_.find(variable);
+        return of == nullptr ? std::nullopt : std::optional(of->range);
+      });
+      const index_expr a = index_expr(range.least) * factor, b = index_expr(range.most) * factor;
+      least = least + (factor > 0 ? a : b);
+      most = most + (factor > 0 ? b : a);
     });
-    return any;
+    return any && k_int.holds({(least + constant).least(), (most + constant).least()});
   }
 
   bool differs(const index_expr& i) const {
@@ -371,7 +384,11 @@ class checker {
     return {};
   }
   expected<void> look_at(const scope& s) { return look_at(s.body); }
+  // Unlike of a single element, nothing is asked of a vector where it is loaded.
   expected<void> look_at(const load_vector& v) {
+    if (v.from.masked && std::ranges::count(asked_, v.from.masked->test) == 0)
+      return wrong(fmt::format("a vector of {} is loaded, and nothing asks whether {}", at(v.from.of).name,
+                               v.from.masked->test));
     CUDAL1_CHECK(reads(v.from, v.width, v.step));
     return writes({v.into, {v.at}}, v.width, 1);
   }
@@ -438,7 +455,9 @@ class checker {
       some = some || differ;
     }
     const auto before = states_;
+    asked_.insert(asked_.end(), g.tests.begin(), g.tests.end());
     CUDAL1_CHECK(inside(g.body, some));
+    asked_.resize(asked_.size() - g.tests.size());
     facts_.resize(outside);
     auto after = std::exchange(states_, before);
     CUDAL1_CHECK(inside(g.otherwise, some));
@@ -494,6 +513,7 @@ class checker {
   known_facts facts_;
   std::vector<std::string> values_;  // variables of the blocks that are open
   std::map<std::string, std::vector<known_condition>> tests_;
+  std::vector<std::string> asked_;  // those that are known to be true
   std::vector<state> states_;
   int some_threads_ = 0;
 };

@@ -299,6 +299,38 @@ TEST(Checks, KnowThatAMaskedPlaceIsWithinItsRow) {
   EXPECT_THAT(refusal(of_windows(1, 12, "outside")), HasSubstr("nothing has tested it"));
 }
 
+TEST(Checks, AskWhetherAMaskedVectorIsLoaded) {
+  const auto loaded = [](bool asked) {
+    kernel_builder b(64, 1);
+    const auto x = b.tensor("x", dtype::float32, 60);
+    const auto r = b.array("r", dtype::float32, space::registers, {4}, "");
+    b.let("int", "p", thread * 4 + -2);
+    b.let("int", "at", thread * 4 + -2);
+    b.add({test{"inside", {{index_expr::unknown("p"), condition::how::within, 57}}}});
+    access from{x, {index_expr::unknown("at")}};
+    from.masked = mask{"inside", {1}};
+    b.guard({}, asked ? std::vector<std::string>{"inside"} : std::vector<std::string>(),
+            [&] { b.load(r, 0, from, 4, 1, false); });
+    return refusal(std::move(b).finish());
+  };
+  EXPECT_EQ(loaded(true), "");
+  EXPECT_THAT(loaded(false), HasSubstr("a vector of x is loaded, and nothing asks whether inside"));
+}
+
+TEST(Checks, KnowWhichSumsAreOf64Bits) {
+  const auto refused = [](const char* type, int64_t factor) {
+    kernel_builder b(64, 4);
+    const auto x = b.tensor("x", dtype::float32, int64_t{1} << 40);
+    const auto first = b.let(type, "first", block_number * (int64_t{1} << 24));
+    const auto lane = b.let("int", "lane", thread * 1);
+    b.define("v", value::element({x, {first * 64 + lane * factor}}, dtype::float32));
+    return refusal(std::move(b).finish());
+  };
+  EXPECT_EQ(refused("long long", 4), "");
+  EXPECT_THAT(refused("int", 4), HasSubstr("computed in 32 bits"));
+  EXPECT_THAT(refused("long long", int64_t{1} << 30), HasSubstr("computed in 32 bits"));
+}
+
 TEST(Checks, KnowTheLastRoundOfALoopWithSteps) {
   const auto looped = [](int64_t count) {
     kernel_builder b(32, 1);

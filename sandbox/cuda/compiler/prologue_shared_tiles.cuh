@@ -130,7 +130,7 @@ struct mma_float32 {  // no tensor cores
 template <class MMA, class TILE, bool AT = false, int DOWN>
 static __device__ __forceinline__ void load_a_fragments(unsigned (&a)[DOWN][MMA::of_a], const typename TILE::element* tile, int row,
                                               int term) {
-  const int lane = (int)threadIdx.x % 32;
+  const int lane = (int)(threadIdx.x & 31u);
 #pragma unroll
   for (int f = 0; f < DOWN; ++f) {
     const int first = row + f * 16;
@@ -156,7 +156,7 @@ static __device__ __forceinline__ void load_a_fragments(unsigned (&a)[DOWN][MMA:
 template <class MMA, class TILE, bool BT = false, int ACROSS>
 static __device__ __forceinline__ void load_b_fragments(unsigned (&b)[ACROSS][MMA::of_b], const typename TILE::element* tile,
                                               int column, int term) {
-  const int lane = (int)threadIdx.x % 32;
+  const int lane = (int)(threadIdx.x & 31u);
   constexpr int PIECE = MMA::depth == 16 ? 8 : 4, TOGETHER = ACROSS % 2 == 0 ? 2 : 1;
   if constexpr (MMA::depth == 16 || (MMA::depth == 8 && BT)) {
 #pragma unroll
@@ -316,7 +316,7 @@ static __device__ __forceinline__ void multiply_atb(float (&sums)[DOWN][ACROSS][
 template <int DOWN, int ACROSS, class EACH>
 static __device__ __forceinline__ void for_each_pair(const float (&sums)[DOWN][ACROSS][4], int row, int column,
                                                      EACH each) {
-  const int lane = (int)threadIdx.x % 32;
+  const int lane = (int)(threadIdx.x & 31u);
 #pragma unroll
   for (int r = 0; r < DOWN; ++r)
 #pragma unroll

@@ -66,12 +66,23 @@ class cp_async_writer final : product_writer {
     w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += {})", terms, at_once));
     w_.line(fmt::format("const int term = slice * {} + ahead;", terms_of_slice()));
     w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", down(), across()));
-    w_.line(fmt::format("load_a_fragments<{}, {}{}>(a, stage, warp_row, term);", mma,
-                        layout_of(t_, t_.left, t_.rows).type(t_.type), t_.left.along_depth ? "" : ", true"));
-    if (is_left_made()) write_made_fragments();
-    w_.line(fmt::format("load_b_fragments<{}, {}{}>(b, stage + {}, warp_column, term);", mma,
-                        layout_of(t_, t_.right, t_.columns).type(t_.type), t_.right.along_depth ? ", true" : "",
-                        left_elements()));
+    const auto load_left = [&] {
+      w_.line(fmt::format("load_a_fragments<{}, {}{}>(a, stage, warp_row, term);", mma,
+                          layout_of(t_, t_.left, t_.rows).type(t_.type), t_.left.along_depth ? "" : ", true"));
+    };
+    const auto load_right = [&] {
+      w_.line(fmt::format("load_b_fragments<{}, {}{}>(b, stage + {}, warp_column, term);", mma,
+                          layout_of(t_, t_.right, t_.columns).type(t_.type), t_.right.along_depth ? ", true" : "",
+                          left_elements()));
+    };
+    if (is_left_made()) {  // last, since then compilers keep all of it in registers
+      load_right();
+      load_left();
+      write_made_fragments();
+    } else {
+      load_left();
+      load_right();
+    }
     w_.line(fmt::format("multiply_fragments<{}>({}, a, b);", mma, halves() ? "sums" : "of_step"));
     w_.close();
     if (!halves()) w_.line("add_to_sums(sums, of_step);");

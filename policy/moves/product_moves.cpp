@@ -230,8 +230,8 @@ expected<product_way> way_of(const move& m, const lowering_target& target) {
     if (ways.empty())
       return fail(errc::unsupported, "{}={}: kernels for {} make products in no way of their own", name, value,
                   target.name());
-    const auto found =
-        std::ranges::find_if(ways, [&](const product_way& w) { return w.parameter == name && w.value == value; });
+    const auto found = std::ranges::find(ways, std::pair<std::string_view, std::string_view>(name, value),
+                                         [](const product_way& w) { return std::pair(w.parameter, w.value); });
     if (found == ways.end())
       return fail(errc::invalid_argument, "{}={} is not {}", name, value, values_of(name, target));
     if (named != nullptr)

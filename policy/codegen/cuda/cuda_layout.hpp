@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "policy/codegen/emit_kernel.hpp"
+#include "policy/codegen/kernel_tunable.hpp"
 #include "policy/codegen/pass_plan.hpp"
 
 namespace cudal1 {

@@ -11,6 +11,7 @@
 #include "policy/codegen/cuda/online_sum.hpp"
 #include "policy/codegen/cuda/row_work.hpp"
 #include "policy/tile/c_text.hpp"
+#include "policy/tile/statement_print.hpp"
 
 namespace cudal1 {
 

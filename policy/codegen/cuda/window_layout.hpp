@@ -3,6 +3,7 @@
 #pragma once
 
 #include "policy/codegen/emit_kernel.hpp"
+#include "policy/codegen/kernel_tunable.hpp"
 
 namespace cudal1 {
 

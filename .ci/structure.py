@@ -30,7 +30,9 @@ store
 policy/graph
 policy/proof_check
 policy/tile
+policy/body
 policy/codegen
+policy/internal_operators
 policy/moves
 policy/estimate
 policy/chat

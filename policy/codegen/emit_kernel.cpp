@@ -14,8 +14,8 @@ void emitted_kernel::append(emitted_kernel next) {
 std::optional<kernel_body> with_one_column(const kernel_body& body) {
   if (!body.is_elementwise() || !body.has_reduction()) return std::nullopt;
   kernel_body out = body;
-  out.domain.push_back(1);
-  for (auto& o : out.operands)
+  out.axes.push_back({1, axis_role::reduced});
+  for (auto& o : out.accesses)
     o.strides.push_back(0);
   for (auto& r : out.results)
     r.target.strides.push_back(0);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/codegen/kernel_body.hpp"
+#include "policy/body/kernel_body.hpp"
 #include "policy/tile/kernel_work.hpp"
 
 namespace cudal1 {

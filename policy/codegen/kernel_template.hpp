@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "policy/codegen/internal_operators.hpp"
+#include "policy/graph/graph.hpp"
 #include "policy/tile/statement.hpp"
 
 namespace cudal1 {
@@ -41,9 +41,5 @@ struct kernel_template {
 const std::vector<kernel_template>& kernel_templates();
 // errc::invalid_argument with the known names where there is none.
 expected<const kernel_template*> find_kernel_template(std::string_view name);
-
-// What replaces the step: the operator with the template's name and the chosen values beside its own arguments.
-operator_use use_of_template(const graph_step& s, const kernel_template& t, const tunable_values& chosen);
-internal_operator kernel_template_operator();
 
 }  // namespace cudal1

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "policy/codegen/kernel_body.hpp"
+#include "policy/body/kernel_body.hpp"
 
 namespace cudal1 {
 

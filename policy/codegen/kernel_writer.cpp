@@ -31,15 +31,11 @@ kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
     const int n = reach.back();
     reach.pop_back();
     if (!needed_.insert(n).second) continue;
-    if (node(n).kind == node_kind::load) used_operands_.insert(node(n).operand);
-    if (node(n).kind == node_kind::product) {
-      const body_product& product = *body().product;
-      const std::vector<int> of_left = product.operands_of_left();
-      used_operands_.insert(of_left.begin(), of_left.end());
-      used_operands_.insert(product.rights[static_cast<std::size_t>(node(n).operand)]);
-    }
-    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+    const auto& beside = body().operands_beside(n);
+    reach.insert(reach.end(), beside.begin(), beside.end());
   }
+  for (const int n : body().made_of({needed_.begin(), needed_.end()}))
+    if (node(n).kind == node_kind::load) used_operands_.insert(node(n).access);
   name_everything();
 }
 
@@ -62,13 +58,19 @@ void kernel_writer::name_everything() {
       out.replace(at, 6, "c");
     return out;
   };
-  for (const auto& o : body().operands)
+  for (const auto& o : body().accesses)
     pointers_.push_back(unique(clean(o.value) + "_in"));
   for (const auto& r : body().results)
     targets_.push_back(unique(clean(r.target.value) + "_out"));
+  const std::set<int> inside = body().inside_contractions();  // these have no variables
+  int unnamed = 0;
   for (std::size_t i = 0; i < body().nodes.size(); ++i) {
     const auto& n = body().nodes[i];
-    variables_.push_back(n.value.empty() ? "t" + std::to_string(i) : unique(clean(n.value) + "_v"));
+    const bool has_none = inside.contains(static_cast<int>(i));
+    variables_.push_back(has_none          ? ""
+                         : n.value.empty() ? "t" + std::to_string(unnamed)
+                                           : unique(clean(n.value) + "_v"));
+    if (!has_none) ++unnamed;
   }
 }
 
@@ -103,23 +105,23 @@ std::vector<index_expr> kernel_writer::write_coordinates(const std::string& pref
 }
 
 std::vector<index_expr> kernel_writer::write_row_coordinates() {
-  const auto dims = static_cast<std::size_t>(body().row_dims);
+  const auto dims = static_cast<std::size_t>(body().row_dims());
   const index_expr row = index_expr::variable("row", body().rows());
   std::vector<index_expr> out(dims, row);
-  if (dims > 1) out = write_coordinates("r", split(row, std::span(body().domain).first(dims)));
+  if (dims > 1) out = write_coordinates("r", split(row, body().row_extents()));
   for (auto& each : out)
     each = each.as("long long");
   return out;
 }
 
 void kernel_writer::write_row_pointers(const std::function<index_expr(const std::vector<int64_t>&)>& offset) {
-  const auto declare = [&](const char* access, const std::string& pointer, const body_operand& o) {
+  const auto declare = [&](const char* access, const std::string& pointer, const body_access& o) {
     const index_expr by = offset(o.strides);
     line(fmt::format("{0}{1}* {2}_r = {2}{3};", access, memory_type(o.type.type), pointer,
                      by.is(0) ? "" : " + " + by.text()));
   };
-  for (std::size_t i = 0; i < body().operands.size(); ++i) {
-    const auto& o = body().operands[i];
+  for (std::size_t i = 0; i < body().accesses.size(); ++i) {
+    const auto& o = body().accesses[i];
     if (operand_used(static_cast<int>(i))) declare(in_place(o) ? "" : "const ", pointers_[i], o);
   }
   if (!request_->options.in_place.empty()) return;
@@ -139,8 +141,8 @@ void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks, int64_t c
   const auto part = [&](const std::string& type, const std::string& name, const std::string& of, int64_t offset) {
     parts.push_back(fmt::format("{}* const {} = {} + {};", type, name, of, offset));
   };
-  for (std::size_t i = 0; i < body().operands.size(); ++i) {
-    const auto& o = body().operands[i];
+  for (std::size_t i = 0; i < body().accesses.size(); ++i) {
+    const auto& o = body().accesses[i];
     if (!operand_used(static_cast<int>(i))) continue;
     const std::string type = (in_place(o) ? "" : "const ") + memory_type(o.type.type);
     const std::string name = o.offset == 0 ? pointers_[i] : unique(pointers_[i] + "_whole");
@@ -169,8 +171,8 @@ void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks, int64_t c
   for (const auto& each : parts)
     line(each);
   if (request_->options.in_place.empty()) return;
-  for (std::size_t i = 0; i < body().operands.size(); ++i) {
-    if (in_place(body().operands[i]) && operand_used(static_cast<int>(i))) targets_[0] = pointers_[i];
+  for (std::size_t i = 0; i < body().accesses.size(); ++i) {
+    if (in_place(body().accesses[i]) && operand_used(static_cast<int>(i))) targets_[0] = pointers_[i];
   }
 }
 
@@ -188,8 +190,8 @@ bool kernel_writer::is_first_part(int result) const {
 
 std::vector<launch_argument> kernel_writer::arguments() const {
   std::vector<launch_argument> out;
-  for (std::size_t i = 0; i < body().operands.size(); ++i) {
-    const auto& o = body().operands[i];
+  for (std::size_t i = 0; i < body().accesses.size(); ++i) {
+    const auto& o = body().accesses[i];
     if (!operand_used(static_cast<int>(i))) continue;
     launch_argument a;
     a.kind = in_place(o) ? argument_kind::inout : argument_kind::in;
@@ -234,7 +236,7 @@ emitted_kernel kernel_writer::finished(int64_t blocks, int64_t threads) const {
 namespace {
 
 // From the pointer that a kernel has to the tensor's last element.
-int64_t elements_of(const body_operand& o) {
+int64_t elements_of(const body_access& o) {
   return o.type.storage_bytes() / size_of(o.type.type) - o.offset;
 }
 
@@ -242,8 +244,8 @@ int64_t elements_of(const body_operand& o) {
 
 kernel_writer::tensors kernel_writer::add_tensors(tile::kernel_builder& b) const {
   tensors out;
-  for (std::size_t i = 0; i < body().operands.size(); ++i) {
-    const auto& o = body().operands[i];
+  for (std::size_t i = 0; i < body().accesses.size(); ++i) {
+    const auto& o = body().accesses[i];
     if (operand_used(static_cast<int>(i)))
       out.operands[static_cast<int>(i)] = b.tensor(pointers_[i], o.type.type, elements_of(o), o.offset);
   }
@@ -256,12 +258,12 @@ kernel_writer::tensors kernel_writer::add_tensors(tile::kernel_builder& b) const
 
 tile::access kernel_writer::place_of(int n, const tensors& at, index_expr offset,
                                      const std::function<tile::value(int)>& row) const {
-  tile::access out{at.operands.at(node(n).operand), {std::move(offset)}};
+  tile::access out{at.operands.at(node(n).access), {std::move(offset)}};
   if (node(n).operands.empty()) return out;
   const int chosen = node(n).operands[0];
-  const auto& o = body().operands[static_cast<std::size_t>(node(n).operand)];
+  const auto& o = body().accesses[static_cast<std::size_t>(node(n).access)];
   out.row =
-      tile::gather{std::make_shared<tile::value>(row ? row(chosen) : named(chosen)), o.lookup_count, o.lookup_stride};
+      tile::gather{std::make_shared<tile::value>(row ? row(chosen) : named(chosen)), o.gather_count, o.gather_stride};
   return out;
 }
 
@@ -334,14 +336,14 @@ std::string kernel_writer::expression(int n, const spelling& spell) const {
 std::string kernel_writer::looked_up(int n, const std::string& offset, const spelling& spell) const {
   if (node(n).operands.empty()) return offset;
   const int row = node(n).operands[0];
-  const auto& o = body().operands[static_cast<std::size_t>(node(n).operand)];
+  const auto& o = body().accesses[static_cast<std::size_t>(node(n).access)];
   return fmt::format("(min(max((long long){}, 0ll), {}ll) * {} + {})", spell ? spell(row) : spelled(row),
-                     o.lookup_count - 1, o.lookup_stride, offset);
+                     o.gather_count - 1, o.gather_stride, offset);
 }
 
 std::string kernel_writer::element(int n, const std::string& pointer, const std::string& offset,
                                    const spelling& spell) const {
-  const dtype type = body().operands[static_cast<std::size_t>(node(n).operand)].type.type;
+  const dtype type = body().accesses[static_cast<std::size_t>(node(n).access)].type.type;
   return loaded(type, fmt::format("{}[{}]", pointer, looked_up(n, offset, spell)));
 }
 

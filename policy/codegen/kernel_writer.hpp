@@ -53,7 +53,7 @@ class kernel_writer {
   std::vector<launch_argument> arguments() const;
   // Allocations of the results (none for one written in place).
   std::vector<step> allocations() const;
-  bool in_place(const body_operand& o) const {
+  bool in_place(const body_access& o) const {
     return !request_->options.in_place.empty() && o.value == request_->options.in_place;
   }
 

@@ -11,7 +11,7 @@ constexpr int k_worth_keeping = 8;  // additions: cheaper values are recomputed
 pass_plan::pass_plan(const kernel_body& body) : body_(&body) {
   for (const auto& n : body.nodes) {
     int level = 0;
-    for (const int o : n.operands)
+    for (const int o : body.operands_beside(static_cast<int>(levels_.size())))
       level = std::max(level, levels_[static_cast<std::size_t>(o)]);
     levels_.push_back(n.kind == node_kind::reduce ? level + 1 : level);
   }
@@ -23,12 +23,18 @@ pass_plan::pass_plan(const kernel_body& body) : body_(&body) {
     reach.pop_back();
     if (!reached_.insert(n).second) continue;
     last_ = std::max(last_, level(n));
-    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+    add_operands(n, reach);
   }
 }
 
+// What the node is computed from, where it is.
+void pass_plan::add_operands(int of, std::vector<int>& into) const {
+  const auto& beside = body_->operands_beside(of);
+  into.insert(into.end(), beside.begin(), beside.end());
+}
+
 bool pass_plan::is_row_result(const body_result& r) const {
-  return body_->columns() > 1 && is_one_per_row(r.target.strides, body_->row_dims);
+  return body_->columns() > 1 && body_->is_one_per_row(r.target.strides);
 }
 
 pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {
@@ -50,7 +56,7 @@ pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {
     const int n = reach.back();
     reach.pop_back();
     if (node(n).per_row || !seen.insert(n).second || kept.contains(n)) continue;
-    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+    add_operands(n, reach);
   }
   work.elements.assign(seen.begin(), seen.end());
   for (const int n : work.elements) {
@@ -62,7 +68,7 @@ pass_work pass_plan::work_of(int pass, const std::set<int>& kept) const {
 std::vector<int> pass_plan::operands_of(const pass_work& work) const {
   std::vector<int> out;
   for (const int n : work.elements)
-    out.insert(out.end(), node(n).operands.begin(), node(n).operands.end());
+    add_operands(n, out);
   for (const int n : work.reduced)
     out.push_back(node(n).operands[0]);
   for (const int r : work.results)
@@ -99,13 +105,13 @@ bool pass_plan::joins(int root) const {
     reach.pop_back();
     if (node(n).per_row || !seen.insert(n).second) continue;
     loads += node(n).kind == node_kind::load ? 1 : 0;
-    reach.insert(reach.end(), node(n).operands.begin(), node(n).operands.end());
+    add_operands(n, reach);
   }
   return loads > 1;
 }
 
 expected<void> pass_plan::check_row_kernel(bool in_place) const {
-  const bool columns_apart = std::ssize(body_->domain) - body_->row_dims > 1;
+  const bool columns_apart = body_->dims() - body_->row_dims() > 1;
   if (body_->has_scan() && (body_->has(node_kind::reduce) || columns_apart))
     return fail(errc::unsupported,
                 "a running sum cannot share a kernel with a reduction, nor be over several column dimensions");

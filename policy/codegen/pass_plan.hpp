@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "policy/codegen/kernel_body.hpp"
+#include "policy/body/kernel_body.hpp"
 
 namespace cudal1 {
 
@@ -37,6 +37,7 @@ class pass_plan {
   bool reads_after_write() const;
 
  private:
+  void add_operands(int of, std::vector<int>& into) const;
   bool has_scan_of_scan() const;
   bool joins(int node) const;
   const body_node& node(int n) const { return body_->nodes[static_cast<std::size_t>(n)]; }

@@ -16,7 +16,7 @@ namespace {
 class neutral_request {
  public:
   explicit neutral_request(const emit_request& from) : body_(*from.body) {
-    for (auto& o : body_.operands)
+    for (auto& o : body_.accesses)
       o.value = neutral(o.value);
     for (auto& r : body_.results)
       r.target.value = neutral(r.target.value);

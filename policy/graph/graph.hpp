@@ -23,7 +23,7 @@ namespace cudal1 {
 struct operator_record;
 
 // An operator with its arguments by name: an ATen operator, or an internal operator ("cudal1::row_scale", see
-// policy/codegen/internal_operators.hpp) that a move substituted for it.
+// policy/internal_operators/internal_operators.hpp) that a move substituted for it.
 struct operator_use {
   std::string op;
   std::vector<std::pair<std::string, argument_value>> arguments;

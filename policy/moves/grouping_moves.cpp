@@ -4,7 +4,7 @@
 #include <set>
 #include <span>
 
-#include "policy/codegen/window_operators.hpp"
+#include "policy/body/operators/window_operators.hpp"
 #include "policy/moves/groups.hpp"
 #include "sandbox/program/operators/record.hpp"
 

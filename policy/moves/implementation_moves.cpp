@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/codegen/activated_convolution.hpp"
-#include "policy/codegen/activated_layer.hpp"
-#include "policy/codegen/class_loss.hpp"
-#include "policy/codegen/extremum_index.hpp"
-#include "policy/codegen/product_operators.hpp"
-#include "policy/codegen/split_product.hpp"
+#include "policy/body/operators/extremum_index.hpp"
+#include "policy/body/operators/product_operators.hpp"
+#include "policy/internal_operators/activated_convolution.hpp"
+#include "policy/internal_operators/activated_layer.hpp"
+#include "policy/internal_operators/class_loss.hpp"
+#include "policy/internal_operators/split_product.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/moves/setup_steps.hpp"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "policy/codegen/internal_operators.hpp"
-#include "policy/codegen/memory_order.hpp"
+#include "policy/body/memory_order.hpp"
 #include "policy/graph/renamed_step.hpp"
 #include "policy/graph/step_arguments.hpp"
+#include "policy/internal_operators/internal_operators.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/moves/move_registry.hpp"
 #include "sandbox/program/operators/operators.hpp"

@@ -26,13 +26,13 @@ bool is_for_group_only(const graph& g, const kernel_group& group, const std::str
 expected<std::string> operand_to_overwrite(const graph& g, int number, const kernel_body& body) {
   const kernel_group& group = g.groups()[static_cast<std::size_t>(number)];
   if (body.results.size() != 1) return fail(errc::invalid_argument, "group {} has several results", number);
-  const body_operand& target = body.results[0].target;
-  for (const auto& o : body.operands) {
+  const body_access& target = body.results[0].target;
+  for (const auto& o : body.accesses) {
     const auto& views = g.origin().reference.view_of;
     const bool viewed = views.contains(o.value) ||
                         std::any_of(views.begin(), views.end(), [&](const auto& v) { return v.second == o.value; });
-    const auto same = [&](const body_operand& b) { return b.value == o.value && b.strides != o.strides; };
-    const bool spread = std::any_of(body.operands.begin(), body.operands.end(), same);
+    const auto same = [&](const body_access& b) { return b.value == o.value && b.strides != o.strides; };
+    const bool spread = std::any_of(body.accesses.begin(), body.accesses.end(), same);
     if (o.type == target.type && o.strides == target.strides && o.offset == target.offset &&
         is_for_group_only(g, group, o.value) && !viewed && !spread)
       return o.value;

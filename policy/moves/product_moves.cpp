@@ -6,8 +6,9 @@
 #include <map>
 #include <set>
 
-#include "policy/codegen/feature_pools.hpp"
-#include "policy/codegen/product_operators.hpp"
+#include "policy/body/matrix_product.hpp"
+#include "policy/body/operators/feature_pools.hpp"
+#include "policy/body/operators/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 #include "policy/moves/groups.hpp"
 

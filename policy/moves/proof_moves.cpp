@@ -1,9 +1,9 @@
 #include "policy/moves/proof_moves.hpp"
 
-#include "policy/codegen/constant_fill.hpp"
-#include "policy/codegen/interleave.hpp"
-#include "policy/codegen/row_dot.hpp"
-#include "policy/codegen/row_scale.hpp"
+#include "policy/body/operators/constant_fill.hpp"
+#include "policy/body/operators/interleave.hpp"
+#include "policy/body/operators/row_dot.hpp"
+#include "policy/body/operators/row_scale.hpp"
 #include "policy/graph/proofs.hpp"
 #include "policy/moves/groups.hpp"
 #include "policy/moves/setup_steps.hpp"

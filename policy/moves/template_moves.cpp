@@ -4,7 +4,7 @@
 
 #include <fmt/ranges.h>
 
-#include "policy/codegen/kernel_template.hpp"
+#include "policy/internal_operators/template_step.hpp"
 
 namespace cudal1 {
 

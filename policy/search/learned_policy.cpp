@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "policy/codegen/kernel_body.hpp"
+#include "policy/body/kernel_body.hpp"
 #include "policy/search/assembly.hpp"
 #include "policy/search/known_variants.hpp"
 

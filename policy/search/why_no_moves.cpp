@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "policy/codegen/body_builder.hpp"
+#include "policy/body/body_builder.hpp"
 #include "policy/moves/move_registry.hpp"
 #include "policy/search/schedule_space.hpp"
 

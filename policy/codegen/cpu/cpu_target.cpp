@@ -17,13 +17,14 @@ constexpr int64_t k_shortest_loop = 64;       // minimum elements per block of a
 // enough loop.
 kernel_body with_columns(kernel_body body) {
   int64_t columns = 1;
-  while (body.row_dims > 1 && columns < k_broadcast_columns) {
-    --body.row_dims;
-    columns *= body.domain[static_cast<std::size_t>(body.row_dims)];
+  while (body.row_dims() > 1 && columns < k_broadcast_columns) {
+    body_axis& last = body.axes[static_cast<std::size_t>(body.row_dims()) - 1];
+    last.role = axis_role::reduced;
+    columns *= last.extent;
   }
   for (auto& n : body.nodes) {
     if (n.kind == node_kind::load) {
-      n.per_row = is_one_per_row(body.operands[static_cast<std::size_t>(n.operand)].strides, body.row_dims) &&
+      n.per_row = body.is_one_per_row(body.accesses[static_cast<std::size_t>(n.access)].strides) &&
                   (n.operands.empty() || body.nodes[static_cast<std::size_t>(n.operands[0])].per_row);
     } else if (n.kind == node_kind::pointwise) {
       n.per_row = std::all_of(n.operands.begin(), n.operands.end(),
@@ -41,7 +42,7 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
   }
   if (!request.body->is_elementwise())
     return has_adjacent_rows(*request.body) ? emit_tiles(request) : emit_rows(request);
-  if (request.body->domain.size() <= 1) return emit_elements(request);
+  if (request.body->dims() <= 1) return emit_elements(request);
   const kernel_body rows = with_columns(*request.body);
   again.body = &rows;
   return emit_rows(again);
@@ -49,7 +50,7 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
 
 // Whether the kernel is one loop over all elements.
 bool is_loop(const kernel_body& body) {
-  return body.is_elementwise() && body.domain.size() <= 1;
+  return body.is_elementwise() && body.dims() <= 1;
 }
 
 class cpu_target final : public lowering_target {
@@ -58,7 +59,7 @@ class cpu_target final : public lowering_target {
   bool convolutions_add_bias() const override { return true; }
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
-    if (request.body->product) return fail(errc::unsupported, "products are library calls on the CPU");
+    if (request.body->has_contraction()) return fail(errc::unsupported, "products are library calls on the CPU");
     if (!request.body->windows.empty()) return fail(errc::unsupported, "pools are library calls on the CPU");
     if (!request.options.in_place.empty()) return emit_one(request);
     const auto phases = split_single_row(*request.body, request.values);

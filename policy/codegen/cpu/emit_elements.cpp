@@ -10,16 +10,16 @@ namespace {
 class elements_writer {
  public:
   explicit elements_writer(const emit_request& request) : w_(request) {
-    for (const auto size : w_.body().domain)
+    for (const auto size : w_.body().extents())
       elements_ *= size;
-    if (!w_.body().domain.empty()) coordinates_ = {index_expr::variable("i", elements_)};
+    if (!w_.body().axes.empty()) coordinates_ = {index_expr::variable("i", elements_)};
   }
 
   emitted_kernel write() {
     const kernel_options options = with_cpu_defaults(w_.body(), w_.request().options);
     threads_ = options[kernel_tunable::block];
     items_ = options[kernel_tunable::items];
-    if (w_.body().domain.size() > 1) items_ = 1;  // a multi-dimensional index is decomposed per thread
+    if (w_.body().dims() > 1) items_ = 1;  // an index over several axes is decomposed per thread
     w_.open_kernel();
     if (items_ == 1) {
       write_single();
@@ -45,8 +45,8 @@ class elements_writer {
     w_.line("int i = blockIdx.x * blockDim.x + threadIdx.x;");
     const bool exact = elements_ % threads_ == 0;
     if (!exact) w_.open(fmt::format("if (i < {})", elements_));
-    if (w_.body().domain.size() > 1)
-      coordinates_ = w_.write_coordinates("i", split(index_expr::variable("i", elements_), w_.body().domain));
+    if (w_.body().dims() > 1)
+      coordinates_ = w_.write_coordinates("i", split(index_expr::variable("i", elements_), w_.body().extents()));
     write_values();
     if (!exact) w_.close();
   }
@@ -80,8 +80,8 @@ class elements_writer {
       if (!needed[n] || from.kind == node_kind::constant) continue;
       std::string value;
       if (from.kind == node_kind::load) {
-        const auto& o = w_.body().operands[static_cast<std::size_t>(from.operand)];
-        value = w_.element(number, w_.pointer(from.operand), offset(o.strides));
+        const auto& o = w_.body().accesses[static_cast<std::size_t>(from.access)];
+        value = w_.element(number, w_.pointer(from.access), offset(o.strides));
       } else {
         value = w_.expression(number);
       }

@@ -22,7 +22,7 @@ class rows_writer {
 
   expected<emitted_kernel> write() {
     const kernel_body& body = w_.body();
-    columns_.assign(body.domain.begin() + body.row_dims, body.domain.end());
+    columns_ = body.column_extents();
     inner_ = columns_.empty() ? 1 : columns_.back();
     const kernel_options options = with_cpu_defaults(body, w_.request().options);
     threads_ = options[kernel_tunable::block];
@@ -215,7 +215,7 @@ class rows_writer {
   }
 
   std::string column_offset(const std::vector<int64_t>& strides, const std::string& j) const {
-    const auto rows = static_cast<std::size_t>(w_.body().row_dims);
+    const auto rows = static_cast<std::size_t>(w_.body().row_dims());
     return offset_of(column_coordinates(j), std::span(strides).subspan(rows)).text();
   }
 
@@ -229,8 +229,8 @@ class rows_writer {
     if (kept_.contains(number)) {
       value = fmt::format("kept_{}[{}]", w_.variable(number), kept_offset(j));
     } else if (n.kind == node_kind::load) {
-      const auto& o = w_.body().operands[static_cast<std::size_t>(n.operand)];
-      value = w_.element(number, w_.pointer(n.operand) + "_r", column_offset(o.strides, j));
+      const auto& o = w_.body().accesses[static_cast<std::size_t>(n.access)];
+      value = w_.element(number, w_.pointer(n.access) + "_r", column_offset(o.strides, j));
     } else {
       value = w_.expression(number);
     }
@@ -259,7 +259,7 @@ class rows_writer {
   // Declares a per-row value that this pass uses, after the per-row values that it depends on.
   void need_row_value(int number) {
     w_.write_row_value(number, ready_,
-                       [this](int load) { return w_.element(load, w_.pointer(w_.node(load).operand) + "_r", "0"); });
+                       [this](int load) { return w_.element(load, w_.pointer(w_.node(load).access) + "_r", "0"); });
   }
 
   void write_row_results() {

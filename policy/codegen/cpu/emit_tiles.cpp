@@ -22,8 +22,8 @@ class tiles_writer {
   expected<emitted_kernel> write() {
     const kernel_body& body = w_.body();
     const kernel_options options = with_cpu_defaults(body, w_.request().options);
-    side_ = body.domain[static_cast<std::size_t>(body.row_dims) - 1];
-    columns_.assign(body.domain.begin() + body.row_dims, body.domain.end());
+    side_ = body.extent(static_cast<std::size_t>(body.row_dims()) - 1);
+    columns_ = body.column_extents();
     tile_ = std::min<int64_t>(side_, options[kernel_tunable::items]);
     threads_ = options[kernel_tunable::block];
     if (!options.in_place.empty() && plan_.reads_after_write())
@@ -52,7 +52,8 @@ class tiles_writer {
     w_.line(fmt::format("const int first = tile % {} * {};", tiles_per_side(), tile_));
     if (side_ % tile_ != 0)
       w_.line(fmt::format("const int width = {0} - first < {1} ? {0} - first : {1};", side_, tile_));
-    const auto outer = std::span(w_.body().domain).first(static_cast<std::size_t>(w_.body().row_dims) - 1);
+    const auto rows = w_.body().row_extents();
+    const auto outer = std::span(rows).first(rows.size() - 1);
     std::vector<index_expr> row =
         w_.write_coordinates("r", split(index_expr::variable("tile", tiles()) / tiles_per_side(), outer));
     row.push_back(index_expr::variable("first", side_));
@@ -149,7 +150,7 @@ class tiles_writer {
   }
 
   std::string offset(const std::vector<int64_t>& strides) const {
-    const auto rows = static_cast<std::size_t>(w_.body().row_dims);
+    const auto rows = static_cast<std::size_t>(w_.body().row_dims());
     const index_expr in_tile = index_expr::variable("t", tile_) * strides[rows - 1];
     return (offset_of(named_coordinates("c", columns_), std::span(strides).subspan(rows)) + in_tile).text();
   }
@@ -167,8 +168,8 @@ class tiles_writer {
       if (kept_.contains(number)) {
         value = fmt::format("kept_{}[{}]", w_.variable(number), kept_index);
       } else if (n.kind == node_kind::load) {
-        const auto& o = w_.body().operands[static_cast<std::size_t>(n.operand)];
-        value = w_.element(number, w_.pointer(n.operand) + "_r", offset(o.strides), [&](int i) { return spell(i); });
+        const auto& o = w_.body().accesses[static_cast<std::size_t>(n.access)];
+        value = w_.element(number, w_.pointer(n.access) + "_r", offset(o.strides), [&](int i) { return spell(i); });
       } else if (n.kind == node_kind::scan) {
         w_.line(fmt::format("before_{}[t] += (double){};", w_.variable(number), spell(n.operands[0])));
         value = fmt::format("(float)before_{}[t]", w_.variable(number));
@@ -205,10 +206,10 @@ class tiles_writer {
       const auto& from = w_.node(n);
       std::string value;
       if (from.kind == node_kind::load) {
-        const auto& o = w_.body().operands[static_cast<std::size_t>(from.operand)];
-        const int64_t side = o.strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
-        value = w_.element(n, w_.pointer(from.operand) + "_r", fmt::format("t * {}", side),
-                           [&](int i) { return spell(i); });
+        const auto& o = w_.body().accesses[static_cast<std::size_t>(from.access)];
+        const int64_t side = o.strides[static_cast<std::size_t>(w_.body().row_dims()) - 1];
+        value =
+            w_.element(n, w_.pointer(from.access) + "_r", fmt::format("t * {}", side), [&](int i) { return spell(i); });
       } else {
         value = w_.expression(n, [&](int o) { return spell(o); });
       }
@@ -226,7 +227,7 @@ class tiles_writer {
       collect_row_values(result.node, values);
       write_row_values(values);
       open_side();
-      const int64_t side = result.target.strides[static_cast<std::size_t>(w_.body().row_dims) - 1];
+      const int64_t side = result.target.strides[static_cast<std::size_t>(w_.body().row_dims()) - 1];
       w_.line(fmt::format("{}_r[t * {}] = {};", w_.target(static_cast<int>(r)), side,
                           stored(result.target.type.type, spell(result.node))));
       w_.close();

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "policy/codegen/kernel_body.hpp"
+#include "policy/body/kernel_body.hpp"
 
 namespace cudal1 {
 

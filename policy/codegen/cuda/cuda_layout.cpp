@@ -35,7 +35,7 @@ int64_t arrays_of(const kernel_body& body) {
   int64_t count = 0;
   for (const auto& n : body.nodes) {
     if (n.kind == node_kind::load && !n.per_row)
-      count += streams(body, body.operands[static_cast<std::size_t>(n.operand)]);
+      count += streams(body, body.accesses[static_cast<std::size_t>(n.access)]);
   }
   return std::max<int64_t>(count, 1);
 }
@@ -71,10 +71,10 @@ int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
 }
 
 // The distance of consecutive rows in memory, where it is the same for all of them; 0 where there is none.
-int64_t row_distance(const kernel_body& body, const body_operand& o) {
-  const auto rows = static_cast<std::size_t>(body.row_dims);
+int64_t row_distance(const kernel_body& body, const body_access& o) {
+  const auto rows = static_cast<std::size_t>(body.row_dims());
   for (std::size_t d = 1; d < rows; ++d)
-    if (o.strides[d - 1] != o.strides[d] * body.domain[d]) return 0;
+    if (o.strides[d - 1] != o.strides[d] * body.extent(d)) return 0;
   return rows == 0 ? 0 : o.strides[rows - 1];
 }
 
@@ -85,11 +85,10 @@ std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
   const bool half = widest == 8;
   if (half ? !reads_again(body) || body.columns() < k_shifted_half_row : body.columns() < k_shifted_row)
     return std::nullopt;
-  if (width * 4 > widest || body.has_scan() || body.product ||
-      static_cast<int>(body.domain.size()) - body.row_dims != 1)
+  if (width * 4 > widest || body.has_scan() || body.has_contraction() || body.dims() - body.row_dims() != 1)
     return std::nullopt;
   std::optional<int64_t> shift;
-  const auto fits = [&](const body_operand& o) {
+  const auto fits = [&](const body_access& o) {
     if (o.strides.back() == 0) return true;
     const int64_t distance = row_distance(body, o), own = distance % widest;
     if (!o.aligned || o.strides.back() != 1 || distance == 0 || shift.value_or(own) != own) return false;
@@ -98,7 +97,7 @@ std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
   };
   for (const auto& n : body.nodes) {
     if (n.kind != node_kind::load || n.per_row) continue;
-    if (!n.operands.empty() || !fits(body.operands[static_cast<std::size_t>(n.operand)])) return std::nullopt;
+    if (!n.operands.empty() || !fits(body.accesses[static_cast<std::size_t>(n.access)])) return std::nullopt;
   }
   for (const auto& r : body.results)
     if (!fits(r.target)) return std::nullopt;
@@ -107,40 +106,40 @@ std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
 
 }  // namespace
 
-vector_access access_of(const body_operand& o, int64_t width) {
+vector_access access_of(const body_access& o, int64_t width) {
   if (o.strides.empty() || o.strides.back() == 0) return vector_access::uniform;
   if (width == 1 || o.strides.back() != 1 || !o.aligned) return vector_access::apart;
-  const bool stays_aligned = o.lookup_stride % width == 0 && std::all_of(o.strides.begin(), o.strides.end() - 1,
+  const bool stays_aligned = o.gather_stride % width == 0 && std::all_of(o.strides.begin(), o.strides.end() - 1,
                                                                          [&](int64_t s) { return s % width == 0; });
   return stays_aligned ? vector_access::vector : vector_access::apart;
 }
 
 int64_t widest_vector(const kernel_body& body) {
-  const auto is_wide = [](const body_operand& o) {
+  const auto is_wide = [](const body_access& o) {
     return is_half(o.type.type) && !o.strides.empty() && o.strides.back() == 1;
   };
-  const bool wide = std::ranges::any_of(body.operands, is_wide) ||
+  const bool wide = std::ranges::any_of(body.accesses, is_wide) ||
                     std::ranges::any_of(body.results, [&](const auto& r) { return is_wide(r.target); });
   return wide ? 8 : 4;
 }
 
 int64_t vector_width(const kernel_body& body, int64_t limit) {
-  if (body.domain.empty()) return 1;
+  if (body.axes.empty()) return 1;
   int64_t width = limit;
   for (const auto& n : body.nodes) {
     // All elements of a vector are in one row.
     if (n.kind != node_kind::load || n.operands.empty()) continue;
     const auto& index = body.nodes[static_cast<std::size_t>(n.operands[0])];
-    if (body.operands[static_cast<std::size_t>(index.operand)].strides.back() != 0) return 1;
+    if (body.accesses[static_cast<std::size_t>(index.access)].strides.back() != 0) return 1;
   }
-  const auto fits = [&](const body_operand& o) {
+  const auto fits = [&](const body_access& o) {
     return o.strides.back() != 1 || access_of(o, width) == vector_access::vector;
   };
   for (; width > 1; width /= 2) {
-    // A one-dimensional domain has a scalar tail; otherwise the last dimension must be a multiple of the width.
-    if (body.domain.size() > 1 && body.domain.back() % width != 0) continue;
-    if (body.domain.back() < width) continue;
-    if (std::all_of(body.operands.begin(), body.operands.end(), fits) &&
+    // A single axis has a scalar tail; otherwise the last one must be a multiple of the width.
+    if (body.dims() > 1 && body.axes.back().extent % width != 0) continue;
+    if (body.axes.back().extent < width) continue;
+    if (std::all_of(body.accesses.begin(), body.accesses.end(), fits) &&
         std::all_of(body.results.begin(), body.results.end(), [&](const auto& r) { return fits(r.target); }))
       break;
   }
@@ -149,32 +148,32 @@ int64_t vector_width(const kernel_body& body, int64_t limit) {
 
 std::string index_type(const kernel_body& body, int64_t numbered) {
   int64_t elements = numbered;
-  for (const auto& o : body.operands)
+  for (const auto& o : body.accesses)
     elements = std::max(elements, o.type.storage_bytes() / size_of(o.type.type));
   // Threads of the last block compute indices beyond the last element.
   return elements < std::numeric_limits<int>::max() - (1 << 20) ? "int" : "long long";
 }
 
-bool streams(const kernel_body& body, const body_operand& o) {
-  const bool differs = body.row_dims == 0 || std::any_of(o.strides.begin(), o.strides.begin() + body.row_dims,
-                                                         [](int64_t s) { return s != 0; });
+bool streams(const kernel_body& body, const body_access& o) {
+  const bool differs = body.row_dims() == 0 || std::any_of(o.strides.begin(), o.strides.begin() + body.row_dims(),
+                                                           [](int64_t s) { return s != 0; });
   return differs && (o.type.numel() >= k_cached_elements || 4 * o.type.numel() >= body.rows() * body.columns());
 }
 
-bool has_columns_beside(const kernel_body& body, const body_operand& o) {
-  return !is_one_per_row(o.strides, body.row_dims) && o.strides.back() == 1;
+bool has_columns_beside(const kernel_body& body, const body_access& o) {
+  return !body.is_one_per_row(o.strides) && o.strides.back() == 1;
 }
 
-bool has_rows_beside(const kernel_body& body, const body_operand& o) {
-  return body.row_dims > 0 && !is_one_per_row(o.strides, body.row_dims) &&
-         o.strides[static_cast<std::size_t>(body.row_dims) - 1] == 1;
+bool has_rows_beside(const kernel_body& body, const body_access& o) {
+  return body.row_dims() > 0 && !body.is_one_per_row(o.strides) &&
+         o.strides[static_cast<std::size_t>(body.row_dims()) - 1] == 1;
 }
 
 namespace {
 
 // Whether results have the rows side by side, and those of a block fit in shared memory.
 bool stages_results(const kernel_body& body) {
-  if (body.has_scan() || body.product || static_cast<int>(body.domain.size()) - body.row_dims != 1) return false;
+  if (body.has_scan() || body.has_contraction() || body.dims() - body.row_dims() != 1) return false;
   int64_t bytes = 0;
   for (const auto& r : body.results)
     if (has_rows_beside(body, r.target))
@@ -186,11 +185,11 @@ bool stages_results(const kernel_body& body) {
 
 bool is_coalesced(const kernel_body& body) {
   const bool across = has_adjacent_rows(body), staged = !across && stages_results(body);
-  const auto is_beside = [&](const body_operand& o) {
-    return is_one_per_row(o.strides, body.row_dims) || !streams(body, o) ||
+  const auto is_beside = [&](const body_access& o) {
+    return body.is_one_per_row(o.strides) || !streams(body, o) ||
            (across ? has_rows_beside(body, o) : has_columns_beside(body, o));
   };
-  return std::ranges::all_of(body.operands, is_beside) && std::ranges::all_of(body.results, [&](const body_result& r) {
+  return std::ranges::all_of(body.accesses, is_beside) && std::ranges::all_of(body.results, [&](const body_result& r) {
            return is_beside(r.target) || (staged && has_rows_beside(body, r.target));
          });
 }
@@ -199,7 +198,7 @@ row_layout row_layout_of(const kernel_body& body, const kernel_options& options)
   row_layout l;
   l.across = has_adjacent_rows(body);
   l.width = l.across ? 1 : vector_width(body, widest_vector(body));
-  if (body.domain.back() % l.width != 0) l.width = 1;
+  if (body.axes.back().extent % l.width != 0) l.width = 1;
   l.vectors = body.columns() / l.width;
   if (const auto shift = l.across ? std::nullopt : shift_of_rows(body, l.width)) {
     l.shifted = true;
@@ -231,7 +230,7 @@ row_layout row_layout_of(const kernel_body& body, const kernel_options& options)
   return l;
 }
 
-body_operand as_accessed(const row_layout& l, body_operand o) {
+body_access as_accessed(const row_layout& l, body_access o) {
   if (l.shifted) std::fill(o.strides.begin(), o.strides.end() - 1, 0);
   return o;
 }

@@ -14,12 +14,12 @@ inline constexpr int64_t large_gpu_processors = 132;  // multiprocessors, of an 
 
 // How a thread accesses the elements of one vector: one value for all; contiguous and aligned; or one by one.
 enum class vector_access { uniform, vector, apart };
-vector_access access_of(const body_operand& o, int64_t width);
-inline bool is_together(const body_operand& o, int64_t width) {
+vector_access access_of(const body_access& o, int64_t width);
+inline bool is_together(const body_access& o, int64_t width) {
   return access_of(o, width) == vector_access::vector;
 }
 // From one element of a vector to the next.
-inline int64_t step_of(const body_operand& o) {
+inline int64_t step_of(const body_access& o) {
   return o.strides.empty() ? 0 : o.strides.back();
 }
 // The elements of a vector of 16 bytes: 8 where the kernel has elements of half types, otherwise 4.
@@ -51,14 +51,14 @@ struct row_layout {
   int64_t rounds() const { return (vectors + row_threads * unrolled - 1) / (row_threads * unrolled); }
 };
 // Whether the tensor differs from row to row and is read from memory rather than from the caches.
-bool streams(const kernel_body& body, const body_operand& o);
+bool streams(const kernel_body& body, const body_access& o);
 row_layout row_layout_of(const kernel_body& body, const kernel_options& options);
 // Whether the tensor has one value per element, and its columns side by side in memory, or its rows.
-bool has_columns_beside(const kernel_body& body, const body_operand& o);
-bool has_rows_beside(const kernel_body& body, const body_operand& o);
+bool has_columns_beside(const kernel_body& body, const body_access& o);
+bool has_rows_beside(const kernel_body& body, const body_access& o);
 // Whether the threads of a row kernel access all large tensors side by side, if need be through shared memory.
 bool is_coalesced(const kernel_body& body);
 // The operand as its vectors are accessed: where rows are shifted, as if it had one row, in which they are aligned.
-body_operand as_accessed(const row_layout& l, body_operand o);
+body_access as_accessed(const row_layout& l, body_access o);
 
 }  // namespace cudal1

@@ -31,7 +31,7 @@ void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
   b_->let("int", "row", row);
   write_row_indices();
   for (const auto& [i, tensor] : tensors.operands) {
-    const auto& o = w_->body().operands[static_cast<std::size_t>(i)];
+    const auto& o = w_->body().accesses[static_cast<std::size_t>(i)];
     rows.operands[i] = b_->pointer(w_->pointer(i) + "_r", tensor, row_offset(o.strides), w_->in_place(o));
     if (w_->in_place(o)) rows.results[0] = rows.operands[i];
   }
@@ -42,14 +42,14 @@ void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
 }
 
 void cuda_row_group::write_row_indices() {
-  const auto dims = static_cast<std::size_t>(w_->body().row_dims);
+  const auto dims = static_cast<std::size_t>(w_->body().row_dims());
   const index_expr row = index_expr::variable("row", w_->body().rows());
   row_.assign(dims, row);
   if (dims > 1) {
-    row_ = split(row, std::span(w_->body().domain).first(dims));
+    row_ = split(row, w_->body().row_extents());
     for (std::size_t d = dims; d-- > 0;)
       b_->let("int", fmt::format("r{}", d), row_[d]);
-    row_ = named_coordinates("r", std::span(w_->body().domain).first(dims));
+    row_ = named_coordinates("r", w_->body().row_extents());
   }
   for (auto& each : row_)
     each = each.as("long long");
@@ -58,10 +58,10 @@ void cuda_row_group::write_row_indices() {
 // Where consecutive rows have a constant distance, the row number alone gives the offset: simple enough for the
 // compiler to see alignment.
 index_expr cuda_row_group::row_offset(const std::vector<int64_t>& strides) const {
-  const auto dims = static_cast<std::size_t>(w_->body().row_dims);
+  const auto dims = static_cast<std::size_t>(w_->body().row_dims());
   bool linear = dims > 0;
   for (std::size_t d = 1; d < dims; ++d)
-    linear = linear && strides[d - 1] == strides[d] * w_->body().domain[d];
+    linear = linear && strides[d - 1] == strides[d] * w_->body().extent(d);
   if (linear) return index_expr::variable("row", w_->body().rows()).as("long long") * strides[dims - 1];
   return offset_of(row_, strides);
 }

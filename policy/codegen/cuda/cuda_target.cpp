@@ -31,7 +31,7 @@ expected<emitted_kernel> emit_one(const emit_request& request) {
 // Only the last phase may overwrite an operand: no other phase reads it later.
 bool may_end_in_place(const std::vector<kernel_body>& phases, const std::string& operand) {
   return phases.back().results.size() == 1 &&
-         std::ranges::count(phases.back().operands, operand, &body_operand::value) == 1;
+         std::ranges::count(phases.back().accesses, operand, &body_access::value) == 1;
 }
 
 // Whether the body has rows and columns, so that the options of row kernels apply.
@@ -64,10 +64,10 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
   CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
-  std::vector<int> factors = body.product->operands_of_left();
-  std::ranges::copy(body.product->rights, std::back_inserter(factors));
+  std::vector<int> factors = whole.of.accesses_of_a(body);
+  std::ranges::copy(whole.of.bs, std::back_inserter(factors));
   for (const int factor : factors)
-    if (!in_place.empty() && body.operands[static_cast<std::size_t>(factor)].value == in_place)
+    if (!in_place.empty() && body.accesses[static_cast<std::size_t>(factor)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
   if (is_one_kernel(body, whole)) {
     CUDAL1_CHECK(pass_plan(body).check_row_kernel(!in_place.empty()));
@@ -122,7 +122,7 @@ class cuda_target final : public lowering_target {
   std::string_view name() const override { return "cuda"; }
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
-    return request.body->product ? emit_product(request) : emit_without_product(request);
+    return request.body->has_contraction() ? emit_product(request) : emit_without_product(request);
   }
 
   std::span<const kernel_tunable> tunables() const override {
@@ -140,8 +140,8 @@ class cuda_target final : public lowering_target {
   bool is_useful(std::string_view name, int64_t value, const kernel_body& body,
                  const kernel_options& now) const override {
     if (const kernel_tunable* const own = find_tunable(tunables_of_products(), name))
-      return body.product && own->is_useful(value, body, now);
-    if (body.product) {
+      return body.has_contraction() && own->is_useful(value, body, now);
+    if (body.has_contraction()) {
       const auto tiling = tiling_of(body, now);
       return tiling && !is_one_kernel(body, *tiling) &&
              is_useful(name, value, split_depth(body, tiling->parts, "").second, now);
@@ -158,7 +158,7 @@ class cuda_target final : public lowering_target {
 
   bool is_coalesced(const kernel_body& body) const override {
     if (!body.windows.empty()) return has_coalesced_windows(body);
-    return body.product || !has_rows(body) || cudal1::is_coalesced(body);
+    return body.has_contraction() || !has_rows(body) || cudal1::is_coalesced(body);
   }
 
   std::span<const product_way> product_ways() const override {
@@ -172,7 +172,7 @@ class cuda_target final : public lowering_target {
   }
 
   std::vector<product_choice> product_choices(const kernel_body& body) const override {
-    if (!body.product) return {};
+    if (!body.has_contraction()) return {};
     auto out = choices_by_estimate(body);
     std::erase_if(out, [&](const product_choice& c) {
       const mainloop& loop = *find_mainloop(c.value);

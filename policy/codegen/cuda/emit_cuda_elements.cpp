@@ -18,7 +18,7 @@ constexpr int64_t k_enough_blocks = 2 * large_gpu_processors;
 class cuda_elements_writer {
  public:
   explicit cuda_elements_writer(const emit_request& request) : w_(request) {
-    for (const auto size : w_.body().domain)
+    for (const auto size : w_.body().extents())
       elements_ *= size;
   }
 
@@ -60,8 +60,8 @@ class cuda_elements_writer {
     for (int n = 0; n < static_cast<int>(body.nodes.size()); ++n)
       arrays += is_array(n) ? array_width(n, width_) : 0;
     const int64_t most = std::max<int64_t>(k_most_registers / std::max<int64_t>(arrays, 1), 1);
-    for (std::size_t i = 0; i < body.operands.size(); ++i)
-      streams += w_.operand_used(static_cast<int>(i)) && is_stream(body.operands[i]);
+    for (std::size_t i = 0; i < body.accesses.size(); ++i)
+      streams += w_.operand_used(static_cast<int>(i)) && is_stream(body.accesses[i]);
     count_ =
         items > 0 ? std::clamp<int64_t>(items / width_, 1, most) : k_reads / std::clamp<int64_t>(streams, 1, k_reads);
     while (items == 0 && count_ > 1 && vectors_ / (threads_ * count_) < k_enough_blocks)
@@ -70,11 +70,9 @@ class cuda_elements_writer {
   }
 
   // Whether it is read from memory for each element, unlike a scalar, row or column that stays in the caches.
-  bool is_stream(const body_operand& o) const { return 2 * o.type.numel() >= elements_; }
+  bool is_stream(const body_access& o) const { return 2 * o.type.numel() >= elements_; }
 
-  const body_operand& operand_of(int n) const {
-    return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
-  }
+  const body_access& operand_of(int n) const { return w_.body().accesses[static_cast<std::size_t>(w_.node(n).access)]; }
   // A load of one value for the whole kernel.
   bool is_single(int n) const {
     if (!w_.is_needed(n) || w_.node(n).kind != node_kind::load || !w_.node(n).operands.empty()) return false;
@@ -122,16 +120,16 @@ class cuda_elements_writer {
   }
 
   // Whether all elements have one stride, so that the element's number gives the offset.
-  bool is_linear(const body_operand& o) const {
+  bool is_linear(const body_access& o) const {
     for (std::size_t d = 1; d < o.strides.size(); ++d) {
-      if (o.strides[d - 1] != o.strides[d] * w_.body().domain[d]) return false;
+      if (o.strides[d - 1] != o.strides[d] * w_.body().extent(d)) return false;
     }
     return true;
   }
 
   // The first element's index along each dimension, for vector `i`, where reading or writing needs it.
   void write_indices(const index_expr& i, int64_t width, bool reading) {
-    const auto& domain = w_.body().domain;
+    const auto extents = w_.body().extents();
     bool straight = true;
     for (std::size_t n = 0; n < w_.body().nodes.size() && reading; ++n)
       straight = straight && (!is_array(static_cast<int>(n)) || is_linear(operand_of(static_cast<int>(n))));
@@ -139,7 +137,7 @@ class cuda_elements_writer {
     for (std::size_t r = 0; r < w_.body().results.size() && (!reading || both); ++r)
       straight = straight && is_linear(w_.body().results[r].target);
     if (straight) return;
-    auto at = split_in_vectors(number(i, width), domain, width);
+    auto at = split_in_vectors(number(i, width), extents, width);
     for (std::size_t d = at.size(); d-- > 0;)
       b_->let("int", fmt::format("i{}", d), index_ == "int" ? at[d] : at[d].as("int"));
   }
@@ -149,10 +147,10 @@ class cuda_elements_writer {
     return index_expr::variable(i.text(), elements_ / width);
   }
 
-  index_expr offset(const body_operand& o, const index_expr& i, int64_t width) const {
+  index_expr offset(const body_access& o, const index_expr& i, int64_t width) const {
     if (o.strides.empty()) return 0;
     if (is_linear(o)) return number(i, width) * (o.strides.back() * width);
-    auto at = named_coordinates("i", w_.body().domain);
+    auto at = named_coordinates("i", w_.body().extents());
     for (auto& each : at)
       if (index_ != "int") each = each.as(index_);
     return offset_of(at, o.strides);
@@ -199,7 +197,7 @@ class cuda_elements_writer {
   }
 
   int index_of(const body_result& r) const { return static_cast<int>(&r - w_.body().results.data()); }
-  // The elements after the last whole vector of a one-dimensional domain.
+  // The elements after the last whole vector of a single axis.
   void write_tail() {
     const int64_t rest = elements_ - vectors_ * width_;
     if (rest == 0) return;

@@ -33,7 +33,7 @@ class cuda_rows_writer {
     if (const auto found = find_online_sum(w_.body(), plan_);
         found && long_row && l_.rounds() * l_.unrolled <= k_float_additions)
       online_.emplace(w_, b_, l_, group_, *found);
-    columns_.assign(w_.body().domain.begin() + w_.body().row_dims, w_.body().domain.end());
+    columns_ = w_.body().column_extents();
   }
 
   expected<emitted_kernel> write() {
@@ -63,9 +63,7 @@ class cuda_rows_writer {
   }
 
  private:
-  const body_operand& operand_of(int n) const {
-    return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
-  }
+  const body_access& operand_of(int n) const { return w_.body().accesses[static_cast<std::size_t>(w_.node(n).access)]; }
   // Whether a load is worth reading ahead into registers; other operands are in the caches.
   bool is_stream(int n) const { return streams(w_.body(), operand_of(n)); }
   bool is_load(int n) const { return w_.node(n).kind == node_kind::load; }
@@ -256,7 +254,7 @@ class cuda_rows_writer {
 
   index_expr column_offset(const std::vector<int64_t>& strides) const {
     return offset_of(named_coordinates("c", columns_),
-                     std::span(strides).subspan(static_cast<std::size_t>(w_.body().row_dims)));
+                     std::span(strides).subspan(static_cast<std::size_t>(w_.body().row_dims())));
   }
 
   // Element `l` of a shifted row's vector that does not lie in the row as a whole.
@@ -267,13 +265,13 @@ class cuda_rows_writer {
 
   // `edge`: of a shifted row's vector that does not lie in the row as a whole.
   void write_load(int n, const index_expr& at, bool edge = false) {
-    const body_operand& o = operand_of(n);
-    const tile::buffer_id row = group_.rows.operands.at(w_.node(n).operand);
+    const body_access& o = operand_of(n);
+    const tile::buffer_id row = group_.rows.operands.at(w_.node(n).access);
     if (edge)
       return b_.loop("l", array_width(n), true, [&](const index_expr& l) {
         b_.store({arrays_.at(n), {at + l}}, tile::value::element(at_edge(row, l), w_.node(n).type));
       });
-    const body_operand as = as_accessed(l_, o);
+    const body_access as = as_accessed(l_, o);
     b_.load(arrays_.at(n), at, w_.place_of(n, group_.rows, column_offset(o.strides)), array_width(n), step_of(as),
             is_together(as, array_width(n)));
   }
@@ -376,14 +374,14 @@ class cuda_rows_writer {
   }
 
   void store_result(int r, bool edge) {
-    const body_operand& o = w_.body().results[static_cast<std::size_t>(r)].target;
+    const body_access& o = w_.body().results[static_cast<std::size_t>(r)].target;
     if (is_staged(r)) return stage_vector(r);
     const tile::buffer_id row = group_.rows.results.at(r);
     if (edge)
       return b_.loop("l", l_.width, true, [&](const index_expr& l) {
         b_.store(at_edge(row, l), tile::value::element({results_.at(r), {l}}, computed_in(o.type.type)));
       });
-    const body_operand as = as_accessed(l_, o);
+    const body_access as = as_accessed(l_, o);
     b_.store(tile::access{row, {column_offset(o.strides)}}, results_.at(r), l_.width, step_of(as),
              is_together(as, l_.width));
   }
@@ -419,7 +417,7 @@ class cuda_rows_writer {
           b_.guard({{at[0], tile::condition::how::below, w_.body().rows()}}, [&] {
             group_.write_row_indices();
             for (const auto& [r, stage] : stages_) {
-              const body_operand& o = w_.body().results[static_cast<std::size_t>(r)].target;
+              const body_access& o = w_.body().results[static_cast<std::size_t>(r)].target;
               b_.store({tensors_.results.at(r), {column_offset(o.strides) + group_.row_offset(o.strides)}},
                        tile::value::element({stage, {i % l_.rows, index_expr::variable("c0", columns)}},
                                             computed_in(o.type.type)));

@@ -17,11 +17,11 @@ constexpr int64_t k_most_tiles = 5;   // of up to 8 bytes an element, in static 
 constexpr int64_t k_least_size = 16;  // of both dimensions; where one is smaller, neighbouring threads share sectors
 
 // Whether it is read from memory once for each element of the kernel, along dimension `d` side by side.
-bool is_side_by_side(const kernel_body& body, const body_operand& o, std::size_t d) {
+bool is_side_by_side(const kernel_body& body, const body_access& o, std::size_t d) {
   int64_t elements = 1;
-  for (const auto size : body.domain)
+  for (const auto size : body.extents())
     elements *= size;
-  return 2 * o.type.numel() >= elements && o.lookup_count == 0 && o.strides[d] == 1;
+  return 2 * o.type.numel() >= elements && o.gather_count == 0 && o.strides[d] == 1;
 }
 
 class cuda_transposed_writer {
@@ -29,7 +29,7 @@ class cuda_transposed_writer {
   cuda_transposed_writer(const emit_request& request, std::size_t dimension)
       : w_(request),
         across_(dimension),
-        along_(w_.body().domain.size() - 1),
+        along_(static_cast<std::size_t>(w_.body().dims()) - 1),
         threads_(request.options[kernel_tunable::block] > 0 ? request.options[kernel_tunable::block] : k_threads),
         grid_(grid()),
         b_(threads_, std::accumulate(grid_.begin(), grid_.end(), int64_t{1}, std::multiplies<>())) {}
@@ -66,21 +66,19 @@ class cuda_transposed_writer {
   std::vector<int64_t> grid() const {
     std::vector<int64_t> out;
     for (std::size_t d = 0; d < along_; ++d)
-      if (d != across_) out.push_back(w_.body().domain[d]);
+      if (d != across_) out.push_back(w_.body().extent(d));
     out.insert(out.end(), {tiles(across_), tiles(along_)});
     return out;
   }
-  int64_t tiles(std::size_t d) const { return (w_.body().domain[d] + k_side - 1) / k_side; }
-  const body_operand& operand_of(int n) const {
-    return w_.body().operands[static_cast<std::size_t>(w_.node(n).operand)];
-  }
+  int64_t tiles(std::size_t d) const { return (w_.body().extent(d) + k_side - 1) / k_side; }
+  const body_access& operand_of(int n) const { return w_.body().accesses[static_cast<std::size_t>(w_.node(n).access)]; }
   bool is_tiled(int n) const {
     return w_.is_needed(n) && w_.node(n).kind == node_kind::load && w_.node(n).operands.empty() &&
            is_side_by_side(w_.body(), operand_of(n), across_);
   }
 
-  index_expr offset(const body_operand& o) const {
-    auto at = named_coordinates("i", w_.body().domain);
+  index_expr offset(const body_access& o) const {
+    auto at = named_coordinates("i", w_.body().extents());
     for (std::size_t d = 0; d < at.size(); ++d)
       if (o.strides[d] != 1) at[d] = at[d].as("long long");
     return offset_of(at, o.strides);
@@ -98,8 +96,8 @@ class cuda_transposed_writer {
           "int", {{fmt::format("i{}", lanes), from(lanes) + own[0]}, {fmt::format("i{}", other), from(other) + row}});
       std::vector<tile::condition> inside;
       for (const std::size_t d : {lanes, other})
-        if (w_.body().domain[d] % k_side != 0)
-          inside.push_back({at[d == lanes ? 0 : 1], tile::condition::how::below, w_.body().domain[d]});
+        if (w_.body().extent(d) % k_side != 0)
+          inside.push_back({at[d == lanes ? 0 : 1], tile::condition::how::below, w_.body().extent(d)});
       b_.guard(std::move(inside), [&] { body(row); });
     });
   }
@@ -131,14 +129,14 @@ class cuda_transposed_writer {
 }  // namespace
 
 std::optional<std::size_t> transposed_dimension(const kernel_body& body) {
-  if (!body.is_elementwise() || body.domain.size() < 2 || body.domain.back() < k_least_size) return std::nullopt;
-  const std::size_t along = body.domain.size() - 1;
+  if (!body.is_elementwise() || body.dims() < 2 || body.axes.back().extent < k_least_size) return std::nullopt;
+  const std::size_t along = static_cast<std::size_t>(body.dims()) - 1;
   for (const auto& r : body.results)
     if (r.target.strides[along] != 1) return std::nullopt;
   for (std::size_t d = along; d-- > 0;) {
-    if (body.domain[d] < k_least_size) continue;
+    if (body.extent(d) < k_least_size) continue;
     const auto tiles =
-        std::ranges::count_if(body.operands, [&](const body_operand& o) { return is_side_by_side(body, o, d); });
+        std::ranges::count_if(body.accesses, [&](const body_access& o) { return is_side_by_side(body, o, d); });
     if (tiles > 0) return tiles <= k_most_tiles ? std::optional(d) : std::nullopt;
   }
   return std::nullopt;

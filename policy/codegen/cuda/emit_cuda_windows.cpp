@@ -74,11 +74,11 @@ class cuda_windows_writer {
 
   // ---- indices ----
   bool is_several() const { return layout_.results > 1; }
-  const body_operand& operand_of(int n) const { return body_.operands[static_cast<std::size_t>(w_.node(n).operand)]; }
-  static int64_t along(const body_operand& o, int dimension) {
+  const body_access& operand_of(int n) const { return body_.accesses[static_cast<std::size_t>(w_.node(n).access)]; }
+  static int64_t along(const body_access& o, int dimension) {
     return dimension < 0 ? 0 : o.strides[static_cast<std::size_t>(dimension)];
   }
-  int64_t size_along(int dimension) const { return body_.domain[static_cast<std::size_t>(dimension)]; }
+  int64_t size_along(int dimension) const { return body_.extent(static_cast<std::size_t>(dimension)); }
   index_expr row_index(int d) const {
     return index_expr::variable(in_window_ && is_several() && d == layout_.stacked ? "s" : fmt::format("i{}", d),
                                 size_along(d));
@@ -94,19 +94,19 @@ class cuda_windows_writer {
       b_.let(index_, fmt::format("i{}", order[i]), at[order.size() - 1 - i] * layout_.step(order[i]));
   }
 
-  index_expr row_offset(const body_operand& o, int64_t before = 0) const {
+  index_expr row_offset(const body_access& o, int64_t before = 0) const {
     index_expr sum = 0;
-    for (int d = 0; d < body_.row_dims; ++d)
+    for (int d = 0; d < body_.row_dims(); ++d)
       sum = sum + row_index(d) * along(o, d);
     return sum + -before;
   }
 
   // From one element of a vector to the next, and whether they are moved together: of neighbouring windows, or of one.
-  std::pair<int64_t, bool> in_lanes(body_operand o) const {
+  std::pair<int64_t, bool> in_lanes(body_access o) const {
     o.strides = {along(o, layout_.lane)};
     return {step_of(o), is_together(o, layout_.width)};
   }
-  std::pair<int64_t, bool> in_pieces(body_operand o) const {
+  std::pair<int64_t, bool> in_pieces(body_access o) const {
     o.strides = {1};
     return {1, is_together(o, layout_.piece)};
   }
@@ -227,7 +227,7 @@ class cuda_windows_writer {
     return out;
   }
   // How far neighbouring places are apart in the tensor.
-  tile::mask mask_of(const body_operand& o) const {
+  tile::mask mask_of(const body_access& o) const {
     tile::mask out{k_inside, {}};
     for (const auto& w : body_.windows)
       if (is_masked(w)) out.strides.push_back(place_stride(o, w));
@@ -239,10 +239,10 @@ class cuda_windows_writer {
       if (w_.node(n).kind != node_kind::load || is_row_load(n)) continue;
       const auto& o = operand_of(n);
       index_expr sum = index_expr::unknown(w_.variable(n) + "_at");
-      for (int d = body_.row_dims; d < static_cast<int>(body_.domain.size()); ++d)
+      for (int d = body_.row_dims(); d < body_.dims(); ++d)
         sum = sum + column_index(d) * along(o, d);
       tile::access from = w_.place_of(n, at_, sum);
-      if (is_masked() && o.slides) from.masked = mask_of(o);
+      if (is_masked() && o.bounded) from.masked = mask_of(o);
       if (lanes() == 1) {
         b_.define(w_.variable(n), tile::value::element(from, w_.node(n).type), w_.node(n).value);
         continue;
@@ -286,13 +286,13 @@ class cuda_windows_writer {
     const int64_t around = layout_.shares ? layout_.shared_extent(body_) : layout_.results;
     const bool all = layout_.own_columns(body_) * around / layout_.piece <= k_unrolled;
     std::vector<int> columns;
-    for (int d = body_.row_dims; d < static_cast<int>(body_.domain.size()); ++d)
+    for (int d = body_.row_dims(); d < body_.dims(); ++d)
       if (!is_stacked_column(d)) columns.push_back(d);
     if (columns.empty()) return b_.scope([&] { write_element(into); });
     const auto loop = [&](std::size_t number, const auto& self) -> void {
       if (number == columns.size()) return write_element(into);
       const int d = columns[number];
-      const int64_t step = d + 1 == static_cast<int>(body_.domain.size()) ? layout_.piece : 1;
+      const int64_t step = d + 1 == body_.dims() ? layout_.piece : 1;
       const bool is_last = number + 1 == columns.size();
       const bool unrolled = all || (is_last && size_along(d) / step <= k_unrolled_row);
       b_.loop({fmt::format("k{}", d), size_along(d), unrolled, {}, 0, step}, [&] { self(number + 1, self); });
@@ -360,7 +360,7 @@ class cuda_windows_writer {
     else
       b_.scope([&] { each(0); });
     for (std::size_t r = 0; r < body_.results.size(); ++r) {
-      const body_operand& to = body_.results[r].target;
+      const body_access& to = body_.results[r].target;
       const auto [step, together] = in_lanes(to);
       b_.store(tile::access{at_.results.at(static_cast<int>(r)), {row_offset(to)}}, found[r], layout_.width, step,
                together);

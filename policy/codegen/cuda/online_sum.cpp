@@ -1,6 +1,6 @@
 #include "policy/codegen/cuda/online_sum.hpp"
 
-#include "policy/codegen/operator_values.hpp"
+#include "policy/body/operator_values.hpp"
 
 namespace cudal1 {
 

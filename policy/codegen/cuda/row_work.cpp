@@ -26,8 +26,8 @@ double steps_of(int64_t lanes) {
 
 }  // namespace
 
-const body_operand& row_work::operand_of(int load) const {
-  return body_->operands[static_cast<std::size_t>(body_->nodes[static_cast<std::size_t>(load)].operand)];
+const body_access& row_work::operand_of(int load) const {
+  return body_->accesses[static_cast<std::size_t>(body_->nodes[static_cast<std::size_t>(load)].access)];
 }
 
 // The lanes of a warp add up their totals in steps, and warps their own through shared memory, one after another.
@@ -58,7 +58,7 @@ void row_work::add_pass(const pass_work& pass, const std::set<int>& kept, const 
   double ahead = 0;  // registers of what is read
   for (const int n : pass.elements) {
     if (body_->nodes[static_cast<std::size_t>(n)].kind != node_kind::load || kept.contains(n)) continue;
-    const body_operand& o = operand_of(n);
+    const body_access& o = operand_of(n);
     read +=
         access_of_warp(as_accessed(*l_, o), access_of(o, l_->width) == vector_access::uniform ? 1 : l_->width, place);
     const bool is_stream = streams(*body_, o);
@@ -69,7 +69,7 @@ void row_work::add_pass(const pass_work& pass, const std::set<int>& kept, const 
   for (const int r : pass.results)
     written += access_of_warp(as_accessed(*l_, body_->results[static_cast<std::size_t>(r)].target), l_->width, place);
   const auto unrolled = static_cast<double>(l_->unrolled);
-  const auto columns = static_cast<double>(std::ssize(body_->domain) - body_->row_dims);
+  const auto columns = static_cast<double>(body_->dims() - body_->row_dims());
   const double elements = operations_of(*body_, pass.elements) + static_cast<double>(pass.reduced.size());
   loop_work loop;
   loop.rounds = static_cast<double>(l_->rounds());

@@ -20,7 +20,7 @@ class row_work {
   const kernel_work& all() const { return work_; }
 
  private:
-  const body_operand& operand_of(int load) const;
+  const body_access& operand_of(int load) const;
   double scan_cycles(const pass_work& pass) const;       // of a round
   double reduction_cycles(const pass_work& pass) const;  // after the last round
 

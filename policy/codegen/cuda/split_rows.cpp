@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "policy/codegen/body_edits.hpp"
+#include "policy/body/body_edits.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 
 namespace cudal1 {
@@ -18,7 +18,7 @@ constexpr int64_t k_part_across = 32;                   // and where rows are co
 
 // The number of parts: a divisor of the outermost column dimension close to what fills the device; 1 for no split.
 int64_t parts_of(const kernel_body& body, const row_layout& l) {
-  const int64_t size = body.domain[static_cast<std::size_t>(body.row_dims)];
+  const int64_t size = body.extent(static_cast<std::size_t>(body.row_dims()));
   const int64_t beside = body.columns() / size;  // elements per index of that dimension
   const int64_t smallest = l.across ? k_part_across : k_part_along;
   const int64_t blocks = (body.rows() + l.rows - 1) / l.rows;
@@ -34,16 +34,15 @@ int64_t parts_of(const kernel_body& body, const row_layout& l) {
 // Splits the outermost column dimension of every tensor: the part becomes the first row dimension, the index within the
 // part stays a column dimension.
 void cut(kernel_body& body, int64_t parts) {
-  const auto at = static_cast<std::size_t>(body.row_dims);
-  const int64_t inside = body.domain[at] / parts;
-  body.domain[at] = inside;
-  body.domain.insert(body.domain.begin(), parts);
-  for (auto& o : body.operands) {
+  const auto at = static_cast<std::size_t>(body.row_dims());
+  const int64_t inside = body.extent(at) / parts;
+  body.axes[at].extent = inside;
+  body.axes.insert(body.axes.begin(), {parts, axis_role::parallel});
+  for (auto& o : body.accesses) {
     const int64_t stride = o.strides[at];
     o.strides.insert(o.strides.begin(), stride * inside);
     o.aligned = o.aligned && stride * inside * size_of(o.type.type) % 16 == 0;
   }
-  ++body.row_dims;
 }
 
 // The reductions of the first level: those that depend on no other reduction.
@@ -60,15 +59,14 @@ bool only_row_results(const kernel_body& body, const pass_plan& plan) {
   return std::all_of(body.results.begin(), body.results.end(), [&](const auto& r) { return plan.is_row_result(r); });
 }
 
-// Sets the domain of the second kernel: (rows, parts).
+// Sets the axes of the second kernel: (rows, parts).
 void rows_and_parts(kernel_body& total, const kernel_body& parts) {
-  total.domain.assign(parts.domain.begin() + 1, parts.domain.begin() + parts.row_dims);
-  total.domain.push_back(parts.domain[0]);
-  total.row_dims = static_cast<int>(total.domain.size()) - 1;
+  total.axes.assign(parts.axes.begin() + 1, parts.axes.begin() + parts.row_dims());
+  total.axes.push_back({parts.extent(0), axis_role::reduced});
 }
 
-body_operand as_part(const body_operand& partial, int row_dims) {
-  body_operand out = partial;
+body_access as_part(const body_access& partial, int row_dims) {
+  body_access out = partial;
   out.strides.assign(partial.strides.begin() + 1, partial.strides.begin() + row_dims);
   out.strides.push_back(partial.strides[0]);
   return out;
@@ -91,7 +89,7 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
   parts.results.clear();
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const dtype type = whole.nodes[static_cast<std::size_t>(sums[i])].type;
-    parts.results.push_back({sums[i], row_tensor(parts, fmt::format("{}_part{}", prefix, i), type, parts.row_dims)});
+    parts.results.push_back({sums[i], row_tensor(parts, fmt::format("{}_part{}", prefix, i), type, parts.row_dims())});
   }
 
   // If all results are per row, the second kernel computes them; otherwise it computes the sums, and a third kernel the
@@ -99,16 +97,16 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
   const bool ends = plan.passes() == 2 && only_row_results(whole, plan);
   kernel_body total = whole;
   rows_and_parts(total, parts);
-  const auto to_rows = [&](body_operand& o) {
-    o.strides.resize(static_cast<std::size_t>(whole.row_dims));
+  const auto to_rows = [&](body_access& o) {
+    o.strides.resize(static_cast<std::size_t>(whole.row_dims()));
     o.strides.push_back(0);
   };
-  for (auto& o : total.operands)
+  for (auto& o : total.accesses)
     to_rows(o);
   for (auto& r : total.results)
     to_rows(r.target);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const int load = add_load(total, as_part(parts.results[i].target, parts.row_dims), false);
+    const int load = add_load(total, as_part(parts.results[i].target, parts.row_dims()), false);
     total.nodes[static_cast<std::size_t>(sums[i])].operands = {load};
   }
   std::vector<kernel_body> out;
@@ -121,10 +119,10 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
   total.results.clear();
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const auto sum = static_cast<std::size_t>(sums[i]);
-    body_operand value = row_tensor(total, fmt::format("{}_row{}", prefix, i), whole.nodes[sum].type, whole.row_dims);
+    body_access value = row_tensor(total, fmt::format("{}_row{}", prefix, i), whole.nodes[sum].type, whole.row_dims());
     total.results.push_back({sums[i], value});
-    value.strides.resize(static_cast<std::size_t>(whole.row_dims));
-    value.strides.resize(whole.domain.size(), 0);
+    value.strides.resize(static_cast<std::size_t>(whole.row_dims()));
+    value.strides.resize(whole.axes.size(), 0);
     const int load = add_load(rest, std::move(value), true);
     for (auto& n : rest.nodes)
       std::replace(n.operands.begin(), n.operands.end(), sums[i], load);
@@ -153,9 +151,9 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
     for (auto& each : later)
       out.push_back(std::move(each));
   } else {
-    rest.row_dims = static_cast<int>(rest.domain.size());
-    order_dimensions(rest);
-    collapse_dimensions(rest);
+    rest.axes = parallel_axes(rest.extents());
+    order_axes(rest);
+    collapse_axes(rest);
     out.push_back(std::move(rest));
   }
   return out;

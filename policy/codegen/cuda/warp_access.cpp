@@ -10,11 +10,11 @@ namespace {
 
 constexpr int64_t k_instruction = 16;  // bytes that a lane accesses at once, at most
 
-// Adds the index of element `at` of the dimensions [first, last), counted in the order of the domain.
+// Adds the index of element `at` of the dimensions [first, last), counted in the order of the axes.
 void add_index(const kernel_body& body, std::size_t first, std::size_t last, int64_t at, std::vector<int64_t>& index) {
   for (std::size_t d = last; d-- > first;) {
-    index[d] = at % body.domain[d];
-    at /= body.domain[d];
+    index[d] = at % body.extent(d);
+    at /= body.extent(d);
   }
 }
 
@@ -26,7 +26,7 @@ warp_access& warp_access::operator+=(const warp_access& other) {
   return *this;
 }
 
-warp_access access_of_warp(const body_operand& o, int64_t width, const lane_place& place) {
+warp_access access_of_warp(const body_access& o, int64_t width, const lane_place& place) {
   const vector_access how = access_of(o, width);
   const int64_t size = size_of(o.type.type);
   const int64_t bytes = how == vector_access::vector ? std::min(width * size, k_instruction) : size;
@@ -54,8 +54,8 @@ lane_place place_in_rows(const kernel_body& body, const row_layout& l) {
   return [&body, l](int64_t lane) {
     const int64_t row = l.across ? lane % l.rows : lane / l.row_threads;
     const int64_t vector = l.across ? lane / l.rows : lane % l.row_threads;
-    std::vector<int64_t> index(body.domain.size());
-    const auto rows = static_cast<std::size_t>(body.row_dims);
+    std::vector<int64_t> index(body.axes.size());
+    const auto rows = static_cast<std::size_t>(body.row_dims());
     add_index(body, 0, rows, std::min(row, body.rows() - 1), index);
     add_index(body, rows, index.size(), std::min(vector, l.vectors - 1) * l.width, index);
     return index;

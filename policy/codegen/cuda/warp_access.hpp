@@ -15,10 +15,10 @@ struct warp_access {
 
 inline constexpr int64_t lanes_of_a_warp = 32;
 
-// The index in the domain of the first element that a lane of a warp takes.
+// The index along the body's axes of the first element that a lane of a warp takes.
 using lane_place = std::function<std::vector<int64_t>(int64_t lane)>;
 // Each lane accesses a vector of `width` elements of the operand from that index on.
-warp_access access_of_warp(const body_operand& o, int64_t width, const lane_place& place);
+warp_access access_of_warp(const body_access& o, int64_t width, const lane_place& place);
 
 // Of a kernel of rows: the body's first warp.
 lane_place place_in_rows(const kernel_body& body, const row_layout& l);

@@ -14,21 +14,21 @@ constexpr int64_t k_enough_threads = 1 << 17;            // that keep a large GP
 constexpr int64_t k_bytes_of_vector = 16, k_widest = 8;  // that a thread reads at once; elements of half types
 
 int last_row(const kernel_body& body) {
-  return body.row_dims - 1;
+  return body.row_dims() - 1;
 }
 
-std::vector<const body_operand*> operands_within(const kernel_body& body, bool slide) {
-  std::vector<const body_operand*> out;
+std::vector<const body_access*> operands_within(const kernel_body& body, bool slide) {
+  std::vector<const body_access*> out;
   for (const auto& n : body.nodes) {
     if (n.kind != node_kind::load || n.per_row) continue;
-    const auto& o = body.operands[static_cast<std::size_t>(n.operand)];
-    if (o.slides == slide) out.push_back(&o);
+    const auto& o = body.accesses[static_cast<std::size_t>(n.access)];
+    if (o.bounded == slide) out.push_back(&o);
   }
   return out;
 }
 
 // The loads whose elements differ within a window, and which windows slide over.
-std::vector<const body_operand*> pooled_operands(const kernel_body& body) {
+std::vector<const body_access*> pooled_operands(const kernel_body& body) {
   return operands_within(body, true);
 }
 
@@ -38,7 +38,7 @@ bool has_weights(const kernel_body& body) {
 }
 
 // Whether vectors of `width` elements along the dimension are aligned wherever a window's element is.
-bool is_vector_along(const kernel_body& body, const body_operand& o, int dimension, int64_t width) {
+bool is_vector_along(const kernel_body& body, const body_access& o, int dimension, int64_t width) {
   if (o.strides[static_cast<std::size_t>(dimension)] != 1 || !o.aligned || o.offset % width != 0) return false;
   if (elements_before(body, o) % width != 0 || width * size_of(o.type.type) > k_bytes_of_vector) return false;
   for (int d = 0; d < static_cast<int>(o.strides.size()); ++d)
@@ -51,12 +51,12 @@ int64_t width_of(const kernel_body& body) {
   const int lane = last_row(body);
   if (lane < 0 || window_along(body, lane) != nullptr) return 1;
   const auto pooled = pooled_operands(body);
-  const auto along = [&](const body_operand& o) { return o.strides[static_cast<std::size_t>(lane)]; };
+  const auto along = [&](const body_access& o) { return o.strides[static_cast<std::size_t>(lane)]; };
   if (std::ranges::none_of(pooled, [&](const auto* o) { return along(*o) == 1; })) return 1;
   int64_t width = k_widest;
-  const auto fits = [&](const body_operand& o) { return along(o) == 0 || is_vector_along(body, o, lane, width); };
+  const auto fits = [&](const body_access& o) { return along(o) == 0 || is_vector_along(body, o, lane, width); };
   for (; width > 1; width /= 2)
-    if (body.domain[static_cast<std::size_t>(lane)] % width == 0 && std::ranges::all_of(body.operands, fits) &&
+    if (body.extent(static_cast<std::size_t>(lane)) % width == 0 && std::ranges::all_of(body.accesses, fits) &&
         std::ranges::all_of(body.results, [&](const auto& r) { return fits(r.target); }))
       break;
   return width;
@@ -64,10 +64,10 @@ int64_t width_of(const kernel_body& body) {
 
 // Of neighbouring elements of a window.
 int64_t piece_of(const kernel_body& body) {
-  const int column = static_cast<int>(body.domain.size()) - 1;
+  const int column = body.dims() - 1;
   const auto window = std::ranges::find(body.windows, column, &body_window::column);
   const auto pooled = pooled_operands(body);
-  if (column < body.row_dims || has_weights(body) || window == body.windows.end() || window->walk.dilation != 1 ||
+  if (column < body.row_dims() || has_weights(body) || window == body.windows.end() || window->walk.dilation != 1 ||
       pooled.empty())
     return 1;
   const auto& walk = window->walk;
@@ -114,11 +114,11 @@ std::vector<int> window_layout::order(const kernel_body& body) const {
 }
 
 int64_t window_layout::groups(const kernel_body& body) const {
-  return stacked < 0 ? 1 : (body.domain[static_cast<std::size_t>(stacked)] + results - 1) / results;
+  return stacked < 0 ? 1 : (body.extent(static_cast<std::size_t>(stacked)) + results - 1) / results;
 }
 
 int64_t window_layout::threads(const kernel_body& body) const {
-  const int64_t size = stacked < 0 ? 1 : body.domain[static_cast<std::size_t>(stacked)];
+  const int64_t size = stacked < 0 ? 1 : body.extent(static_cast<std::size_t>(stacked));
   return body.rows() / size / width * groups(body);
 }
 
@@ -146,7 +146,7 @@ window_layout window_layout_of(const kernel_body& body, const kernel_options& op
   const int64_t items = options[kernel_tunable::items];
   l.results = items > 0 ? std::clamp<int64_t>(items / l.width, 1, k_most_registers / l.width)
                         : wanted_results(body, l, overlapping);
-  while (l.results > body.domain[static_cast<std::size_t>(l.stacked)])
+  while (l.results > body.extent(static_cast<std::size_t>(l.stacked)))
     l.results /= 2;
   l.shares = overlapping && l.results > 1 && !has_weights(body);
   return l;
@@ -159,21 +159,21 @@ const body_window* window_along(const kernel_body& body, int row) {
 
 bool reaches_beyond(const kernel_body& body, const window_layout& l, const body_window& w) {
   const auto& walk = w.walk;
-  int64_t windows = w.row < 0 ? 1 : body.domain[static_cast<std::size_t>(w.row)];
+  int64_t windows = w.row < 0 ? 1 : body.extent(static_cast<std::size_t>(w.row));
   // The last of the windows that share elements may not exist, but their elements are read.
   if (l.shares && w.row == l.stacked) windows = l.groups(body) * l.results;
   return walk.padding > 0 || (windows - 1) * walk.stride + (walk.kernel - 1) * walk.dilation >= walk.size;
 }
 
-int64_t place_stride(const body_operand& o, const body_window& w) {
+int64_t place_stride(const body_access& o, const body_window& w) {
   if (w.column >= 0) return o.strides[static_cast<std::size_t>(w.column)] / w.walk.dilation;
   return w.row < 0 ? 0 : o.strides[static_cast<std::size_t>(w.row)] / w.walk.stride;
 }
 
-int64_t elements_before(const kernel_body& body, const body_operand& o) {
+int64_t elements_before(const kernel_body& body, const body_access& o) {
   int64_t out = 0;
   for (const auto& w : body.windows)
-    if (o.slides) out += w.walk.padding * place_stride(o, w);
+    if (o.bounded) out += w.walk.padding * place_stride(o, w);
   return out;
 }
 
@@ -182,7 +182,7 @@ bool has_coalesced_windows(const kernel_body& body) {
   if (lane < 0) return true;
   const body_window* window = window_along(body, lane);
   const int64_t step = window == nullptr ? 1 : window->walk.stride;
-  const auto beside = [&](const body_operand& o, int64_t most) {
+  const auto beside = [&](const body_access& o, int64_t most) {
     return std::abs(o.strides[static_cast<std::size_t>(lane)]) <= most;
   };
   return std::ranges::all_of(pooled_operands(body), [&](const auto* o) { return beside(*o, step); }) &&

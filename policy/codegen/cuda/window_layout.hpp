@@ -35,9 +35,9 @@ const body_window* window_along(const kernel_body& body, int row);
 // Whether windows that the threads compute reach beyond the tensor along their dimension.
 bool reaches_beyond(const kernel_body& body, const window_layout& l, const body_window& w);
 // How far neighbouring places along the window's dimension are apart in the tensor, in elements.
-int64_t place_stride(const body_operand& o, const body_window& w);
+int64_t place_stride(const body_access& o, const body_window& w);
 // How far behind the first element of the first window the tensor begins, in elements: because of the padding.
-int64_t elements_before(const kernel_body& body, const body_operand& o);
+int64_t elements_before(const kernel_body& body, const body_access& o);
 // Whether the loads of the body that differ along windows, and its results, lie side by side along `lane`.
 bool has_coalesced_windows(const kernel_body& body);
 

@@ -23,7 +23,7 @@ class window_work {
     loop_work loop;
     add_elements(front, loop);
     add_windows(behind, loop);
-    loop.operations += k_index * body_.row_dims;
+    loop.operations += k_index * body_.row_dims();
     kernel_work out;
     out.registers = k_registers + windows() * width() + std::min(elements(), k_most_elements) / 2;
     out.loops.push_back(loop);
@@ -37,9 +37,9 @@ class window_work {
     return static_cast<double>(l_.own_columns(body_) * (l_.shares ? l_.shared_extent(body_) : l_.results)) * width();
   }
   const body_node& node(int n) const { return body_.nodes[static_cast<std::size_t>(n)]; }
-  const body_operand& operand_of(int n) const { return body_.operands[static_cast<std::size_t>(node(n).operand)]; }
-  int64_t size_along(int dimension) const { return body_.domain[static_cast<std::size_t>(dimension)]; }
-  static int64_t along(const body_operand& o, int dimension) {
+  const body_access& operand_of(int n) const { return body_.accesses[static_cast<std::size_t>(node(n).access)]; }
+  int64_t size_along(int dimension) const { return body_.extent(static_cast<std::size_t>(dimension)); }
+  static int64_t along(const body_access& o, int dimension) {
     return dimension < 0 ? 0 : o.strides[static_cast<std::size_t>(dimension)];
   }
 
@@ -72,7 +72,7 @@ class window_work {
   }
 
   // The address of a thread's first element, for each thread of the first warp, in bytes from the tensor's first.
-  std::vector<int64_t> addresses(const body_operand& o) const {
+  std::vector<int64_t> addresses(const body_access& o) const {
     std::vector<int64_t> out;
     for (int64_t thread = 0; thread < lanes_of_a_warp; ++thread) {
       int64_t rest = thread, at = o.offset - elements_before(body_, o);
@@ -87,7 +87,7 @@ class window_work {
   }
 
   // How far the elements that a thread reads are from its first one, in bytes.
-  std::vector<int64_t> distances(const body_operand& o) const {
+  std::vector<int64_t> distances(const body_access& o) const {
     std::vector<int64_t> out{0};
     const auto spread = [&](int64_t count, int64_t by) {
       const std::size_t known = out.size();
@@ -95,7 +95,7 @@ class window_work {
         for (std::size_t each = 0; each < known; ++each)
           out.push_back(out[each] + i * by * size_of(o.type.type));
     };
-    for (int d = body_.row_dims; d < static_cast<int>(body_.domain.size()); ++d)
+    for (int d = body_.row_dims(); d < body_.dims(); ++d)
       spread(l_.is_shared(body_, d) ? l_.shared_extent(body_) : size_along(d), along(o, d));
     if (!l_.shares) spread(l_.results, along(o, l_.stacked));
     return out;
@@ -103,7 +103,7 @@ class window_work {
 
   // Sectors that a warp reads or writes; what several of its threads or windows read counts once, since it stays in the
   // multiprocessor's cache.
-  double sectors(const body_operand& o, const std::vector<int64_t>& from) const {
+  double sectors(const body_access& o, const std::vector<int64_t>& from) const {
     std::vector<int64_t> all;
     for (const int64_t first : addresses(o))
       for (const int64_t each : from)

@@ -10,25 +10,24 @@ namespace {
 
 kernel_body matrix(int64_t rows, int64_t columns, std::vector<int64_t> strides) {
   kernel_body body;
-  body.domain = {rows, columns};
-  body.row_dims = 2;
-  body_operand o;
+  body.axes = parallel_axes({rows, columns});
+  body_access o;
   o.value = "x";
   o.type = contiguous(dtype::float32, {rows, columns});
   o.strides = std::move(strides);
-  body.operands.push_back(std::move(o));
+  body.accesses.push_back(std::move(o));
   return body;
 }
 
 // Lanes take vectors of the matrix one after another.
 lane_place place_of_elements(const kernel_body& body, int64_t width) {
-  return [columns = body.domain[1], width](int64_t lane) {
+  return [columns = body.extent(1), width](int64_t lane) {
     return std::vector<int64_t>{lane * width / columns, lane * width % columns};
   };
 }
 
 double sectors(const kernel_body& body, int64_t width) {
-  return access_of_warp(body.operands[0], width, place_of_elements(body, width)).sectors;
+  return access_of_warp(body.accesses[0], width, place_of_elements(body, width)).sectors;
 }
 
 TEST(KernelWork, CountsTheSectorsThatAWarpTouches) {
@@ -39,9 +38,9 @@ TEST(KernelWork, CountsTheSectorsThatAWarpTouches) {
   EXPECT_EQ(sectors(matrix(64, 64, {0, 0}), 1), 1);
   EXPECT_EQ(sectors(row, 4), 8);  // two rows of the result read one row of the tensor: 64 floats
   auto shifted = rows;
-  shifted.operands[0].offset = 1;
-  shifted.operands[0].aligned = false;
-  const auto apart = access_of_warp(shifted.operands[0], 4, place_of_elements(shifted, 4));
+  shifted.accesses[0].offset = 1;
+  shifted.accesses[0].aligned = false;
+  const auto apart = access_of_warp(shifted.accesses[0], 4, place_of_elements(shifted, 4));
   EXPECT_EQ(apart.instructions, 4);  // one for each element of a vector
   EXPECT_GT(apart.sectors, 4 * 16);
 }

@@ -41,25 +41,25 @@ class simt_writer final : product_writer {
 
  private:
   std::string factor(int number) const {
-    const body_operand& o = operand(number);
-    const std::string term = o.step == 1 ? "term" : fmt::format("term * {}", o.step);
+    const body_access& o = operand(number);
+    const int64_t step = o.stride(of_.axis);
+    const std::string term = step == 1 ? "term" : fmt::format("term * {}", step);
     const std::string line =
-        number == t_.left.operand ? line_offset(t_.left, "row") + in_batch(o) : element(o, "column");
+        number == t_.left.access ? line_offset(t_.left, "row") + in_batch(o) : element(o, "column");
     return loaded(o.type.type, fmt::format("{}[{} + {}]", w_.pointer(number), line, term));
   }
 
   // A factor of the product in front, at (`row`, `term`) of what it makes and a term `inner` of its own.
   std::string inner_factor(int number) const {
-    const body_operand& o = operand(number);
+    const body_access& o = operand(number);
     std::string at = offset(o.strides, t_.left.dims, "row") + in_batch(o);
-    for (const auto& [name, step] : {std::pair("term", o.step), {"inner", o.inner_step}})
+    for (const auto& [name, step] : {std::pair("term", o.stride(of_.axis)), {"inner", o.stride(of_.inner_axis)}})
       if (step != 0) at += step == 1 ? fmt::format(" + {}", name) : fmt::format(" + {} * {}", name, step);
     return loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(number), at));
   }
 
   // The left factors of the tile's rows, each an element of another product and what follows it, in shared memory.
   void write_left_makings() {
-    const body_product& product = *w_.body().product;
     const int64_t count = t_.rows * t_.depth;
     w_.line(fmt::format("__shared__ float factors[{}];", t_.rows * (t_.depth + 1)));
     w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", (count + threads_ - 1) / threads_));
@@ -71,7 +71,7 @@ class simt_writer final : product_writer {
                                                    : "first_row + tile_row"));
     w_.line("float element = 0.0f;");
     w_.open_unrolled(fmt::format("for (int inner = 0; inner < {}; ++inner)", t_.inner_depth));
-    w_.line(fmt::format("element += {} * {};", inner_factor(product.left), inner_factor(product.inner_right)));
+    w_.line(fmt::format("element += {} * {};", inner_factor(of_.a), inner_factor(of_.inner_b)));
     w_.close();
     const std::string made = made_left("element", "row", "term");
     w_.line(fmt::format("factors[tile_row * {} + term] = {};", t_.depth + 1, made));
@@ -81,18 +81,16 @@ class simt_writer final : product_writer {
   }
 
   void write_sum() {
-    const body_product& product = *w_.body().product;
     w_.line(t_.products == 1 ? "float sum = 0.0f;" : fmt::format("float sum[{}] = {{}};", t_.products));
     w_.open_unrolled("for (int term = begin; term < end; ++term)");
-    std::string left =
-        t_.inner_depth > 0 ? fmt::format("factors[tile_row * {} + term]", t_.depth + 1) : factor(product.left);
+    std::string left = t_.inner_depth > 0 ? fmt::format("factors[tile_row * {} + term]", t_.depth + 1) : factor(of_.a);
     if (is_left_made() && t_.inner_depth == 0) {
       w_.line(fmt::format("const float element = {};", left));
       left = made_left("element", "row", "term");
     }
     w_.line(fmt::format("const float left = {};", left));
     for (int p = 0; p < t_.products; ++p)
-      w_.line(fmt::format("{} += left * {};", each_of("sum")(p), factor(product.rights[static_cast<std::size_t>(p)])));
+      w_.line(fmt::format("{} += left * {};", each_of("sum")(p), factor(of_.bs[static_cast<std::size_t>(p)])));
     w_.close();
   }
 };

@@ -46,10 +46,10 @@ class sliced_k_writer final : product_writer {
   // Where the rows of the operand's tile begin that this lane reads. Those that do not exist are read as the last one
   // is.
   void write_sources(const product_side& side, int64_t tile, const char* name, const char* first, int64_t count) {
-    const std::string of_batch = in_batch(operand(side.operand));
+    const std::string of_batch = in_batch(operand(side.access));
     const bool several = is_of_several(side);
     const std::string type = fmt::format("const {}*", memory_type(t_.type));
-    if (!several) w_.line(fmt::format("{} const {}_matrix = {}{};", type, name, w_.pointer(side.operand), of_batch));
+    if (!several) w_.line(fmt::format("{} const {}_matrix = {}{};", type, name, w_.pointer(side.access), of_batch));
     w_.line(fmt::format("{} {}_from[{}];", several ? type : "int", name, count));
     w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
     const std::string place = "i * 8 + group", at = fmt::format("{} + {}", first, several ? column_of(place) : place);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "policy/body/body_edits.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/gemm/mainloop.hpp"
 #include "policy/codegen/cuda/gemm/product_writer.hpp"
@@ -25,7 +26,7 @@ constexpr int64_t k_kept = 32;            // terms that a thread keeps in regist
 
 // One operand as halves in tiles, and the exponents of its rows' (or columns') powers of two.
 struct halves_of_side {
-  body_operand halves, exponents;
+  body_access halves, exponents;
 };
 
 halves_of_side halves_of(const kernel_body& body, const product_tiling& t, bool left, const std::string& name) {
@@ -36,14 +37,14 @@ halves_of_side halves_of(const kernel_body& body, const product_tiling& t, bool 
   out.halves.type = contiguous(dtype::float16, {padded * t.stages_of(t.depth) * k_row_halves});
   out.exponents.value = name + "_exponents";
   out.exponents.type = contiguous(dtype::int32, {padded});
-  out.halves.strides.assign(body.domain.size(), 0);
-  out.exponents.strides.assign(body.domain.size(), 0);
+  out.halves.strides.assign(body.axes.size(), 0);
+  out.exponents.strides.assign(body.axes.size(), 0);
   for (const auto& [dims, first] : {std::pair{&side.dims, int64_t{1}}, {&t.batch, padded / t.batches}}) {
     int64_t below = first;
     for (std::size_t i = dims->size(); i-- > 0;) {
       const auto d = static_cast<std::size_t>((*dims)[i]);
-      out.exponents.strides[d] = body.domain[d] == 1 ? 0 : below;
-      below *= body.domain[d];
+      out.exponents.strides[d] = body.extent(d) == 1 ? 0 : below;
+      below *= body.extent(d);
     }
   }
   return out;
@@ -53,11 +54,13 @@ halves_of_side halves_of(const kernel_body& body, const product_tiling& t, bool 
 // that memory is read once; of longer rows it reads them again.
 class split_writer final : product_writer {
  public:
-  split_writer(const emit_request& request, const product_tiling& t, bool left)
+  // `access`: the factor's, or the one that has an element for each of the left one's.
+  split_writer(const emit_request& request, const product_tiling& t, bool left, int access)
       : product_writer(request, t),
         side_(left ? t.left : t.right),
         rows_(left ? t.rows : t.own_columns()),
-        left_(left) {}
+        left_(left),
+        access_(access) {}
 
   emitted_kernel write() {
     const int64_t depth = t_.stages_of(t_.depth) * t_.stage_depth;
@@ -129,9 +132,8 @@ class split_writer final : product_writer {
       w_.line(fmt::format("const int batch = number / {0}, row = number % {0};", side_.size));
     else
       w_.line("const int batch = 0, row = number;");
-    const int number = w_.node(0).operand;
-    w_.line(fmt::format("const float* const from = {} + {} + {};", w_.pointer(number),
-                        offset(operand(number).strides, t_.batch, "batch"), line_offset(side_, "row")));
+    w_.line(fmt::format("const float* const from = {} + {} + {};", w_.pointer(access_),
+                        offset(operand(access_).strides, t_.batch, "batch"), line_offset(side_, "row")));
     const int64_t tiles = (side_.size + rows_ - 1) / rows_, stages = t_.stages_of(t_.depth);
     std::string begin = "0", end = std::to_string(stages * t_.stage_depth);
     limit_terms(left_, fmt::format("row / {0} * {0}", rows_), rows_, begin, end);
@@ -238,6 +240,7 @@ class split_writer final : product_writer {
   const product_side& side_;
   int64_t rows_;  // of a tile
   bool left_;
+  int access_;
 };
 
 class split_fp16_writer final : product_writer {
@@ -249,10 +252,9 @@ class split_fp16_writer final : product_writer {
     w_.line(fmt::format("extern __shared__ __align__(1024) unsigned short {}[];", all_stages()));
     write_place_of_warpgroups();
     if (t_.by_rows) write_rows_ahead();
-    const auto& p = *w_.body().product;
-    write_tiles("left", p.left, t_.row_tiles(), "first_row", t_.rows);
+    write_tiles("left", of_.a, t_.row_tiles(), "first_row", t_.rows);
     for (int n = 0; n < t_.products; ++n)
-      write_tiles(name_of_right(n), p.rights[static_cast<std::size_t>(n)], t_.column_tiles(), "first_column",
+      write_tiles(name_of_right(n), of_.bs[static_cast<std::size_t>(n)], t_.column_tiles(), "first_column",
                   t_.own_columns());
     write_sums();
     t_.by_rows ? write_rows_of_stages(1, across()) : write_results(1, across(), false);
@@ -322,100 +324,87 @@ class split_fp16_writer final : product_writer {
 };
 
 // The body with the factors as halves in memory: the product times the powers of two of its row and its column.
-kernel_body with_halves(const kernel_body& from, const halves_of_side& left,
+kernel_body with_halves(const kernel_body& from, const matrix_product& of, const halves_of_side& left,
                         const std::vector<halves_of_side>& rights) {
   kernel_body out = from;
   out.nodes.clear();
-  const auto add_operand = [&](const body_operand& o) {
-    out.operands.push_back(o);
-    return static_cast<int>(out.operands.size()) - 1;
+  const auto load = [&](const body_access& o, dtype type) {
+    body_node n;
+    n.kind = node_kind::load;
+    n.type = type;
+    n.access = static_cast<int>(out.accesses.size());
+    n.per_row = !from.is_elementwise() && from.is_one_per_row(o);
+    out.accesses.push_back(o);
+    return add_node(out, std::move(n));
   };
-  const auto add_exponents = [&](const halves_of_side& side) {
-    body_node load;
-    load.kind = node_kind::load;
-    load.type = dtype::int32;
-    load.operand = add_operand(side.exponents);
-    load.per_row = !from.is_elementwise() && is_one_per_row(side.exponents.strides, from.row_dims);
-    out.nodes.push_back(std::move(load));
-    return static_cast<int>(out.nodes.size()) - 1;
-  };
-  out.product->left = add_operand(left.halves);
-  out.product->left_made.clear();
-  out.product->left_rows = -1;
-  for (std::size_t n = 0; n < rights.size(); ++n)
-    out.product->rights[n] = add_operand(rights[n].halves);
-  const int left_exponent = add_exponents(left);
-  std::vector<int> products, exponents;
+  const int a = load(left.halves, dtype::float32);
+  std::vector<int> bs, products, exponents;
+  for (const auto& right : rights)
+    bs.push_back(load(right.halves, dtype::float32));
+  const int left_exponent = load(left.exponents, dtype::int32);
   for (std::size_t n = 0; n < rights.size(); ++n) {
-    exponents.push_back(add_exponents(rights[n]));
-    body_node product;
-    product.kind = node_kind::product;
-    product.operand = static_cast<int>(n);
-    products.push_back(static_cast<int>(out.nodes.size()));
-    out.nodes.push_back(std::move(product));
+    exponents.push_back(load(rights[n].exponents, dtype::int32));
+    body_node product = from.nodes[static_cast<std::size_t>(of.nodes[n])];
+    product.value.clear();
+    product.operands = {a, bs[n]};
+    products.push_back(add_node(out, std::move(product)));
   }
-  const auto before = static_cast<int>(out.nodes.size());
-  for (body_node each : from.nodes) {
+  // What the factors were made of goes.
+  const std::set<int> inside = from.inside_contractions();
+  std::vector<int> place(from.nodes.size(), -1);
+  for (std::size_t i = 0; i < from.nodes.size(); ++i) {
+    const auto number = static_cast<std::size_t>(of.number_of(static_cast<int>(i)));
+    if (inside.contains(static_cast<int>(i))) continue;
+    body_node each = from.nodes[i];
     for (int& n : each.operands)
-      n += before;
-    if (each.kind == node_kind::product) {
+      n = place[static_cast<std::size_t>(n)];
+    if (number < products.size()) {
       each.kind = node_kind::pointwise;
       each.expression = "ldexpf($0, $1 + $2)";
-      const auto number = static_cast<std::size_t>(each.operand);
       each.operands = {products[number], left_exponent, exponents[number]};
     }
-    out.nodes.push_back(std::move(each));
+    place[i] = add_node(out, std::move(each));
   }
   for (auto& r : out.results)
-    r.node += before;
+    r.node = place[static_cast<std::size_t>(r.node)];
   return out;
 }
 
-// `which`: "left", "right" or one of several right ones.
-emitted_kernel split(const emit_request& request, const product_tiling& t, int operand, const std::string& which,
-                     const halves_of_side& into) {
-  const body_operand& from = request.body->operands[static_cast<std::size_t>(operand)];
-  kernel_body body;
-  body.product = request.body->product;
-  body.domain = request.body->domain;
-  body.row_dims = static_cast<int>(body.domain.size());
-  body.operands = request.body->operands;
-  const bool is_left = operand == t.left.operand;
-  const std::vector<int> read = is_left ? body.product->operands_of_left() : std::vector<int>{operand};
-  body_node split_ones;
-  for (const int each : read) {
-    split_ones.operands.push_back(static_cast<int>(body.nodes.size()));
-    body.nodes.emplace_back().kind = node_kind::load;
-    body.nodes.back().operand = each;
-  }
-  const auto last = static_cast<int>(body.nodes.size());
-  body.nodes.push_back(std::move(split_ones));
-  body.results = {{last, into.halves}, {last, into.exponents}};
+// `which`: "left", "right" or one of several right ones; `factor`: the node that is one.
+emitted_kernel split(const emit_request& request, const product_tiling& t, bool is_left, int factor,
+                     const std::string& which, const halves_of_side& into) {
+  kernel_body body = *request.body;
+  for (auto& axis : body.axes)
+    if (axis.is_column()) axis.role = axis_role::parallel;
+  body.results = {{factor, into.halves}, {factor, into.exponents}};
   emit_request own = request;
   own.body = &body;
   own.options = {};
   own.name = request.name + "_" + which;
   own.comment = request.comment + ": the " + which + " factors as scaled halves";
-  emitted_kernel out = split_writer(own, t, is_left).write();
-  const bool is_constant = from.constant && (!is_left || read.size() == 1);
-  if (is_constant) std::swap(out.steps, out.setup);
+  const int from = is_left ? t.of.a : body.nodes[static_cast<std::size_t>(factor)].access;
+  emitted_kernel out = split_writer(own, t, is_left, from).write();
+  const bool is_alone = !is_left || t.of.accesses_of_a(body).size() == 1;
+  if (is_alone && body.accesses[static_cast<std::size_t>(from)].constant) std::swap(out.steps, out.setup);
   return out;
 }
 
 emitted_kernel emit_halves(const emit_request& request, const product_tiling& t) {
   const halves_of_side left = halves_of(*request.body, t, true, request.values + "_left");
-  const body_product& products = *request.body->product;
-  emitted_kernel out = split(request, t, products.left, "left", left);
+  const auto factors = [&](std::size_t n) {
+    return request.body->nodes[static_cast<std::size_t>(t.of.nodes[n])].operands;
+  };
+  emitted_kernel out = split(request, t, true, factors(0)[0], "left", left);
   std::vector<halves_of_side> rights;
-  for (std::size_t n = 0; n < products.rights.size(); ++n) {
-    const std::string which = products.rights.size() == 1 ? "right" : fmt::format("right{}", n);
+  for (std::size_t n = 0; n < t.of.nodes.size(); ++n) {
+    const std::string which = t.of.nodes.size() == 1 ? "right" : fmt::format("right{}", n);
     rights.push_back(halves_of(*request.body, t, false, request.values + "_" + which));
-    out.append(split(request, t, products.rights[n], which, rights.back()));
+    out.append(split(request, t, false, factors(n)[1], which, rights.back()));
   }
-  const kernel_body body = with_halves(*request.body, left, rights);
+  const kernel_body body = with_halves(*request.body, t.of, left, rights);
   emit_request product = request;
   product.body = &body;
-  out.append(split_fp16_writer(product, t).write());
+  out.append(split_fp16_writer(product, t, *matrix_product_of(body)).write());
   return out;
 }
 
@@ -436,8 +425,8 @@ double cycles_of_splitting(const kernel_body& body, const product_tiling& t) {
   const auto [left_bytes, right_bytes] = halves_bytes(t);
   for (const auto& [side, bytes] : {std::pair{&t.left, left_bytes}, {&t.right, right_bytes}}) {
     const bool is_left = side == &t.left;
-    const bool is_operand = !is_left || (body.product->left_made.empty() && body.product->left_rows < 0);
-    if (is_operand && body.operands[static_cast<std::size_t>(side->operand)].constant) continue;
+    const bool is_operand = !is_left || (t.of.a_nodes.empty() && t.of.a_rows < 0);
+    if (is_operand && body.accesses[static_cast<std::size_t>(side->access)].constant) continue;
     // Read as floats, written as halves.
     out += static_cast<double>(is_left ? 1 : t.products) * (k_split_kernel + static_cast<double>(2 * bytes) / 1600);
   }

@@ -24,22 +24,22 @@ int64_t rounded_up(int64_t n, int64_t to) {
 }
 
 // Of these operands, which lie in memory in the same way.
-product_side side_of(const kernel_body& body, std::span<const int> operands, std::vector<int> dims,
-                     const std::vector<int>& batch) {
+product_side side_of(const kernel_body& body, const matrix_product& of, std::span<const int> operands,
+                     std::vector<int> dims, const std::vector<int>& batch) {
   product_side out;
-  out.operand = operands.front();
+  out.access = operands.front();
   out.dims = std::move(dims);
-  const body_operand& o = body.operands[static_cast<std::size_t>(out.operand)];
-  const int64_t step = out.step = o.step;
+  const body_access& o = body.accesses[static_cast<std::size_t>(out.access)];
+  const int64_t step = out.step = o.stride(of.axis);
   const bool aligned =
-      std::ranges::all_of(operands, [&](int n) { return body.operands[static_cast<std::size_t>(n)].aligned; });
+      std::ranges::all_of(operands, [&](int n) { return body.accesses[static_cast<std::size_t>(n)].aligned; });
   const auto stride = [&](int d) { return o.strides[static_cast<std::size_t>(d)]; };
   for (const int d : out.dims)
-    out.size *= body.domain[static_cast<std::size_t>(d)];
+    out.size *= body.extent(static_cast<std::size_t>(d));
   const int64_t wide = 16 / size_of(o.type.type), narrow = 4 / size_of(o.type.type);
   const auto in_vectors = [&](int64_t n) { return n % out.width == 0; };
   const auto all_in_vectors = [&](int but) {
-    return aligned && in_vectors(o.lookup_stride) &&
+    return aligned && in_vectors(o.gather_stride) &&
            std::ranges::all_of(out.dims, [&](int d) { return d == but || in_vectors(stride(d)); }) &&
            std::ranges::all_of(batch, [&](int d) { return in_vectors(stride(d)); });
   };
@@ -48,8 +48,8 @@ product_side side_of(const kernel_body& body, std::span<const int> operands, std
   for (const int64_t width : {wide, narrow}) {
     out.width = width;
     if (width == 1) break;
-    if (out.along_depth && step == 1 && in_vectors(body.product->depth) && all_in_vectors(-1)) break;
-    if (!out.along_depth && in_vectors(step) && in_vectors(body.domain[static_cast<std::size_t>(inner)]) &&
+    if (out.along_depth && step == 1 && in_vectors(of.depth) && all_in_vectors(-1)) break;
+    if (!out.along_depth && in_vectors(step) && in_vectors(body.extent(static_cast<std::size_t>(inner))) &&
         all_in_vectors(inner))
       break;
     out.width = 0;
@@ -143,25 +143,27 @@ struct timed_tiling {
 
 // errc::unsupported with the reason where the main loop cannot make the left factor.
 expected<void> check_left(const kernel_body& body, const product_tiling& t) {
-  const body_product& p = *body.product;
-  const auto operand = [&](int n) -> const body_operand& { return body.operands[static_cast<std::size_t>(n)]; };
-  if (operand(p.left).type.type != t.type)
-    return fail(errc::unsupported, "{} is {}, and the product's other factor {}", operand(p.left).value,
-                name_of(operand(p.left).type.type), name_of(t.type));
+  const matrix_product& p = t.of;
+  const auto operand = [&](int n) -> const body_access& { return body.accesses[static_cast<std::size_t>(n)]; };
+  if (operand(p.a).type.type != t.type)
+    return fail(errc::unsupported, "{} is {}, and the product's other factor {}", operand(p.a).value,
+                name_of(operand(p.a).type.type), name_of(t.type));
   if (p.inner_depth > 0 && !t.loop->multiplies_products)
     return fail(errc::unsupported, "only threads multiply what another product of the kernel makes");
   if (p.inner_depth > t.loop->most_terms)
     return fail(errc::unsupported, "a thread adds up at most {} terms, and those of the product in front are {}",
                 t.loop->most_terms, p.inner_depth);
-  if (p.left_made.empty() || t.loop->makes_left == left_making::any) return {};
+  if (p.a_nodes.empty() || t.loop->makes_left == left_making::any) return {};
   if (t.loop->makes_left == left_making::as_it_is)
     return fail(errc::unsupported, "{} multiply factors as they are in memory", t.loop->value);
-  for (const auto& n : p.left_made) {
-    if (n.kind != node_kind::load || n.operand == p.left) continue;
-    const auto& strides = operand(n.operand).strides;
-    if (operand(n.operand).step != 0 && std::ranges::any_of(strides, [](int64_t s) { return s != 0; }))
+  for (const int number : p.a_nodes) {
+    const body_node& n = body.nodes[static_cast<std::size_t>(number)];
+    if (n.kind != node_kind::load || n.access == p.a) continue;
+    const auto& strides = operand(n.access).strides;
+    if (operand(n.access).stride(p.axis) != 0 &&
+        std::any_of(strides.begin(), strides.begin() + body.dims(), [](int64_t s) { return s != 0; }))
       return fail(errc::unsupported, "{} has an element for each of the product's factors, as {} has",
-                  operand(n.operand).value, operand(p.left).value);
+                  operand(n.access).value, operand(p.a).value);
   }
   return {};
 }
@@ -176,7 +178,7 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
     return fail(errc::unsupported, "a kernel computes one, two or four products, not {}", t.products);
   CUDAL1_CHECK(check_left(body, t));
   for (const auto* side : {&t.left, &t.right}) {
-    const body_operand& o = body.operands[static_cast<std::size_t>(side->operand)];
+    const body_access& o = body.accesses[static_cast<std::size_t>(side->access)];
     if (side->width == 0 && loop.copies)
       return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
     const bool in_vectors = side->width * size_of(t.type) == k_lane_bytes;
@@ -194,9 +196,9 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
 bool holds_rows(const kernel_body& body, const product_tiling& t) {
   if (t.parts > 1 || body.is_elementwise() || body.has_scan()) return false;
   // Its columns are the last dimensions of the right operand's, in their order.
-  const int in_row = static_cast<int>(body.domain.size()) - body.row_dims;
+  const int in_row = body.dims() - body.row_dims();
   if (std::ssize(t.right.dims) < in_row ||
-      t.right.dims[t.right.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims)
+      t.right.dims[t.right.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims())
     return false;
   const int64_t columns = body.columns();
   if (t.shares_rows()) return t.right.size == columns;
@@ -248,31 +250,32 @@ tl::unexpected<error> why_no_tiling(const product_tiling& t, const kernel_option
               parts > 0 ? std::to_string(parts) : "several");
 }
 
-// Whether the left factor differs along the domain's dimension.
-bool varies_in_left(const kernel_body& body, std::size_t dimension) {
-  return std::ranges::any_of(body.product->operands_of_left(), [&](int operand) {
-    return body.operands[static_cast<std::size_t>(operand)].strides[dimension] != 0;
+// Whether the left factor differs along the axis.
+bool varies_in_left(const kernel_body& body, const matrix_product& of, std::size_t dimension) {
+  return std::ranges::any_of(of.accesses_of_a(body), [&](int operand) {
+    return body.accesses[static_cast<std::size_t>(operand)].strides[dimension] != 0;
   });
 }
 
 // The product and its sides, not divided yet.
 expected<product_tiling> undivided(const kernel_body& body, const mainloop& loop) {
-  const body_product& p = *body.product;
   product_tiling t;
+  CUDAL1_TRY(t.of, matrix_product_of(body));
+  const matrix_product& p = t.of;
   std::vector<int> left, right;
-  for (std::size_t d = 0; d < body.domain.size(); ++d) {
-    const bool in_left = varies_in_left(body, d);
-    const bool in_right = body.operands[static_cast<std::size_t>(p.rights.front())].strides[d] != 0;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(body.dims()); ++d) {
+    const bool in_left = varies_in_left(body, p, d);
+    const bool in_right = body.accesses[static_cast<std::size_t>(p.bs.front())].strides[d] != 0;
     if (!in_left && !in_right)
       return fail(errc::unsupported, "the product would be computed again along a dimension of the kernel");
-    if (in_left && in_right) t.batches *= body.domain[d];
+    if (in_left && in_right) t.batches *= body.extent(d);
     (in_left && in_right ? t.batch : in_left ? left : right).push_back(static_cast<int>(d));
   }
-  t.type = body.operands[static_cast<std::size_t>(p.rights.front())].type.type;
+  t.type = body.accesses[static_cast<std::size_t>(p.bs.front())].type.type;
   t.loop = &loop;
-  t.products = std::ssize(p.rights);
-  t.left = side_of(body, std::span(&p.left, 1), std::move(left), t.batch);
-  t.right = side_of(body, p.rights, std::move(right), t.batch);
+  t.products = std::ssize(p.bs);
+  t.left = side_of(body, p, std::span(&p.a, 1), std::move(left), t.batch);
+  t.right = side_of(body, p, p.bs, std::move(right), t.batch);
   t.depth = p.depth;
   t.inner_depth = p.inner_depth;
   CUDAL1_CHECK(check_operands(body, t));

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "policy/body/matrix_product.hpp"
 #include "policy/codegen/lowering_target.hpp"
 #include "policy/tile/layout.hpp"
 
@@ -14,8 +15,8 @@ struct mainloop;
 
 // One of a product's operands, seen from its tiles in shared memory.
 struct product_side {
-  int operand = -1;
-  std::vector<int> dims;     // of the domain, which its rows (the left operand) or columns (the right one) are
+  int access = -1;
+  std::vector<int> dims;     // the axes that its rows (the left operand) or columns (the right one) are
   int64_t size = 1;          // of these dimensions together
   int64_t step = 0;          // from one term to the next, in elements
   bool along_depth = false;  // what a thread copies lies along the depth, and so does a tile in shared memory
@@ -23,8 +24,9 @@ struct product_side {
 };
 
 struct product_tiling {
+  matrix_product of;
   product_side left, right;
-  std::vector<int> batch;  // dimensions that both operands have
+  std::vector<int> batch;  // axes that both operands have
   int64_t batches = 1, depth = 0;
   int64_t inner_depth = 0;      // of the product that makes the left factor
   dtype type = dtype::float32;  // of both operands

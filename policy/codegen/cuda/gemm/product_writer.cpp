@@ -25,7 +25,7 @@ std::string product_writer::all_stages() const {
 void product_writer::limit_terms(bool left, const std::string& first, int64_t size, std::string& begin,
                                  std::string& end) const {
   // Of the left operand's terms from one diagonal to the other, or of the right one's.
-  const band known = left ? w_.body().product->left_band : w_.body().product->right_band.transposed();
+  const band known = left ? of_.a_band : of_.b_band.transposed();
   const auto moved = [](const std::string& at, int64_t by) {
     return by == 0 ? at : fmt::format("{} {} {}", at, by < 0 ? "-" : "+", std::abs(by));
   };
@@ -50,8 +50,7 @@ void product_writer::write_place(int64_t rows_of_band) {
   };
   const int64_t row_tiles = t_.row_tiles(), column_tiles = t_.column_tiles();
   // The tiles with the most terms come first.
-  const bool from_last =
-      w_.body().product->left_band.above != band::unbounded && w_.body().product->left_band.below == band::unbounded;
+  const bool from_last = of_.a_band.above != band::unbounded && of_.a_band.below == band::unbounded;
   const char* row = from_last ? "above_last" : "first_row";
   if (!t_.shares_rows() && rows_of_band > 1 && row_tiles > rows_of_band && column_tiles > 1) {
     take("tile", row_tiles * column_tiles, 1, false);
@@ -90,7 +89,7 @@ std::string product_writer::offset(const std::vector<int64_t>& strides, const st
   std::vector<int64_t> extents, own;
   int64_t count = 1;
   for (const int d : dims) {
-    extents.push_back(w_.body().domain[static_cast<std::size_t>(d)]);
+    extents.push_back(w_.body().extent(static_cast<std::size_t>(d)));
     own.push_back(strides[static_cast<std::size_t>(d)]);
     count *= extents.back();
   }
@@ -98,41 +97,41 @@ std::string product_writer::offset(const std::vector<int64_t>& strides, const st
 }
 
 std::string product_writer::line_offset(const product_side& side, const std::string& at) const {
-  const body_product& product = *w_.body().product;
-  std::string out = offset(operand(side.operand).strides, side.dims, at);
-  if (&side != &t_.left || product.left_rows < 0) return out;
-  const body_operand& rows = operand(product.left_rows);
-  const body_operand& table = operand(side.operand);
+  std::string out = offset(operand(side.access).strides, side.dims, at);
+  if (&side != &t_.left || of_.a_rows < 0) return out;
+  const body_access& rows = operand(of_.a_rows);
+  const body_access& table = operand(side.access);
   const std::string number =
       offset(rows.strides, side.dims, fmt::format("min({}, {})", at, side.size - 1)) + in_batch(rows);
-  return fmt::format("{} + (int)(min(max((long long){}[{}], 0ll), {}ll) * {})", out, w_.pointer(product.left_rows),
-                     number, table.lookup_count - 1, table.lookup_stride);
+  return fmt::format("{} + (int)(min(max((long long){}[{}], 0ll), {}ll) * {})", out, w_.pointer(of_.a_rows), number,
+                     table.gather_count - 1, table.gather_stride);
 }
 
 std::string product_writer::made_left(const std::string& element, const std::string& row, const std::string& term,
                                       const char* limit) {
-  const body_product& product = *w_.body().product;
-  std::vector<std::string> names;
-  const auto spelled = [&](int n) { return names[static_cast<std::size_t>(n)]; };
-  for (const auto& n : product.left_made) {
-    const bool is_element = n.kind == node_kind::product || (n.kind == node_kind::load && n.operand == product.left);
+  std::map<int, std::string> names;
+  const auto spelled = [&](int n) { return names.at(n); };
+  for (const int number : of_.a_nodes) {
+    const body_node& n = w_.node(number);
+    const bool is_element = n.kind == node_kind::contraction || (n.kind == node_kind::load && n.access == of_.a);
     if (n.kind == node_kind::constant || is_element) {
-      names.push_back(n.kind == node_kind::constant ? n.expression : element);
+      names[number] = n.kind == node_kind::constant ? n.expression : element;
       continue;
     }
     std::string value;
     if (n.kind == node_kind::load) {
-      const body_operand& o = operand(n.operand);
+      const body_access& o = operand(n.access);
       std::string at = offset(o.strides, t_.left.dims, fmt::format("min({}, {})", row, t_.left.size - 1)) + in_batch(o);
-      if (o.step != 0) at += fmt::format(" + min({}, {}) * {}", term, t_.depth - 1, o.step);
-      value = loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(n.operand), at));
+      if (const int64_t step = o.stride(of_.axis); step != 0)
+        at += fmt::format(" + min({}, {}) * {}", term, t_.depth - 1, step);
+      value = loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(n.access), at));
     } else {
       value = expanded(n, spelled);
     }
-    names.push_back(fmt::format("made{}", names.size()));
-    w_.line(fmt::format("const {} {} = {};", c_type(n.type), names.back(), value));
+    names[number] = fmt::format("made{}", names.size());
+    w_.line(fmt::format("const {} {} = {};", c_type(n.type), names[number], value));
   }
-  return fmt::format("({} < {} ? {} : 0.0f)", term, limit, names.back());
+  return fmt::format("({} < {} ? {} : 0.0f)", term, limit, names.at(of_.a_nodes.back()));
 }
 
 void product_writer::make_left_halves(const std::string& word, const std::string& row, const std::string& term,
@@ -184,7 +183,7 @@ void product_writer::close_fragments_loop() {
     w_.close();
 }
 
-std::string product_writer::element(const body_operand& o, const char* column) const {
+std::string product_writer::element(const body_access& o, const char* column) const {
   std::string out;
   const auto add = [&](const std::vector<int>& dims, const char* index) {
     if (const auto at = offset(o.strides, dims, index); at != "0") out += (out.empty() ? "" : " + ") + at;
@@ -196,7 +195,7 @@ std::string product_writer::element(const body_operand& o, const char* column) c
 }
 
 // Whether so many neighbouring columns are neighbours in the result's memory, too, at a multiple of their number.
-bool product_writer::in_vectors(const body_operand& o, int64_t width) const {
+bool product_writer::in_vectors(const body_access& o, int64_t width) const {
   const auto even = [&](const std::vector<int>& dims, int but) {
     return std::ranges::all_of(dims,
                                [&](int d) { return d == but || o.strides[static_cast<std::size_t>(d)] % width == 0; });
@@ -206,7 +205,7 @@ bool product_writer::in_vectors(const body_operand& o, int64_t width) const {
   const int inner = t_.right.dims.back();
   const int64_t elements = t_.batches * t_.left.size * t_.right.size;  // from one part of the depth to the next
   return o.strides[static_cast<std::size_t>(inner)] == 1 &&
-         w_.body().domain[static_cast<std::size_t>(inner)] % width == 0 && even(t_.left.dims, -1) &&
+         w_.body().extent(static_cast<std::size_t>(inner)) % width == 0 && even(t_.left.dims, -1) &&
          even(t_.batch, -1) && even(t_.right.dims, inner) && (t_.parts == 1 || elements % width == 0);
 }
 
@@ -217,7 +216,7 @@ bool product_writer::stores_lines() const {
          results[0].target.type.type == dtype::float32 && in_vectors(results[0].target, 4);
 }
 
-std::string product_writer::place(const body_operand& target, const char* column) const {
+std::string product_writer::place(const body_access& target, const char* column) const {
   std::string out = element(target, column);
   if (t_.parts > 1) out += fmt::format(" + part * {}", t_.batches * t_.left.size * t_.right.size);
   return out;
@@ -233,13 +232,13 @@ void product_writer::write_values(const std::vector<int>& nodes, const product_s
     else if (from.kind == node_kind::load)
       value = ahead_.contains(n) ? w_.variable(n) + "_q[k]" : loaded_element(n, "column");
     else
-      value = from.kind == node_kind::product ? product(from.operand) : w_.expression(n);
+      value = from.kind == node_kind::contraction ? product(of_.number_of(n)) : w_.expression(n);
     w_.define(n, value);
   }
 }
 
 std::string product_writer::loaded_element(int n, const char* column) const {
-  const int from = w_.node(n).operand;
+  const int from = w_.node(n).access;
   return w_.element(n, w_.pointer(from), element(operand(from), column));
 }
 
@@ -378,7 +377,7 @@ std::string product_writer::warp_own_column() const {
 }
 
 std::string product_writer::right_matrix_at(const std::string& tile_column) const {
-  const auto& rights = w_.body().product->rights;
+  const auto& rights = of_.bs;
   std::string out = w_.pointer(rights.back());
   for (std::size_t p = rights.size() - 1; p-- > 0;)
     out = fmt::format("{} == {} ? {} : {}", product_of(tile_column), p, w_.pointer(rights[p]), out);

@@ -14,14 +14,17 @@ namespace cudal1 {
 
 class product_writer {
  public:
+  // `of`: the product of the request's body; of a kernel that makes an operand for one, that one's.
+  product_writer(const emit_request& request, const product_tiling& tiling, matrix_product of)
+      : w_(request), t_(tiling), of_(std::move(of)), threads_(32 * tiling.warps()) {}
   product_writer(const emit_request& request, const product_tiling& tiling)
-      : w_(request), t_(tiling), threads_(32 * tiling.warps()) {}
+      : product_writer(request, tiling, tiling.of) {}
 
  protected:
   // The kernel ends here; of so many bytes of dynamic shared memory.
   emitted_kernel finished(int64_t shared_bytes);
 
-  const body_operand& operand(int n) const { return w_.body().operands[static_cast<std::size_t>(n)]; }
+  const body_access& operand(int n) const { return w_.body().accesses[static_cast<std::size_t>(n)]; }
 
   // `first_row`, `first_column`, `batch` of the block's tile, and the terms `begin` to `end` that it adds up, a
   // multiple of `stage_depth` each unless they are the last. Where tiles form bands of several rows of tiles, blocks
@@ -33,10 +36,10 @@ class product_writer {
   // Limits the terms to those that may not be zeros, where the operand is a triangle or a band: of `size` rows (of the
   // left one) or columns from `first`.
   void limit_terms(bool left, const std::string& first, int64_t size, std::string& begin, std::string& end) const;
-  // The offset of an index that runs over some dimensions of the domain.
+  // The offset of an index that runs over some axes of the body.
   std::string offset(const std::vector<int64_t>& strides, const std::vector<int>& dims, const std::string& index) const;
   // What the batch adds to an offset in the operand: " + ...", or "" where there is one matrix.
-  std::string in_batch(const body_operand& o) const {
+  std::string in_batch(const body_access& o) const {
     return t_.batches > 1 ? " + " + offset(o.strides, t_.batch, "batch") : "";
   }
   // The offset of a line of the side's operand, which another value may choose, without the batch's: `at` is the line's
@@ -44,14 +47,14 @@ class product_writer {
   std::string line_offset(const product_side& side, const std::string& at) const;
   // Whether the left factor is made of its operand's elements; then the expression of a factor, after the lines that
   // make it of `element`, the left operand's, at a row that may not exist, and a term: from `limit` on the factor is 0.
-  bool is_left_made() const { return !w_.body().product->left_made.empty(); }
+  bool is_left_made() const { return !of_.a_nodes.empty(); }
   std::string made_left(const std::string& element, const std::string& row, const std::string& term,
                         const char* limit = "end");
   // The same of two halves side by side in `word`, which is written over.
   void make_left_halves(const std::string& word, const std::string& row, const std::string& term,
                         const char* limit = "end");
   // The offset of the operand's element at (`row`, that column) of the batch.
-  std::string element(const body_operand& o, const char* column) const;
+  std::string element(const body_access& o, const char* column) const;
   // Writes the copy of the stage of that number to shared memory.
   using stage_copy = std::function<void(const std::string&)>;
   // The loop over the block's `steps` stages: the copy of a stage begins `ahead` stages before it is waited for.
@@ -134,16 +137,17 @@ class product_writer {
 
   kernel_writer w_;
   const product_tiling& t_;
+  matrix_product of_;
   int64_t threads_;
 
  private:
-  std::string place(const body_operand& target,
+  std::string place(const body_access& target,
                     const char* column) const;  // as `element`, among all parts of the depth
   void write_values(const std::vector<int>& nodes, const product_spelling& product);
   std::vector<int> all_nodes() const;
   void write_store(int result, const char* column);
-  bool in_pairs(const body_operand& o) const { return in_vectors(o, 2); }
-  bool in_vectors(const body_operand& o, int64_t width) const;
+  bool in_pairs(const body_access& o) const { return in_vectors(o, 2); }
+  bool in_vectors(const body_access& o, int64_t width) const;
   int64_t line_of_results() const { return t_.warp_own_columns() + 8; }
   void write_copies_of(const product_side& side, int64_t rows, const char* name, const char* first);
   void write_copy_of(const product_side& side, int64_t rows, const char* name, int64_t before);

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "policy/codegen/kernel_body.hpp"
+#include "policy/body/kernel_body.hpp"
 
 namespace cudal1 {
 

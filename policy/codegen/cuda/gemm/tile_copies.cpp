@@ -13,9 +13,9 @@ void product_writer::write_copies() {
 void product_writer::write_copies_of(const product_side& side, int64_t rows, const char* name, const char* first) {
   const int64_t in_line = (side.along_depth ? t_.stage_depth : rows) / side.width;
   const int64_t count = rows * t_.stage_depth / side.width / threads_;
-  const std::string of_batch = in_batch(operand(side.operand));
+  const std::string of_batch = in_batch(operand(side.access));
   if (!is_of_several(side))
-    w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.operand),
+    w_.line(fmt::format("const {}* const {}_matrix = {}{};", memory_type(t_.type), name, w_.pointer(side.access),
                         of_batch));
   w_.line(fmt::format("const int {0}_line = thread / {1}, {0}_place = thread % {1} * {2};", name, in_line, side.width));
   if (t_.loop->swizzled) {

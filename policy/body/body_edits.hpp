@@ -1,0 +1,24 @@
+// Making and changing kernel bodies by hand: for rewritings, and for what cuts one body into several.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/body/kernel_body.hpp"
+
+namespace cudal1 {
+
+// Each adds a node and returns it. A load adds its access too; `row`: the node of the row's number, if another value
+// chooses it. A pointwise node computes in float32.
+int add_node(kernel_body& body, body_node n);
+int add_load(kernel_body& body, body_access from, bool per_row, std::vector<int> row = {});
+int add_pointwise(kernel_body& body, std::string expression, std::vector<int> operands, bool per_row = false,
+                  int cost = 1);
+// A tensor with one value for each index of the first `dims` axes, contiguous in their order.
+body_access row_tensor(const kernel_body& body, const std::string& name, dtype type, int dims);
+// Reorders the nodes so that operands come before their users, and removes unused nodes and tensors.
+void tidy(kernel_body& body);
+// Of a body whose contractions are gone.
+void drop_contracted_axes(kernel_body& body);
+
+}  // namespace cudal1

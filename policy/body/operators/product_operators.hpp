@@ -1,0 +1,28 @@
+// Matrix products as part of a kernel, which computes what follows them too.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "policy/body/body_builder.hpp"
+
+namespace cudal1 {
+
+// The arguments of a product operator.
+struct product_signature {
+  std::string_view op, left, right;
+  std::string_view added;  // "" for none; a linear layer's bias may be missing
+  std::string_view plain;  // the operator without an added term
+};
+// Null for other operators.
+const product_signature* find_product_signature(std::string_view op);
+
+// Whether the step is a product that no move has replaced.
+bool is_own_product(const graph_step& s);
+// The values that such a product multiplies: the left and the right one.
+std::array<std::string, 2> factors_of(const graph& g, const graph_step& s);
+// Of float32 matrices, also batches of them. errc::unsupported with the reason for others.
+const operator_builder& product_builder();
+
+}  // namespace cudal1

@@ -1,0 +1,13 @@
+// A step whose kernel a template writes.
+#pragma once
+
+#include "policy/codegen/kernel_template.hpp"
+#include "policy/internal_operators/internal_operators.hpp"
+
+namespace cudal1 {
+
+// What replaces the step: the operator with the template's name and the chosen values beside its own arguments.
+operator_use use_of_template(const graph_step& s, const kernel_template& t, const tunable_values& chosen);
+internal_operator kernel_template_operator();
+
+}  // namespace cudal1

@@ -204,6 +204,13 @@ int body_builder::add_node(body_node n) {
   return static_cast<int>(body_.nodes.size()) - 1;
 }
 
+// Whether what windows of one element along a dimension have lies in its padding.
+bool body_builder::reaches_padding(const std::vector<int64_t>& strides) const {
+  return std::ranges::any_of(body_.windows, [&](const body_window& w) {
+    return w.walk.kernel == 1 && w.walk.padding > 0 && strides[at(w.row)] != 0;
+  });
+}
+
 int body_builder::load(const std::string& value, std::vector<int64_t> strides, int64_t offset, bool bounded) {
   for (std::size_t i = 0; i < body_.nodes.size(); ++i) {
     const auto& n = body_.nodes[i];
@@ -219,7 +226,7 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides, i
   n.type = computed_in(graph_->type_of(value).type);
   n.value = value;
   n.access = static_cast<int>(body_.accesses.size());
-  n.per_row = !body_.is_elementwise() && body_.is_one_per_row(strides);
+  n.per_row = !body_.is_elementwise() && body_.is_one_per_row(strides) && !(bounded && reaches_padding(strides));
   n.cost = 0;
   const tensor_type& type = graph_->type_of(value);
   const bool aligned = starts_aligned(*graph_, value) && offset * size_of(type.type) % 16 == 0;
@@ -572,6 +579,8 @@ expected<void> body_builder::add_results(const graph_step& s, std::size_t result
   const std::string& value = s.text->results[result];
   const tensor_type& type = s.result_types[result];
   const bool whole = domain_.parts && type.shape == domain_.parts->whole;
+  if (!domain_.rows.windows.empty() && type.shape == domain_.rows.slid && type.shape != shape())
+    return fail(errc::unsupported, "{} is computed for each window again, and read elsewhere", value);
   std::vector<int> nodes;
   for (int64_t p = 0; p < (whole ? domain_.parts->count : 1); ++p) {
     CUDAL1_TRY(const int n, computed(value, whole ? first_part_ + static_cast<int>(p) : 0));

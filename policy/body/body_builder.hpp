@@ -110,6 +110,7 @@ class body_builder {
   }
   std::vector<int64_t> strides_at(const std::vector<int64_t>& by_dim, const place& where) const;
   static int64_t offset_at(const std::vector<int64_t>& by_dim, const place& where);
+  bool reaches_padding(const std::vector<int64_t>& strides) const;
   int load(const std::string& value, std::vector<int64_t> strides, int64_t offset, bool bounded);
   expected<int> computed(const std::string& value, int in);
   expected<int> computed_here(const std::string& value) { return computed(value, now_); }

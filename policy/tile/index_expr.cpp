@@ -12,14 +12,26 @@ namespace {
 
 constexpr int64_t k_any = int64_t{1} << 62;  // beyond every index
 
-// Of numbers that are not negative.
+constexpr index_range k_int = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+
+// What is too large or too small is twice what is beyond every index.
+int64_t saturated(bool overflows, bool is_negative, int64_t exact) {
+  constexpr int64_t k_limit = std::numeric_limits<int64_t>::max();
+  return overflows ? (is_negative ? -k_limit : k_limit) : exact;
+}
 int64_t saturated_product(int64_t a, int64_t b) {
   int64_t out = 0;
-  return __builtin_mul_overflow(a, b, &out) ? std::numeric_limits<int64_t>::max() : out;
+  const bool overflows = __builtin_mul_overflow(a, b, &out);
+  return saturated(overflows, (a < 0) != (b < 0), out);
 }
 int64_t saturated_sum(int64_t a, int64_t b) {
   int64_t out = 0;
-  return __builtin_add_overflow(a, b, &out) ? std::numeric_limits<int64_t>::max() : out;
+  const bool overflows = __builtin_add_overflow(a, b, &out);
+  return saturated(overflows, a < 0, out);
+}
+index_range times(const index_range& range, int64_t factor) {
+  const int64_t a = saturated_product(range.least, factor), b = saturated_product(range.most, factor);
+  return {std::min(a, b), std::max(a, b)};
 }
 
 }  // namespace
@@ -58,7 +70,7 @@ index_expr index_expr::operator+(const index_expr& other) const {
   int64_t constant = 0;
   const auto add = [&](const index_expr& i, const auto& self) -> void {
     if (i.node_->kind == operation::constant) {
-      constant += i.node_->number;
+      constant = saturated_sum(constant, i.node_->number);
     } else if (i.node_->kind == operation::sum) {
       for (const auto& part : i.node_->parts)
         self(part, self);
@@ -86,11 +98,10 @@ index_expr index_expr::operator-(const index_expr& other) const {
 index_expr index_expr::operator*(int64_t factor) const {
   if (factor == 0 || is(0)) return 0;
   if (factor == 1) return *this;
-  if (node_->kind == operation::constant) return node_->number * factor;
-  if (node_->kind == operation::product) return node_->parts[0] * (node_->number * factor);
-  const int64_t a = saturated_product(least(), std::abs(factor)), b = saturated_product(most(), std::abs(factor));
-  return index_expr(
-      std::make_shared<node>(node{operation::product, {*this}, factor, {}, factor > 0 ? a : -b, factor > 0 ? b : -a}));
+  if (node_->kind == operation::constant) return saturated_product(node_->number, factor);
+  if (node_->kind == operation::product) return node_->parts[0] * saturated_product(node_->number, factor);
+  const index_range all = times({least(), most()}, factor);
+  return index_expr(std::make_shared<node>(node{operation::product, {*this}, factor, {}, all.least, all.most}));
 }
 
 index_expr index_expr::operator/(int64_t divisor) const {
@@ -120,10 +131,8 @@ index_range index_expr::range_in(const known_ranges& known) const {
   if (n.kind == operation::variable) return known(n.text).value_or(index_range{n.least, n.most});
   const index_range of = n.parts[0].range_in(known);
   switch (n.kind) {
-    case operation::product: {
-      const index_expr a = index_expr(of.least) * n.number, b = index_expr(of.most) * n.number;
-      return {std::min(a.least(), b.least()), std::max(a.least(), b.least())};
-    }
+    case operation::product:
+      return times(of, n.number);
     case operation::quotient:
       return {of.least / n.number, of.most / n.number};
     case operation::remainder:
@@ -140,6 +149,82 @@ index_range index_expr::range_in(const known_ranges& known) const {
     default:
       return of;
   }
+}
+
+index_expr::c_value index_expr::computed_in(const known_values& known, std::string& overflows, bool after_wide) const {
+  const node& n = *node_;
+  if (n.kind == operation::constant) return {{n.number, n.number}, !k_int.holds({n.number, n.number})};
+  if (n.kind == operation::variable) {
+    const bool says_so = n.text.find("long long") != std::string::npos;
+    return known(n.text).value_or(c_value{{n.least, n.most}, says_so});
+  }
+  const auto fitting = [&](c_value v) {
+    if (!v.is_wide && !k_int.holds(v.range)) overflows = text();
+    return v;
+  };
+  if (n.kind == operation::sum) {
+    c_value out{{0, 0}, after_wide};
+    for (const auto& part : n.parts) {
+      const c_value next = part.computed_in(known, overflows);
+      out.range = {saturated_sum(out.range.least, next.range.least), saturated_sum(out.range.most, next.range.most)};
+      out.is_wide = out.is_wide || next.is_wide;
+      out = fitting(out);
+    }
+    return out;
+  }
+  c_value of = n.parts[0].computed_in(known, overflows);
+  switch (n.kind) {
+    case operation::product:
+      return fitting({times(of.range, n.number), of.is_wide || !k_int.holds({n.number, n.number})});
+    case operation::conversion:
+      return fitting({of.range, n.text.find("long long") != std::string::npos});
+    default:
+      of.range = range_in([&](const std::string& name) -> std::optional<index_range> {
+        const auto value = known(name);
+        return value ? std::optional(value->range) : std::nullopt;
+      });
+      return of;
+  }
+}
+
+void index_expr::residue::add(const residue& other, int64_t factor, int64_t divisor) {
+  const auto reduced = [&](int64_t n) { return (n % divisor + divisor) % divisor; };
+  const int64_t times = reduced(factor);
+  constant = reduced(constant + other.constant * times);
+  for (const auto& [name, own] : other.factors) {
+    int64_t& sum = factors[name];
+    sum = reduced(sum + own * times);
+    if (sum == 0) factors.erase(name);
+  }
+}
+
+index_expr::residue index_expr::modulo(int64_t divisor, const known_residues& known) const {
+  const node& n = *node_;
+  residue out;
+  switch (n.kind) {
+    case operation::constant:
+      out.add({1, {}}, n.number, divisor);
+      return out;
+    case operation::variable:
+      return known(n.text).value_or(residue{0, {{n.text, 1}}});
+    case operation::sum:
+      for (const auto& part : n.parts)
+        out.add(part.modulo(divisor, known), 1, divisor);
+      return out;
+    case operation::product:
+      out.add(n.parts[0].modulo(divisor, known), n.number, divisor);
+      return out;
+    case operation::conversion:
+      return n.parts[0].modulo(divisor, known);
+    case operation::remainder:
+      if (n.number % divisor == 0) return n.parts[0].modulo(divisor, known);
+      break;
+    case operation::quotient:
+      if (n.parts[0].modulo(divisor * n.number, [](const std::string&) { return std::nullopt; }).is_zero()) return out;
+      break;
+  }
+  out.factors[text()] = 1;
+  return out;
 }
 
 int64_t index_expr::value_in(const std::function<int64_t(const std::string&)>& values) const {

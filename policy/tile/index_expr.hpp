@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,6 +43,25 @@ class index_expr {
   // The range, where variables have those that `known` says, or else their own.
   using known_ranges = std::function<std::optional<index_range>(const std::string& variable)>;
   index_range range_in(const known_ranges& known) const;
+  // The same as C computes it: `is_wide` in 64 bits.
+  struct c_value {
+    index_range range;
+    bool is_wide = false;
+  };
+  using known_values = std::function<std::optional<c_value>(const std::string& variable)>;
+  // `overflows` gets the text of a part that is computed in 32 bits, and leaves them. `after_wide`: as what is added to
+  // a number of 64 bits.
+  c_value computed_in(const known_values& known, std::string& overflows, bool after_wide = false) const;
+  // What is left of it by a divisor: a sum of a constant and of variables times factors, all less than the divisor.
+  // `known`: of a variable, or nothing where it stands for itself. What is not such a sum stands for itself, too.
+  struct residue {
+    int64_t constant = 0;
+    std::map<std::string, int64_t> factors;
+    bool is_zero() const { return constant == 0 && factors.empty(); }
+    void add(const residue& other, int64_t factor, int64_t divisor);
+  };
+  using known_residues = std::function<std::optional<residue>(const std::string& variable)>;
+  residue modulo(int64_t divisor, const known_residues& known) const;
   // The value, where variables have these.
   int64_t value_in(const std::function<int64_t(const std::string& variable)>& values) const;
   // Each variable with the range that it was made with; nothing of an unknown one.

@@ -52,6 +52,8 @@ struct fact {
   bool is_wide = false;                // of 64 bits
   int definition = 0;                  // which of those that have this name
   std::optional<linear_form> is = {};  // what it was defined as, until more is known of it
+  // The same of what is left of it by the divisors of places of vectors.
+  std::map<int64_t, index_expr::residue> residues = {};
 };
 
 constexpr index_range k_int = {-(int64_t{1} << 31), (int64_t{1} << 31) - 1};
@@ -60,8 +62,8 @@ constexpr index_range k_int = {-(int64_t{1} << 31), (int64_t{1} << 31) - 1};
 class known_facts {
  public:
   void define(std::string name, index_range range, bool differs, bool is_wide = false,
-              std::optional<linear_form> is = {}) {
-    facts_.push_back({std::move(name), range, differs, is_wide, ++definitions_, std::move(is)});
+              std::optional<linear_form> is = {}, std::map<int64_t, index_expr::residue> residues = {}) {
+    facts_.push_back({std::move(name), range, differs, is_wide, ++definitions_, std::move(is), std::move(residues)});
   }
   // More is known of it from here on.
   void narrow(const fact& known, index_range range) {
@@ -102,7 +104,8 @@ class checker {
   struct state {
     bool declared = false, written = false;
     std::set<std::string> writes, reads;
-    index_range offset;  // of a pointer
+    index_range offset;                               // of a pointer
+    std::map<int64_t, index_expr::residue> residues;  // of that
   };
   // A condition, and the definition of its variable when it was tested; 0 for none.
   struct known_condition {
@@ -124,7 +127,8 @@ class checker {
            text == "threadIdx.x" || text == "blockIdx.x";
   }
 
-  expected<index_range> range_of(const index_expr& i) {
+  // `after_wide`: as what is added to a number of 64 bits.
+  expected<index_range> range_of(const index_expr& i, bool after_wide = false) {
     std::string why;
     i.each_variable([&](const std::string& name, std::optional<index_range> made_with) {
       const fact* known = facts_.find(name);
@@ -136,10 +140,36 @@ class checker {
       }
     });
     if (!why.empty()) return wrong(why);
-    return i.range_in([&](const std::string& name) -> std::optional<index_range> {
+    std::string overflows;
+    const auto value = i.computed_in(
+        [&](const std::string& name) -> std::optional<index_expr::c_value> {
+          const fact* known = facts_.find(name);
+          return known == nullptr ? std::nullopt : std::optional(index_expr::c_value{known->range, known->is_wide});
+        },
+        overflows, after_wide);
+    if (!overflows.empty())
+      return wrong(fmt::format("{} is computed in 32 bits in {}, and reaches from {} to {}", overflows, i.text(),
+                               value.range.least, value.range.most));
+    return value.range;
+  }
+  // What is left of it by this divisor.
+  index_expr::residue residue_of(const index_expr& i, int64_t divisor) const {
+    return i.modulo(divisor, [&](const std::string& name) -> std::optional<index_expr::residue> {
       const fact* known = facts_.find(name);
-      return known == nullptr ? std::nullopt : std::optional(known->range);
+      if (known == nullptr) return std::nullopt;
+      const auto found = known->residues.find(divisor);
+      // The same name may be of another variable elsewhere.
+      return found != known->residues.end()
+                 ? found->second
+                 : index_expr::residue{0, {{fmt::format("{} {}", name, known->definition), 1}}};
     });
+  }
+  // By those of places of vectors; of a variable that counts in steps from there, those that divide these.
+  std::map<int64_t, index_expr::residue> residues_of(const index_expr& i, int64_t step = 0) const {
+    std::map<int64_t, index_expr::residue> out;
+    for (const int64_t divisor : {2, 4, 8, 16})
+      if (step % divisor == 0) out[divisor] = residue_of(i, divisor);
+    return out;
   }
 
   // Of an index whose range is known.
@@ -173,40 +203,17 @@ class checker {
     if (known->second.size() != a.masked->strides.size())
       return wrong(fmt::format("{} has other conditions than {} has strides", a.masked->test, name));
     linear_form rest = linear(at_place);
-    index_range of_places;
+    int64_t most = 0;  // of the places
     for (std::size_t i = 0; i < known->second.size(); ++i) {
       const auto& [condition, definition, left] = known->second[i];
       const int64_t stride = a.masked->strides[i];
       if (condition.is != condition::how::within || stride < 0)
         return wrong(fmt::format("{} bounds no places of {}", a.masked->test, name));
       rest.add(left, -stride);
-      of_places.most += (condition.right - 1) * stride;
+      most += (condition.right - 1) * stride;
     }
     const index_range of_rest = rest.range();
-    return index_range{of_rest.least + of_places.least, of_rest.most + of_places.most};
-  }
-
-  // Whether it is computed in 64 bits: it says so, or is the sum of a variable of 64 bits and of what fits in 32.
-  bool is_wide(const index_expr& i) const {
-    if (i.text().find("long long") != std::string::npos) return true;
-    bool any = false;
-    index_expr least = 0, most = 0;  // of the other summands
-    const int64_t constant = i.each_part([&](const index_expr& part, int64_t factor) {
-      const auto name = part.name();
-      const fact* known = name ? facts_.find(*name) : nullptr;
-      if (known != nullptr && known->is_wide) {
-        any = true;
-        return;
-      }
-      const index_range range = part.range_in([&](const std::string& variable) -> std::optional<index_range> {
-        const fact* of = facts_.find(variable);
-        return of == nullptr ? std::nullopt : std::optional(of->range);
-      });
-      const index_expr a = index_expr(range.least) * factor, b = index_expr(range.most) * factor;
-      least = least + (factor > 0 ? a : b);
-      most = most + (factor > 0 ? b : a);
-    });
-    return any && k_int.holds({(least + constant).least(), (most + constant).least()});
+    return index_range{of_rest.least, of_rest.most + most};
   }
 
   bool differs(const index_expr& i) const {
@@ -234,13 +241,12 @@ class checker {
       return wrong(fmt::format("{} has {} indices, and {} extents", b.name, a.at.size(), b.shape.size()));
     if (!states_[a.of].declared) return wrong(b.name + " is used where it is not declared");
     if (b.where == space::warp_shared) return wrong(b.name + " is for functions of the dialect only");
+    if (a.row && a.row->count < 1) return wrong(fmt::format("{} has no row to choose", b.name));
     if (a.row) CUDAL1_CHECK(look_at(*a.row->row));
     for (std::size_t d = 0; d < a.at.size(); ++d) {
-      CUDAL1_TRY(index_range range, range_of(a.at[d]));
-      // Outside, the place itself is not used, but computed.
+      // Outside of a mask the place itself is not used, but computed.
+      CUDAL1_TRY(index_range range, range_of(a.at[d], a.row.has_value()));
       if (a.masked && d + 1 == a.at.size()) {
-        if (!k_int.holds(range) && !is_wide(a.at[d]))
-          return wrong(fmt::format("{}{} is computed in 32 bits, and reaches {}", b.name, place_of(a), range.most));
         CUDAL1_TRY(range, range_where(a, a.at[d]));
       }
       if (a.within && d + 1 == a.at.size()) {
@@ -251,8 +257,6 @@ class checker {
       }
       if (d + 1 == a.at.size()) range.most += (width - 1) * step;
       if (a.row) range.most += (a.row->count - 1) * a.row->stride;
-      if (!k_int.holds(range) && !a.row && !is_wide(a.at[d]))
-        return wrong(fmt::format("{}{} is computed in 32 bits, and reaches {}", b.name, place_of(a), range.most));
       if (b.into) range = {range.least + states_[a.of].offset.least, range.most + states_[a.of].offset.most};
       if (!index_range{0, b.shape[d] - 1}.holds(range))
         return wrong(fmt::format("{}{} reaches from {} to {}, and there are {}", b.name, place_of(a), range.least,
@@ -262,11 +266,12 @@ class checker {
   }
 
   // A place that each thread of a block has for itself.
-  static bool is_own(const access& a) {
-    return a.at.size() == 1 && (a.at[0].text() == "threadIdx.x" || a.at[0].text() == "(int)threadIdx.x");
+  static bool is_own(const access& a, int64_t width) {
+    return !a.row && width == 1 && a.at.size() == 1 &&
+           (a.at[0].text() == "threadIdx.x" || a.at[0].text() == "(int)threadIdx.x");
   }
-  static bool all_are(const std::set<std::string>& places, const access& a) {
-    return places.empty() || (is_own(a) && places.size() == 1 && places.contains(place_of(a)));
+  static bool all_are(const std::set<std::string>& places, const access& a, int64_t width) {
+    return places.empty() || (is_own(a, width) && places.size() == 1 && places.contains(place_of(a)));
   }
 
   // Only the thread that wrote a place may access it before the barrier, or write where it alone has read.
@@ -275,7 +280,7 @@ class checker {
     state& s = states_[a.of];
     if (!s.written) return wrong(fmt::format("{}{} is read, and nothing has written it", at(a.of).name, place_of(a)));
     if (!is_of_threads(at(a.of))) return {};
-    if (!all_are(s.writes, a))
+    if (!all_are(s.writes, a, width))
       return wrong(fmt::format("{}{} is read without a barrier after {}{} was written", at(a.of).name, place_of(a),
                                at(a.of).name, *s.writes.begin()));
     s.reads.insert(place_of(a));
@@ -283,11 +288,13 @@ class checker {
   }
 
   expected<void> writes(const access& a, int64_t width = 1, int64_t step = 1) {
+    if (a.masked && std::ranges::count(asked_, a.masked->test) == 0)
+      return wrong(fmt::format("{} is written, and nothing asks whether {}", at(a.of).name, a.masked->test));
     CUDAL1_CHECK(within(a, width, step));
     state& s = states_[a.of];
     s.written = true;
     if (!is_of_threads(at(a.of))) return {};
-    if (!all_are(s.reads, a))
+    if (!all_are(s.reads, a, width))
       return wrong(fmt::format("{}{} is written without a barrier after {}{} was read", at(a.of).name, place_of(a),
                                at(a.of).name, *s.reads.begin()));
     s.writes.insert(place_of(a));
@@ -312,10 +319,12 @@ class checker {
 
   expected<void> look_at(const block& statements) {
     const std::size_t facts = facts_.size(), values = values_.size();
+    const auto tests = tests_;
     for (const auto& s : statements)
       CUDAL1_CHECK(std::visit([&](const auto& each) { return look_at(each); }, s.is));
     facts_.resize(facts);
     values_.resize(values);
+    tests_ = tests;
     return {};
   }
 
@@ -329,7 +338,9 @@ class checker {
   expected<void> look_at(const point& p) {
     const buffer& b = at(p.of);
     if (at(*b.into).into) return wrong(b.name + " points into what is a pointer itself");
+    if (at(*b.into).where != space::global) return wrong(b.name + " points into what is not in global memory");
     CUDAL1_TRY(states_[p.of].offset, range_of(b.offset));
+    states_[p.of].residues = residues_of(b.offset);
     states_[p.of].declared = states_[p.of].written = true;
     return {};
   }
@@ -338,7 +349,7 @@ class checker {
       CUDAL1_TRY(const index_range range, range_of(i));
       if (l.type == "int" && !k_int.holds(range))
         return wrong(fmt::format("{} is an int, and reaches from {} to {}", name, range.least, range.most));
-      facts_.define(name, range, differs(i), l.type == "long long", linear(i));
+      facts_.define(name, range, differs(i), l.type == "long long", linear(i), residues_of(i));
     }
     return {};
   }
@@ -361,22 +372,27 @@ class checker {
   }
   expected<void> look_at(const combine& c) {
     CUDAL1_CHECK(look_at(c.is));
+    if (c.element && at(c.element->of).where != space::registers)
+      return wrong(at(c.element->of).name + " is reduced where other threads may see it");
     if (c.element) return reads(*c.element);
     if (std::ranges::count(values_, c.name) == 0) return wrong(c.name + " is reduced, and nothing has defined it");
     return {};
   }
   expected<void> look_at(const reduce_lanes& r) {
     if (some_threads_ > 0) return wrong("only some threads reduce " + r.name);
+    const bool is_power = r.lanes > 0 && (r.lanes & (r.lanes - 1)) == 0;
+    if (!is_power || r.lanes > 32 || kernel_->threads % r.lanes != 0)
+      return wrong(fmt::format("{} lanes cannot reduce {}", r.lanes, r.name));
     if (std::ranges::count(values_, r.name) == 0) return wrong(r.name + " is reduced, and nothing has defined it");
     return {};
   }
   expected<void> look_at(const test& t) {
     for (const auto& c : t.all) {
-      CUDAL1_TRY(const index_range range, range_of(c.left));
-      if (c.is == condition::how::within && !k_int.holds(range))
-        return wrong(fmt::format("{} is tested in 32 bits, and reaches {}", c.left.text(), range.most));
+      CUDAL1_CHECK(range_of(c.left));
+      if (c.is == condition::how::within) CUDAL1_CHECK(is_unsigned(c));
     }
     tests_[t.name] = with_definitions(t.all);
+    std::erase(asked_, t.name);  // that was of another test
     return {};
   }
   expected<void> look_at(const raw& r) {
@@ -389,12 +405,27 @@ class checker {
     if (v.from.masked && std::ranges::count(asked_, v.from.masked->test) == 0)
       return wrong(fmt::format("a vector of {} is loaded, and nothing asks whether {}", at(v.from.of).name,
                                v.from.masked->test));
+    CUDAL1_CHECK(is_vector(v.from, v.width, v.together));
     CUDAL1_CHECK(reads(v.from, v.width, v.step));
     return writes({v.into, {v.at}}, v.width, 1);
   }
   expected<void> look_at(const store_vector& v) {
+    CUDAL1_CHECK(is_vector(v.to, v.width, v.together));
     CUDAL1_CHECK(reads({v.from, {0}}, v.width, 1));
     return writes(v.to, v.width, v.step);
+  }
+  // Whether elements that are accessed together begin at a multiple of the vectors that do it, of at most 16 bytes.
+  // Global memory begins at one.
+  expected<void> is_vector(const access& a, int64_t width, bool together) {
+    const buffer& b = at(a.of);
+    if (a.within) return wrong(fmt::format("a vector of {} is not bounded element by element", b.name));
+    if (!together || width == 1) return {};
+    const int64_t whole = std::min(width, 16 / size_of(b.type));
+    index_expr::residue left = residue_of(a.at.back(), whole);
+    if (b.into) left.add(states_[a.of].residues[whole], 1, whole);
+    if (left.is_zero() && (!a.row || a.row->stride % whole == 0)) return {};
+    return wrong(fmt::format("vectors of {} elements of {}{} need not begin at a multiple of {}", whole, b.name,
+                             place_of(a), whole));
   }
   // Twice, so that a round follows another.
   expected<void> look_at(const loop& l) {
@@ -403,10 +434,17 @@ class checker {
     const bool some = differs(l.first);
     const int64_t rounds = (l.count - from.least + l.step - 1) / l.step;
     const int64_t last = from.least == from.most ? from.least + (rounds - 1) * l.step : l.count - 1;
-    facts_.define(l.variable, {from.least, last}, some);
+    if (!k_int.holds({from.least, l.count + l.step}))
+      return wrong(fmt::format("{} is an int, and counts to {}", l.variable, l.count));
+    facts_.define(l.variable, {from.least, last}, some, false, {}, residues_of(l.first, l.step));
+    const auto before = states_;
     CUDAL1_CHECK(inside(l.body, some));
     if (rounds > 1) CUDAL1_CHECK(inside(l.body, some));
     facts_.resize(outside);
+    if (rounds < 1)
+      states_ = before;
+    else if (from.most >= l.count)
+      join(before);  // some have no round
     return {};
   }
 
@@ -419,11 +457,18 @@ class checker {
     }
     return out;
   }
+  // Whether the condition can be asked of an unsigned number of 32 bits.
+  expected<void> is_unsigned(const condition& c) {
+    CUDAL1_TRY(const index_range range, range_of(c.left));
+    if (k_int.holds(range) && k_int.holds({c.right, c.right}) && c.right >= 0) return {};
+    return wrong(fmt::format("{} is tested in 32 bits, and reaches {}", c.left.text(), range.most));
+  }
   // Adds what the conditions say of variables; whether only some threads of a block fulfil them.
   expected<bool> narrow(const std::vector<known_condition>& all) {
     bool some = false;
     for (const auto& [c, definition, left] : all) {
       const fact* known = facts_.find(c.left.text());
+      if (c.is == condition::how::within) CUDAL1_CHECK(is_unsigned(c));
       if (definition == 0) {
         CUDAL1_CHECK(range_of(c.left));
         some = some || differs(c.left);
@@ -455,9 +500,10 @@ class checker {
       some = some || differ;
     }
     const auto before = states_;
+    const auto asked = asked_;
     asked_.insert(asked_.end(), g.tests.begin(), g.tests.end());
     CUDAL1_CHECK(inside(g.body, some));
-    asked_.resize(asked_.size() - g.tests.size());
+    asked_ = asked;
     facts_.resize(outside);
     auto after = std::exchange(states_, before);
     CUDAL1_CHECK(inside(g.otherwise, some));

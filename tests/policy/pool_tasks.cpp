@@ -28,6 +28,15 @@ constexpr pool_text k_windows[] = {
     {"max_one_image", "3, 9, 11", R"(y = max_pool2d {"self": "x", "kernel_size": 3, "stride": 2, "padding": 1})"},
     {"max_masked_pieces", "1, 3, 9, 32",
      R"(y = max_pool2d {"self": "x", "kernel_size": [3, 4], "stride": [1, 4], "padding": [1, 0]})"},
+    {"max_padded_pieces", "2, 3, 8, 16",
+     R"(y = max_pool2d {"self": "x", "kernel_size": 4, "stride": 4, "padding": 2})"},
+    {"max_ceil_pieces", "2, 3, 8, 14",
+     R"(y = max_pool2d {"self": "x", "kernel_size": 4, "stride": 4, "ceil_mode": true})"},
+    {"avg_1d_padded_pieces", "2, 3, 32",
+     R"(y = avg_pool1d {"self": "x", "kernel_size": 8, "stride": 4, "padding": 4})"},
+    {"avg_of_repeated_rows", "2, 1, 16, 8", R"(v = expand {"self": "x", "size": [2, 6, 16, 8]}
+                                     y = avg_pool2d {"self": "v", "kernel_size": [3, 4], "stride": [4, 2]})",
+     "1", "row_kernel(steps=1); items(group=0, elements=2)"},
     {"max_large", "1, 2, 14, 13", R"(y = max_pool2d {"self": "x", "kernel_size": 11, "stride": 1, "padding": 5})"},
     {"max_1d", "2, 5, 23",
      R"(y = max_pool1d {"self": "x", "kernel_size": 4, "stride": 2, "padding": 2, "dilation": 3})"},
@@ -120,6 +129,9 @@ constexpr pool_text k_convolutions[] = {
     {"conv_3d", "1, 2, 5, 6, 7", R"(y = conv3d {"input": "x", "weight": "k", "padding": 1, "groups": 2})",
      "2, 1, 3, 3, 3"},
     {"conv_with_itself", "1, 1, 3, 3", R"(y = conv2d {"input": "x", "weight": "x", "padding": 1, "stride": 5})"},
+    {"conv_padded_where_it_is_1", "1, 1, 1, 8", R"(v = expand {"self": "x", "size": [1, 1, 9, 8]}
+        y = conv2d {"input": "v", "weight": "k", "stride": [1, 7], "padding": [1, 1]})",
+     "1, 1, 3, 1", "row_kernel(steps=1)"},
     {"conv_among_others", "2, 4, 10, 12",
      R"(r = relu {"self": "x"}
         d = conv2d {"input": "r", "weight": "k", "padding": 1, "groups": 4}

@@ -49,11 +49,10 @@ class cuda_rows_writer {
             b_.array(w_.target(static_cast<int>(r)) + "_stage", w_.node(w_.body().results[r].node).type,
                      tile::space::shared, {l_.rows, w_.body().columns() + 1});
     group_.write_row(tensors_);
-    if (l_.shifted)
-      b_.let("int", "shift",
-             index_expr::variable(fmt::format("row % {}{}", l_.width,
-                                              l_.shift == 1 ? "" : fmt::format(" * {} % {}", l_.shift, l_.width)),
-                                  l_.width));
+    if (l_.shifted) {
+      const index_expr of_row = index_expr::variable("row", w_.body().rows()) % l_.width;
+      b_.let("int", "shift", l_.shift == 1 ? of_row : of_row * l_.shift % l_.width);
+    }
     write_loads_ahead();
     for (int pass = 0; pass < plan_.passes(); ++pass)
       write_pass(pass);

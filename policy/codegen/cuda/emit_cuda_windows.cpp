@@ -26,7 +26,7 @@ class cuda_windows_writer {
         layout_(window_layout_of(body_, request.options)),
         threads_(request.options[kernel_tunable::block] > 0 ? request.options[kernel_tunable::block] : k_threads),
         total_(layout_.threads(body_)),
-        index_(index_type(body_, total_)),
+        index_(index_type(body_, std::max(total_, body_.rows()))),
         b_(threads_, (total_ + threads_ - 1) / threads_) {
     for (int n = 0; n < static_cast<int>(body_.nodes.size()); ++n)
       if (w_.is_needed(n) && w_.node(n).kind == node_kind::reduce) {
@@ -222,7 +222,9 @@ class cuda_windows_writer {
       if (!is_masked(w)) continue;
       index_expr at = index_expr::unknown(fmt::format("p{}", i));
       if (w.column >= 0) at = at + column_index(w.column) * w.walk.dilation;
-      out.push_back({at, how::within, w.walk.size});
+      // A piece of neighbours is inside as a whole, or not at all.
+      const int64_t piece = w.column == body_.dims() - 1 ? layout_.piece : 1;
+      out.push_back({at, how::within, w.walk.size - (piece - 1)});
     }
     return out;
   }

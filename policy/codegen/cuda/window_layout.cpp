@@ -149,6 +149,8 @@ window_layout window_layout_of(const kernel_body& body, const kernel_options& op
   while (l.results > body.extent(static_cast<std::size_t>(l.stacked)))
     l.results /= 2;
   l.shares = overlapping && l.results > 1 && !has_weights(body);
+  // What windows share is taken element by element.
+  if (l.shares && l.is_shared(body, body.dims() - 1)) l.piece = 1;
   return l;
 }
 

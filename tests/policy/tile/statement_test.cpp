@@ -1,6 +1,9 @@
 // Statements: what they print, what a check of them refuses, and what their threads do.
 #include "policy/tile/statement.hpp"
 
+#include <functional>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -173,10 +176,10 @@ TEST(Checks, RefuseBarriersInLoopsOfOtherRounds) {
 TEST(Checks, RefuseIndicesOf32BitsThatReachBeyond) {
   kernel_builder b(64, 4);
   const auto y = b.tensor("y", dtype::float32, int64_t{1} << 40);
-  b.store({y, {block_number * (int64_t{1} << 31) + thread}}, one());
+  b.store({y, {block_number * (int64_t{1} << 30) + thread}}, one());
   EXPECT_THAT(refusal(std::move(b).finish()), HasSubstr("is computed in 32 bits"));
   kernel_builder c(64, 4);
-  c.let("int", "i", block_number * (int64_t{1} << 30) + thread);
+  c.let("int", "i", block_number.as("long long") * (int64_t{1} << 30) + thread);
   EXPECT_THAT(refusal(std::move(c).finish()), HasSubstr("i is an int, and reaches"));
   kernel_builder d(64, 4);
   const auto z = d.tensor("z", dtype::float32, int64_t{1} << 40);
@@ -329,6 +332,94 @@ TEST(Checks, KnowWhichSumsAreOf64Bits) {
   EXPECT_EQ(refused("long long", 4), "");
   EXPECT_THAT(refused("int", 4), HasSubstr("computed in 32 bits"));
   EXPECT_THAT(refused("long long", int64_t{1} << 30), HasSubstr("computed in 32 bits"));
+}
+
+// y[at] = 1 by a kernel with `l`, an int up to 63, and `w`, which is of 64 bits.
+std::string stored_at(const std::function<index_expr(const index_expr& l, const index_expr& w)>& at) {
+  kernel_builder b(64, 4);
+  const auto y = b.tensor("y", dtype::float32, int64_t{1} << 40);
+  const auto l = b.let("int", "l", thread),
+             w = b.let("long long", "w", block_number.as("long long") * (int64_t{3} << 30));
+  b.store({y, {at(l, w)}}, one());
+  return refusal(std::move(b).finish());
+}
+
+TEST(Checks, ComputeEveryPartOfAnIndexAsCDoes) {
+  const int64_t large = int64_t{1} << 30;
+  EXPECT_EQ(stored_at([&](auto l, auto w) { return w + l.as("long long") * large; }), "");
+  EXPECT_EQ(stored_at([&](auto l, auto w) { return w + l * 1000; }), "");
+  for (const auto& at : std::vector<std::function<index_expr(const index_expr&, const index_expr&)>>{
+           [&](auto l, auto w) { return w + l * large; }, [&](auto l, auto) { return (l * large).as("long long"); },
+           [&](auto l, auto) { return l * large % 1000; }, [&](auto, auto w) { return w.as("int") % 8; }})
+    EXPECT_THAT(stored_at(at), HasSubstr("is computed in 32 bits"));
+}
+
+TEST(Checks, RefuseVectorsThatAreNotAligned) {
+  const auto loaded = [](const std::function<index_expr(const index_expr&)>& at) {
+    kernel_builder b(64, 4);
+    const auto x = b.tensor("x", dtype::float32, 4096);
+    const auto r = b.array("r", dtype::float32, space::registers, {4});
+    const auto shift = b.let("int", "shift", thread % 4 * 3 % 4);
+    b.load(r, 0, {x, {at(shift)}}, 4, 1, true);
+    return refusal(std::move(b).finish());
+  };
+  EXPECT_EQ(loaded([](auto) { return thread * 4 + 8; }), "");
+  EXPECT_EQ(loaded([](auto shift) { return thread * 7 + 4 - shift; }), "");  // 7 t - 3 t
+  EXPECT_THAT(loaded([](auto) { return thread * 4 + 2; }), HasSubstr("need not begin at a multiple of 4"));
+  EXPECT_THAT(loaded([](auto) { return thread * 7; }), HasSubstr("need not begin at a multiple of 4"));
+  EXPECT_THAT(loaded([](auto shift) { return thread * 8 + 4 - shift; }), HasSubstr("need not begin"));
+}
+
+TEST(Checks, RefuseWhatSharedMemoryDoesNotOrder) {
+  const auto refused = [](const std::function<void(kernel_builder&, buffer_id, buffer_id)>& body) {
+    kernel_builder b(64, 4);
+    const auto y = b.tensor("y", dtype::float32, 256);
+    const auto t = b.array("t", dtype::float32, space::shared, {256});
+    b.store({t, {thread}}, one());
+    body(b, t, y);
+    return refusal(std::move(b).finish());
+  };
+  const auto turned_back = [](kernel_builder& b, buffer_id t, buffer_id y) {
+    b.store({y, {thread}}, value::element({t, {index_expr(63) - thread}}, dtype::float32));
+  };
+  // Of a block that has no round, nothing waits.
+  const auto in_rounds_from = [&](index_expr first) {
+    return refused([&, first](kernel_builder& b, buffer_id t, buffer_id y) {
+      b.add({loop{"k", 2, false, {{barrier{}}}, first}});
+      turned_back(b, t, y);
+    });
+  };
+  EXPECT_EQ(in_rounds_from(0), "");
+  EXPECT_THAT(in_rounds_from(block_number), HasSubstr("is read without a barrier"));
+  // A vector reaches beyond the thread's own place.
+  EXPECT_THAT(refused([](kernel_builder& b, buffer_id t, buffer_id) {
+                const auto r = b.array("r", dtype::float32, space::registers, {4});
+                b.load(r, 0, {t, {thread}}, 4, 1, false);
+              }),
+              HasSubstr("is read without a barrier"));
+  EXPECT_THAT(refused([](kernel_builder& b, buffer_id t, buffer_id) {
+                b.add({combine{"", access{t, {thread}}, reduction_kind::sum, one()}});
+              }),
+              HasSubstr("is reduced where other threads may see it"));
+  EXPECT_THAT(refused([](kernel_builder& b, buffer_id t, buffer_id) { b.pointer("p", t, 0, true); }),
+              HasSubstr("points into what is not in global memory"));
+}
+
+TEST(Checks, AskForPlacesIn32BitsAndForEachElement) {
+  kernel_builder b(64, 4);
+  const auto y = b.tensor("y", dtype::float32, 64);
+  const auto i = b.let("long long", "i", block_number.as("long long") * (int64_t{1} << 32) + thread);
+  b.guard({{i, condition::how::within, 64}}, [&] { b.store({y, {i}}, one()); });
+  EXPECT_THAT(refusal(std::move(b).finish()), HasSubstr("is tested in 32 bits"));
+
+  kernel_builder c(64, 1);
+  const auto z = c.tensor("z", dtype::float32, 64);
+  const auto p = c.let("int", "p", thread - 32);
+  c.add({test{"in", {{p, condition::how::within, 64}}}});
+  access masked{z, {p}};
+  masked.masked = mask{"in", {1}};
+  c.store(masked, one());
+  EXPECT_THAT(refusal(std::move(c).finish()), HasSubstr("nothing asks whether in"));
 }
 
 TEST(Checks, KnowTheLastRoundOfALoopWithSteps) {

@@ -211,7 +211,7 @@ bool body_builder::reaches_padding(const std::vector<int64_t>& strides) const {
   });
 }
 
-int body_builder::load(const std::string& value, std::vector<int64_t> strides, int64_t offset, bool bounded) {
+int body_builder::load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, bool bounded) {
   for (std::size_t i = 0; i < body_.nodes.size(); ++i) {
     const auto& n = body_.nodes[i];
     if (n.kind != node_kind::load || !n.operands.empty()) continue;
@@ -230,9 +230,9 @@ int body_builder::load(const std::string& value, std::vector<int64_t> strides, i
   n.cost = 0;
   const tensor_type& type = graph_->type_of(value);
   const bool aligned = starts_aligned(*graph_, value) && offset * size_of(type.type) % 16 == 0;
-  body_access& made = body_.accesses.emplace_back(value, type, std::move(strides), aligned, offset);
-  made.bounded = bounded;
-  made.constant = graph_->is_constant(value);
+  body_.accesses.push_back({value, type, strides, aligned, offset});
+  body_.accesses.back().bounded = bounded;
+  body_.accesses.back().constant = graph_->is_constant(value);
   return add_node(std::move(n));
 }
 
@@ -270,7 +270,7 @@ expected<int> body_builder::window_weights(const std::string& value, const std::
   const std::vector<int64_t> within = strides_at(by_place, taps_);
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] += within[a];
-  return converted(load(value, std::move(all), 0, false), dtype::float32);
+  return converted(load(value, all, 0, false), dtype::float32);
 }
 
 bool body_builder::is_computed(const std::string& value) const {
@@ -507,7 +507,7 @@ void body_builder::bind_value(const std::string& value, int n) {
 
 // Views of the parts of a value that the kernel computes.
 expected<void> body_builder::add_slices(const graph_step& s) {
-  const std::string& from = graph_->resolve(*tensor_argument_name(s, "self"));
+  const std::string from = graph_->resolve(*tensor_argument_name(s, "self"));
   if (!is_computed(from) || graph_->type_of(from).shape != domain_.parts->whole)
     return fail(errc::unsupported, "{} takes slices of what the kernel does not compute", s.op());
   const int64_t size = domain_.parts->part[at(domain_.parts->dim)];
@@ -553,7 +553,7 @@ expected<bool> body_builder::adds_parts(const graph_step& s) {
     return true;
   }
   if (!is_unit_view(*graph_, s) || s.text->results[0].empty()) return false;
-  const std::string& from = graph_->resolve(*tensor_argument_name(s, "self"));
+  const std::string from = graph_->resolve(*tensor_argument_name(s, "self"));
   if (!is_computed(from)) return false;
   CUDAL1_TRY(const int same, computed_here(from));
   bound_[{now_, s.text->results[0]}] = same;

@@ -6,6 +6,7 @@
 // that scope, once.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -111,7 +112,7 @@ class body_builder {
   std::vector<int64_t> strides_at(const std::vector<int64_t>& by_dim, const place& where) const;
   static int64_t offset_at(const std::vector<int64_t>& by_dim, const place& where);
   bool reaches_padding(const std::vector<int64_t>& strides) const;
-  int load(const std::string& value, std::vector<int64_t> strides, int64_t offset, bool bounded);
+  int load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, bool bounded);
   expected<int> computed(const std::string& value, int in);
   expected<int> computed_here(const std::string& value) { return computed(value, now_); }
   expected<int> loaded_as(const std::string& value, const tensor_type& type, const place& where, dtype wanted);
@@ -129,8 +130,8 @@ class body_builder {
   const graph* graph_;
   kernel_domain domain_;
   std::set<int> steps_;
-  std::vector<scope> scopes_;  // of the results, of the parts, of windows, and of the As of contractions
-  int now_ = 0, step_ = -1;    // the scope and the step that is being built
+  std::deque<scope> scopes_;  // of the results, of the parts, of windows, and of the As of contractions
+  int now_ = 0, step_ = -1;   // the scope and the step that is being built
   int first_part_ = 0, windows_ = -1;
   place taps_;
   kernel_body body_;

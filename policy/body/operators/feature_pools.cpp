@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "policy/body/matrix_product.hpp"
 #include "policy/body/operators/product_operators.hpp"
 #include "policy/body/operators/window_operators.hpp"
 #include "sandbox/program/operators/record.hpp"

@@ -383,7 +383,7 @@ TEST(Checks, RefuseWhatSharedMemoryDoesNotOrder) {
     b.store({y, {thread}}, value::element({t, {index_expr(63) - thread}}, dtype::float32));
   };
   // Of a block that has no round, nothing waits.
-  const auto in_rounds_from = [&](index_expr first) {
+  const auto in_rounds_from = [&](const index_expr& first) {
     return refused([&, first](kernel_builder& b, buffer_id t, buffer_id y) {
       b.add({loop{"k", 2, false, {{barrier{}}}, first}});
       turned_back(b, t, y);

@@ -444,7 +444,7 @@ int body_builder::terms_of(const std::string& a, int64_t count) {
 expected<int> body_builder::factor_in_memory(const std::string& value, const place& where) {
   const std::string memory = seen_through_views(*graph_, value);
   if (is_computed(value) || is_computed(memory))
-    return fail(errc::unsupported, "the product's operand {} is not in memory", value);
+    return fail(errc::unsupported, "the product's operand {} is not in memory: a kernel makes one factor alone", value);
   const std::vector<int64_t>& strides = graph_->type_of(value).strides;
   return load(memory, strides_at(strides, where), offset_at(strides, where), false);
 }

@@ -309,10 +309,10 @@ TEST(ProductNeighbours, MakeOneFactorAlone) {
   const auto x = tensor("x", "32, 32"), w = tensor("w", "32, 32");
   EXPECT_EQ(refusal(x, w, f + mm("w", "y"), "fuse(steps=0); product_kernel(steps=0..1)"), "");
   EXPECT_THAT(refusal(x, w, f + mm("f", "y"), "fuse(steps=0); product_kernel(steps=0..1)"),
-              testing::HasSubstr("f is made in front of the product, as one of its factors alone"));
+              testing::HasSubstr("f is not in memory: a kernel makes one factor alone"));
   const auto residual = mm("w", "h") + ", " + step("add.Tensor", R"("self": "h", "other": "f")", "y");
   EXPECT_THAT(refusal(x, w, f + residual, "fuse(steps=0); fuse(steps=2); product_kernel(steps=0..2)"),
-              testing::HasSubstr("f is made in front of the product, and read behind it"));
+              testing::HasSubstr("f is computed for a product, in front of it, and read elsewhere"));
 }
 
 TEST(ProductNeighbours, OfThreadsAreProductsOfFewTerms) {

@@ -292,7 +292,7 @@ TEST(RowsOfProducts, SlicesAreOfARightFactorInMemory) {
                     ", " + step("mul.Tensor", R"("self": "g", "other": "u")", "y");
   const auto what = made("made_slices", tensor("x", "40, 32") + ", " + tensor("w", "64, 32"), "", gate, R"("y")");
   EXPECT_THAT(refusal_of(what, "fuse(steps=0); fuse(steps=3); product_kernel(steps=0..3)"),
-              testing::HasSubstr("f is made in front of the product"));
+              testing::HasSubstr("f is not in memory: a kernel makes one factor alone"));
 }
 
 // Why the layer's rows are not held by a cluster; "" where they are.

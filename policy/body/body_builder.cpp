@@ -310,9 +310,14 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
   const auto own = broadcast_place(type.shape, result.shape, where);
   if (!own) return fail(errc::unsupported, "{} is not broadcast to {}", value, result.text());
   if (!is_computed(value)) return loaded_as(value, type, *own, wanted);
-  CUDAL1_TRY(const int n, computed_here(value));
-  if (place_in_scope(type.shape) != own)
-    return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
+  // What is the same in all parts of a value is computed once.
+  const bool is_shared = scope_now().kind == scope_kind::part && type.shape != shape();
+  const int before = std::exchange(now_, is_shared ? 0 : now_);
+  const auto made = computed_here(value);
+  const auto made_at = place_in_scope(type.shape);
+  now_ = before;
+  CUDAL1_TRY(const int n, made);
+  if (made_at != own) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
   return cast(n, type.type, wanted);
 }
 

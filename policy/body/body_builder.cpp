@@ -1,8 +1,10 @@
 #include "policy/body/body_builder.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 
+#include "policy/body/body_edits.hpp"
 #include "policy/body/body_operators.hpp"
 #include "policy/body/matrix_product.hpp"
 #include "policy/body/memory_order.hpp"
@@ -145,8 +147,8 @@ std::optional<place> body_builder::place_along(const std::vector<int64_t>& shape
   return broadcast_place(shape, rows.shape, scopes_.front().where);
 }
 
-std::optional<place> body_builder::place_in_scope(const std::vector<int64_t>& shape) const {
-  const scope& now = scope_now();
+std::optional<place> body_builder::place_in(int number, const std::vector<int64_t>& shape) const {
+  const scope& now = scopes_[at(number)];
   if (shape == now.shape) return now.where;
   if (now.kind == scope_kind::factor) return broadcast_place(shape, now.shape, now.where);
   if (now.kind != scope_kind::results) return std::nullopt;
@@ -164,7 +166,7 @@ std::optional<place> body_builder::place_in_scope(const std::vector<int64_t>& sh
 }
 
 expected<place> body_builder::place_of(const tensor_type& result) const {
-  auto out = place_in_scope(result.shape);
+  auto out = place_here(result.shape);
   if (!out)
     return fail(errc::unsupported, "{} has neither the shape of the kernel's elements nor that of its rows",
                 result.text());
@@ -174,7 +176,7 @@ expected<place> body_builder::place_of(const tensor_type& result) const {
 bool body_builder::is_by_element(const std::vector<int64_t>& shape) const {
   if (scope_now().kind != scope_kind::factor && (domain_.parts || !domain_.rows.windows.empty())) return false;
   if (shape == this->shape()) return true;
-  return place_in_scope(shape) && (scope_now().kind == scope_kind::factor || !place_of_rows(shape));
+  return place_here(shape) && (scope_now().kind == scope_kind::factor || !place_of_rows(shape));
 }
 
 bool body_builder::has_columns(const place& where) const {
@@ -290,10 +292,9 @@ expected<int> body_builder::computed(const std::string& value, int in) {
     return fail(errc::unsupported, "{} is computed for {}, and read elsewhere", value,
                 first == scope_kind::windows || kind == scope_kind::windows ? "each window again"
                                                                             : "a product, in front of it");
-  const int scope_before = std::exchange(now_, in), step_before = step_;
-  if (kind != scope_kind::factor) step_ = s.number;  // what makes an A is written where the product is
-  const auto added = add_step(s);
-  now_ = scope_before;
+  // What makes an A is written where the product is.
+  const int step_before = std::exchange(step_, kind != scope_kind::factor ? s.number : step_);
+  const auto added = in_scope(in, [&] { return add_step(s); });
   step_ = step_before;
   CUDAL1_CHECK(added);
   const auto made = bound_.find({in, value});
@@ -312,12 +313,10 @@ expected<int> body_builder::operand_value(const std::string& name, const tensor_
   if (!is_computed(value)) return loaded_as(value, type, *own, wanted);
   // What is the same in all parts of a value is computed once.
   const bool is_shared = scope_now().kind == scope_kind::part && type.shape != shape();
-  const int before = std::exchange(now_, is_shared ? 0 : now_);
-  const auto made = computed_here(value);
-  const auto made_at = place_in_scope(type.shape);
-  now_ = before;
-  CUDAL1_TRY(const int n, made);
-  if (made_at != own) return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
+  const int in = is_shared ? 0 : now_;
+  CUDAL1_TRY(const int n, computed(value, in));
+  if (place_in(in, type.shape) != own)
+    return fail(errc::unsupported, "{} would be broadcast across the kernel's rows", value);
   return cast(n, type.type, wanted);
 }
 
@@ -335,7 +334,7 @@ expected<int> body_builder::loaded_as(const std::string& value, const tensor_typ
 
 expected<int> body_builder::view_of_memory(const std::string& name, const tensor_type& as) {
   const std::string& value = graph_->resolve(name);
-  const auto where = place_in_scope(as.shape);
+  const auto where = place_here(as.shape);
   if (is_computed(value) || !where)
     return fail(errc::unsupported, "a view as {} of {}, which the kernel computes", as.text(), value);
   return loaded_as(value, as, *where, as.type);
@@ -351,10 +350,7 @@ expected<int> body_builder::joined_operand(const graph_step& s, std::string_view
   const std::string& value = graph_->resolve((*list)[at(now.part)].name);
   if (graph_->type_of(value).shape != part.shape)
     return fail(errc::unsupported, "{} joins other parts than the rest of the kernel", s.op());
-  const int before = std::exchange(now_, 0);
-  auto found = operand_value(value, part, wanted);
-  now_ = before;
-  return found;
+  return in_scope(0, [&] { return operand_value(value, part, wanted); });
 }
 
 expected<int> body_builder::operand(const graph_step& s, std::string_view name, const tensor_type& result,
@@ -367,10 +363,7 @@ expected<int> body_builder::operand(const graph_step& s, std::string_view name, 
 expected<int> body_builder::slid_operand(const graph_step& s, std::string_view name) {
   tensor_type type;
   type.shape = domain_.rows.slid;
-  const int before = std::exchange(now_, windows_);
-  auto found = operand(s, name, type, dtype::float32);
-  now_ = before;
-  return found;
+  return in_scope(windows_, [&] { return operand(s, name, type, dtype::float32); });
 }
 
 int body_builder::converted(int n, dtype wanted) {
@@ -489,7 +482,7 @@ int body_builder::scan(int of) {
 
 expected<void> body_builder::bind(const graph_step& s, std::size_t result, int n) {
   const tensor_type& type = s.result_types[result];
-  const auto where = place_in_scope(type.shape);
+  const auto where = place_here(type.shape);
   if (!where)
     return fail(errc::unsupported, "the result of {} is {}, which is neither one value per element nor one per row",
                 s.op(), type.text());
@@ -560,7 +553,7 @@ expected<bool> body_builder::adds_parts(const graph_step& s) {
   if (!is_unit_view(*graph_, s) || s.text->results[0].empty()) return false;
   const std::string from = graph_->resolve(*tensor_argument_name(s, "self"));
   if (!is_computed(from)) return false;
-  CUDAL1_TRY(const int same, computed_here(from));
+  CUDAL1_TRY(const int same, computed(from, now_));
   bound_[{now_, s.text->results[0]}] = same;
   return true;
 }
@@ -593,7 +586,7 @@ expected<void> body_builder::add_results(const graph_step& s, std::size_t result
   }
   const bool is_element = whole || type.shape == shape() || is_ungrouped(type.shape);
   const auto row = place_of_rows(type.shape);
-  if (!is_element && !row && place_in_scope(type.shape))
+  if (!is_element && !row && place_here(type.shape))
     return fail(errc::unsupported, "{} is smaller than what the kernel computes, and read elsewhere", value);
   if (!type.is_contiguous() && (body_.has_contraction() || !is_dense(type)))
     return fail(errc::unsupported,
@@ -604,36 +597,12 @@ expected<void> body_builder::add_results(const graph_step& s, std::size_t result
       (type.dim() != std::ssize(domain_.parts->part) || (whole && !domain_.parts->covers_whole())))
     return fail(errc::unsupported, "{} is read outside of the kernel, which has no element for each of its own", value);
   for (std::size_t p = 0; p < nodes.size(); ++p) {
-    const place where = whole ? scopes_[at(first_part_) + p].where : *place_in_scope(type.shape);
+    const place where = whole ? scopes_[at(first_part_) + p].where : *place_here(type.shape);
     const int64_t offset = offset_at(type.strides, where);
     const bool aligned = offset * size_of(type.type) % 16 == 0;
     body_.results.push_back({nodes[p], {value, type, strides_at(type.strides, where), aligned, offset}});
   }
   return {};
-}
-
-// In the order of the steps that need them first, so that a kernel reads as the program does.
-void body_builder::sort_nodes() {
-  std::vector<int> sorted(body_.nodes.size()), new_number(body_.nodes.size());
-  for (std::size_t i = 0; i < sorted.size(); ++i)
-    sorted[i] = static_cast<int>(i);
-  std::ranges::sort(sorted, {}, [&](int n) { return order_[at(n)]; });
-  for (std::size_t i = 0; i < sorted.size(); ++i)
-    new_number[at(sorted[i])] = static_cast<int>(i);
-  std::vector<body_node> nodes;
-  std::vector<body_access> accesses;
-  for (const int n : sorted) {
-    body_node& each = nodes.emplace_back(std::move(node(n)));
-    for (int& o : each.operands)
-      o = new_number[at(o)];
-    if (each.kind != node_kind::load) continue;
-    accesses.push_back(std::move(body_.accesses[at(each.access)]));
-    each.access = static_cast<int>(accesses.size()) - 1;
-  }
-  for (auto& r : body_.results)
-    r.node = new_number[at(r.node)];
-  body_.nodes = std::move(nodes);
-  body_.accesses = std::move(accesses);
 }
 
 expected<kernel_body> body_builder::build() && {
@@ -650,7 +619,11 @@ expected<kernel_body> body_builder::build() && {
   if (body_.results.empty()) return fail(errc::invalid_argument, "nothing reads the results of these steps");
   for (auto& r : body_.results)
     r.target.strides.resize(body_.axes.size(), 0);
-  sort_nodes();
+  // In the order of the steps that need them first, so that a kernel reads as the program does.
+  std::vector<int> sorted(body_.nodes.size());
+  std::iota(sorted.begin(), sorted.end(), 0);
+  std::ranges::sort(sorted, {}, [&](int n) { return order_[at(n)]; });
+  keep_nodes(body_, sorted);
   return std::move(body_);
 }
 

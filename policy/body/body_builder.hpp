@@ -100,9 +100,19 @@ class body_builder {
   };
 
   const scope& scope_now() const { return scopes_[static_cast<std::size_t>(now_)]; }
+  // What this builds, seen from a scope.
+  template <typename Build>
+  auto in_scope(int scope, const Build& build) {
+    const int before = std::exchange(now_, scope);
+    auto out = build();
+    now_ = before;
+    return out;
+  }
   void add_axes();
   void add_scopes();
-  std::optional<place> place_in_scope(const std::vector<int64_t>& shape) const;
+  // Where values of that shape lie in a scope; empty where they cannot.
+  std::optional<place> place_in(int scope, const std::vector<int64_t>& shape) const;
+  std::optional<place> place_here(const std::vector<int64_t>& shape) const { return place_in(now_, shape); }
   std::optional<place> place_of_rows(const std::vector<int64_t>& shape) const;
   std::optional<place> place_along(const std::vector<int64_t>& shape) const;
   bool has_columns(const place& where) const;
@@ -114,7 +124,6 @@ class body_builder {
   bool reaches_padding(const std::vector<int64_t>& strides) const;
   int load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, bool bounded);
   expected<int> computed(const std::string& value, int in);
-  expected<int> computed_here(const std::string& value) { return computed(value, now_); }
   expected<int> loaded_as(const std::string& value, const tensor_type& type, const place& where, dtype wanted);
   int converted(int n, dtype wanted);
   int cast(int n, dtype from, dtype wanted);
@@ -125,7 +134,6 @@ class body_builder {
   expected<void> add_feature_pool(const graph_step& s);
   expected<bool> adds_parts(const graph_step& s);  // whether it did
   expected<void> add_results(const graph_step& s, std::size_t result);
-  void sort_nodes();
 
   const graph* graph_;
   kernel_domain domain_;

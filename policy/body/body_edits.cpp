@@ -47,11 +47,7 @@ body_access row_tensor(const kernel_body& body, const std::string& name, dtype t
   return out;
 }
 
-void tidy(kernel_body& body) {
-  std::vector<int> results;
-  for (const auto& r : body.results)
-    results.push_back(r.node);
-  const std::vector<int> kept = body.made_of(results);
+void keep_nodes(kernel_body& body, const std::vector<int>& kept) {
   std::vector<int> place(body.nodes.size(), -1);
   std::vector<body_node> nodes;
   std::vector<body_access> accesses;
@@ -68,6 +64,18 @@ void tidy(kernel_body& body) {
     r.node = place[static_cast<std::size_t>(r.node)];
   body.nodes = std::move(nodes);
   body.accesses = std::move(accesses);
+}
+
+void tidy(kernel_body& body) {
+  std::vector<int> results;
+  for (const auto& r : body.results)
+    results.push_back(r.node);
+  keep_nodes(body, body.made_of(results));
+}
+
+void make_elementwise(kernel_body& body) {
+  for (auto& a : body.axes)
+    if (a.is_column()) a.role = axis_role::parallel;
 }
 
 void drop_contracted_axes(kernel_body& body) {

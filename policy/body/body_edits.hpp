@@ -16,8 +16,12 @@ int add_pointwise(kernel_body& body, std::string expression, std::vector<int> op
                   int cost = 1);
 // A tensor with one value for each index of the first `dims` axes, contiguous in their order.
 body_access row_tensor(const kernel_body& body, const std::string& name, dtype type, int dims);
+// Keeps these nodes, in this order, with their accesses; each comes after its operands.
+void keep_nodes(kernel_body& body, const std::vector<int>& kept);
 // Reorders the nodes so that operands come before their users, and removes unused nodes and tensors.
 void tidy(kernel_body& body);
+// Makes an element of each column of each row.
+void make_elementwise(kernel_body& body);
 // Of a body whose contractions are gone.
 void drop_contracted_axes(kernel_body& body);
 

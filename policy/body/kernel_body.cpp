@@ -72,18 +72,24 @@ const std::vector<int>& kernel_body::operands_beside(int node) const {
   return n.kind == node_kind::contraction ? none : n.operands;
 }
 
-std::set<int> kernel_body::inside_contractions() const {
-  std::set<int> beside, out;
+std::set<int> kernel_body::needed() const {
+  std::set<int> out;
   std::vector<int> reach;
   for (const auto& r : results)
     reach.push_back(r.node);
   while (!reach.empty()) {
     const int n = reach.back();
     reach.pop_back();
-    if (!beside.insert(n).second) continue;
+    if (!out.insert(n).second) continue;
     const auto& operands = operands_beside(n);
     reach.insert(reach.end(), operands.begin(), operands.end());
   }
+  return out;
+}
+
+std::set<int> kernel_body::inside_contractions() const {
+  std::set<int> out;
+  const std::set<int> beside = needed();
   for (const int n : beside)
     if (nodes[static_cast<std::size_t>(n)].kind == node_kind::contraction)
       for (const int each : made_of(nodes[static_cast<std::size_t>(n)].operands))

@@ -109,7 +109,9 @@ struct kernel_body {
   bool is_one_per_row(const body_access& a) const { return is_one_per_row(a.strides); }
   // The nodes that are evaluated where this one is: its operands, but for those of a contraction.
   const std::vector<int>& operands_beside(int node) const;
-  // Those that the results need for the terms of contractions only.
+  // The nodes that are evaluated once for each element or row that the results need, and those that they need for the
+  // terms of contractions only.
+  std::set<int> needed() const;
   std::set<int> inside_contractions() const;
   // All nodes that these are made of, operands before their users.
   std::vector<int> made_of(const std::vector<int>& nodes) const;

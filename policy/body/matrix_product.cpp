@@ -12,8 +12,8 @@ class product_finder {
   explicit product_finder(const kernel_body& body) : body_(body) {}
 
   expected<matrix_product> find() {
-    for (const int n : contractions_beside())
-      CUDAL1_CHECK(add(n));
+    for (const int n : body_.needed())
+      if (node(n).kind == node_kind::contraction) CUDAL1_CHECK(add(n));
     if (out_.nodes.empty()) return fail(errc::unsupported, "the kernel computes no product");
     const int a = node(out_.nodes.front()).operands[0];
     if (node(a).kind == node_kind::load) {
@@ -28,19 +28,6 @@ class product_finder {
  private:
   const body_node& node(int n) const { return body_.nodes[static_cast<std::size_t>(n)]; }
   const body_access& access(int n) const { return body_.accesses[static_cast<std::size_t>(n)]; }
-
-  // Those that no other contraction is made of.
-  std::vector<int> contractions_beside() const {
-    std::vector<int> out, inside;
-    for (std::size_t n = 0; n < body_.nodes.size(); ++n)
-      if (body_.nodes[n].kind == node_kind::contraction) {
-        out.push_back(static_cast<int>(n));
-        const auto below = body_.made_of(body_.nodes[n].operands);
-        inside.insert(inside.end(), below.begin(), below.end());
-      }
-    std::erase_if(out, [&](int n) { return std::ranges::count(inside, n) > 0; });
-    return out;
-  }
 
   expected<void> add(int n) {
     const body_node& made = node(n);

@@ -36,10 +36,10 @@ expected<int> expression_node(body_builder& b, const graph_step& s, const tensor
   return b.pointwise(kernel.expression, std::move(operands), type, kernel.cost);
 }
 
-expected<int> elements(body_builder& b, const graph_step& s, const char* name) {
+expected<int> elements(body_builder& b, const graph_step& s, const char* name, dtype type) {
   tensor_type full;
   full.shape = b.shape();
-  return b.operand(s, name, full, dtype::float32);
+  return b.operand(s, name, full, type);
 }
 
 expected<void> check_only_first_is_read(const body_builder& b, const graph_step& s, const char* what) {

@@ -16,8 +16,8 @@ expected<int> operand_or_number(body_builder& b, const graph_step& s, const char
 // The expression of the operator's record over the arguments that it lists, or over all arguments of the schema.
 expected<int> expression_node(body_builder& b, const graph_step& s, const tensor_type& result, dtype compute,
                               dtype type);
-// The elements of the argument, broadcast to the full shape, in float32.
-expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self");
+// The elements of the argument, broadcast to the full shape.
+expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self", dtype type = dtype::float32);
 // errc::unsupported where a result beside the first one, of which the message calls them all `what`, is read.
 expected<void> check_only_first_is_read(const body_builder& b, const graph_step& s, const char* what);
 // What is left of a float32 value in a half type, as float32.

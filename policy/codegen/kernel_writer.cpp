@@ -23,17 +23,7 @@ std::string expanded(const body_node& node, const std::function<std::string(int)
   return out;
 }
 
-kernel_writer::kernel_writer(const emit_request& request) : request_(&request) {
-  std::vector<int> reach;
-  for (const auto& r : body().results)
-    reach.push_back(r.node);
-  while (!reach.empty()) {
-    const int n = reach.back();
-    reach.pop_back();
-    if (!needed_.insert(n).second) continue;
-    const auto& beside = body().operands_beside(n);
-    reach.insert(reach.end(), beside.begin(), beside.end());
-  }
+kernel_writer::kernel_writer(const emit_request& request) : request_(&request), needed_(body().needed()) {
   for (const int n : body().made_of({needed_.begin(), needed_.end()}))
     if (node(n).kind == node_kind::load) used_operands_.insert(node(n).access);
   name_everything();

@@ -8,23 +8,15 @@ namespace {
 constexpr int k_worth_keeping = 8;  // additions: cheaper values are recomputed
 }
 
-pass_plan::pass_plan(const kernel_body& body) : body_(&body) {
+pass_plan::pass_plan(const kernel_body& body) : body_(&body), reached_(body.needed()) {
   for (const auto& n : body.nodes) {
     int level = 0;
     for (const int o : body.operands_beside(static_cast<int>(levels_.size())))
       level = std::max(level, levels_[static_cast<std::size_t>(o)]);
     levels_.push_back(n.kind == node_kind::reduce ? level + 1 : level);
   }
-  std::vector<int> reach;
-  for (const auto& r : body.results)
-    reach.push_back(r.node);
-  while (!reach.empty()) {
-    const int n = reach.back();
-    reach.pop_back();
-    if (!reached_.insert(n).second) continue;
+  for (const int n : reached_)
     last_ = std::max(last_, level(n));
-    add_operands(n, reach);
-  }
 }
 
 // What the node is computed from, where it is.

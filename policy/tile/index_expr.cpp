@@ -12,9 +12,6 @@ namespace {
 
 constexpr int64_t k_any = int64_t{1} << 62;  // beyond every index
 
-constexpr index_range k_int = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-
-// What is too large or too small is twice what is beyond every index.
 int64_t saturated(bool overflows, bool is_negative, int64_t exact) {
   constexpr int64_t k_limit = std::numeric_limits<int64_t>::max();
   return overflows ? (is_negative ? -k_limit : k_limit) : exact;
@@ -29,12 +26,24 @@ int64_t saturated_sum(int64_t a, int64_t b) {
   const bool overflows = __builtin_add_overflow(a, b, &out);
   return saturated(overflows, a < 0, out);
 }
-index_range times(const index_range& range, int64_t factor) {
-  const int64_t a = saturated_product(range.least, factor), b = saturated_product(range.most, factor);
-  return {std::min(a, b), std::max(a, b)};
+index_range divided(const index_range& of, int64_t divisor) {
+  return {of.least / divisor, of.most / divisor};
+}
+index_range remaining(const index_range& of, int64_t divisor) {
+  if (of.least < 0) return {1 - divisor, divisor - 1};  // it has the sign of what is divided
+  return of.most < divisor ? of : index_range{0, divisor - 1};
 }
 
 }  // namespace
+
+index_range index_range::operator+(const index_range& other) const {
+  return {saturated_sum(least, other.least), saturated_sum(most, other.most)};
+}
+
+index_range index_range::operator*(int64_t factor) const {
+  const int64_t a = saturated_product(least, factor), b = saturated_product(most, factor);
+  return {std::min(a, b), std::max(a, b)};
+}
 
 // `number`: a constant's value, a factor or a divisor. `text`: a variable's, or a type.
 struct index_expr::node {
@@ -100,7 +109,7 @@ index_expr index_expr::operator*(int64_t factor) const {
   if (factor == 1) return *this;
   if (node_->kind == operation::constant) return saturated_product(node_->number, factor);
   if (node_->kind == operation::product) return node_->parts[0] * saturated_product(node_->number, factor);
-  const index_range all = times({least(), most()}, factor);
+  const index_range all = index_range{least(), most()} * factor;
   return index_expr(std::make_shared<node>(node{operation::product, {*this}, factor, {}, all.least, all.most}));
 }
 
@@ -132,18 +141,15 @@ index_range index_expr::range_in(const known_ranges& known) const {
   const index_range of = n.parts[0].range_in(known);
   switch (n.kind) {
     case operation::product:
-      return times(of, n.number);
+      return of * n.number;
     case operation::quotient:
-      return {of.least / n.number, of.most / n.number};
+      return divided(of, n.number);
     case operation::remainder:
-      if (of.least < 0) return {1 - n.number, n.number - 1};  // it has the sign of what is divided
-      return of.most < n.number ? of : index_range{0, n.number - 1};
+      return remaining(of, n.number);
     case operation::sum: {
       index_range out = of;
-      for (std::size_t i = 1; i < n.parts.size(); ++i) {
-        const index_range next = n.parts[i].range_in(known);
-        out = {saturated_sum(out.least, next.least), saturated_sum(out.most, next.most)};
-      }
+      for (std::size_t i = 1; i < n.parts.size(); ++i)
+        out = out + n.parts[i].range_in(known);
       return out;
     }
     default:
@@ -153,37 +159,35 @@ index_range index_expr::range_in(const known_ranges& known) const {
 
 index_expr::c_value index_expr::computed_in(const known_values& known, std::string& overflows, bool after_wide) const {
   const node& n = *node_;
-  if (n.kind == operation::constant) return {{n.number, n.number}, !k_int.holds({n.number, n.number})};
+  if (n.kind == operation::constant) return {{n.number, n.number}, !range_of_int.holds({n.number, n.number})};
   if (n.kind == operation::variable) {
     const bool says_so = n.text.find("long long") != std::string::npos;
     return known(n.text).value_or(c_value{{n.least, n.most}, says_so});
   }
   const auto fitting = [&](c_value v) {
-    if (!v.is_wide && !k_int.holds(v.range)) overflows = text();
+    if (!v.is_wide && !range_of_int.holds(v.range)) overflows = text();
     return v;
   };
   if (n.kind == operation::sum) {
     c_value out{{0, 0}, after_wide};
     for (const auto& part : n.parts) {
       const c_value next = part.computed_in(known, overflows);
-      out.range = {saturated_sum(out.range.least, next.range.least), saturated_sum(out.range.most, next.range.most)};
+      out.range = out.range + next.range;
       out.is_wide = out.is_wide || next.is_wide;
       out = fitting(out);
     }
     return out;
   }
-  c_value of = n.parts[0].computed_in(known, overflows);
+  const c_value of = n.parts[0].computed_in(known, overflows);
   switch (n.kind) {
     case operation::product:
-      return fitting({times(of.range, n.number), of.is_wide || !k_int.holds({n.number, n.number})});
+      return fitting({of.range * n.number, of.is_wide || !range_of_int.holds({n.number, n.number})});
     case operation::conversion:
       return fitting({of.range, n.text.find("long long") != std::string::npos});
+    case operation::quotient:
+      return {divided(of.range, n.number), of.is_wide};
     default:
-      of.range = range_in([&](const std::string& name) -> std::optional<index_range> {
-        const auto value = known(name);
-        return value ? std::optional(value->range) : std::nullopt;
-      });
-      return of;
+      return {remaining(of.range, n.number), of.is_wide};
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +18,11 @@ namespace cudal1 {
 struct index_range {
   int64_t least = 0, most = 0;
   bool holds(const index_range& other) const { return least <= other.least && other.most <= most; }
+  // Of sums and multiples; what overflows is the largest or the smallest number.
+  index_range operator+(const index_range& other) const;
+  index_range operator*(int64_t factor) const;
 };
+inline constexpr index_range range_of_int = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
 
 class index_expr {
  public:

@@ -34,13 +34,10 @@ struct linear_form {
       add(name, factor * t.factor, t.range);
   }
   index_range range() const {
-    index_expr least = constant, most = constant;
-    for (const auto& [name, t] : terms) {
-      const index_expr a = index_expr(t.range.least) * t.factor, b = index_expr(t.range.most) * t.factor;
-      least = least + (t.factor > 0 ? a : b);
-      most = most + (t.factor > 0 ? b : a);
-    }
-    return {least.least(), most.most()};
+    index_range out{constant, constant};
+    for (const auto& [name, t] : terms)
+      out = out + t.range * t.factor;
+    return out;
   }
 };
 
@@ -52,18 +49,22 @@ struct fact {
   bool is_wide = false;                // of 64 bits
   int definition = 0;                  // which of those that have this name
   std::optional<linear_form> is = {};  // what it was defined as, until more is known of it
-  // The same of what is left of it by the divisors of places of vectors.
-  std::map<int64_t, index_expr::residue> residues = {};
+  // The same as it stands, of what was known before; of a variable that counts, its first number.
+  std::optional<index_expr> first = {};
+  int64_t step = 0;
+  std::size_t before = 0;  // how many facts there were
 };
-
-constexpr index_range k_int = {-(int64_t{1} << 31), (int64_t{1} << 31) - 1};
 
 // Those of the blocks that are open, the innermost last.
 class known_facts {
  public:
-  void define(std::string name, index_range range, bool differs, bool is_wide = false,
-              std::optional<linear_form> is = {}, std::map<int64_t, index_expr::residue> residues = {}) {
-    facts_.push_back({std::move(name), range, differs, is_wide, ++definitions_, std::move(is), std::move(residues)});
+  void define(std::string name, index_range range, bool differs) {
+    define({.name = std::move(name), .range = range, .differs = differs});
+  }
+  void define(fact f) {
+    f.definition = ++definitions_;
+    f.before = facts_.size();
+    facts_.push_back(std::move(f));
   }
   // More is known of it from here on.
   void narrow(const fact& known, index_range range) {
@@ -72,8 +73,11 @@ class known_facts {
     f.is.reset();
     facts_.push_back(std::move(f));
   }
-  const fact* find(const std::string& name) const {
-    const auto found = std::find_if(facts_.rbegin(), facts_.rend(), [&](const fact& f) { return f.name == name; });
+  const fact* find(const std::string& name) const { return find(name, facts_.size()); }
+  // Among the first ones.
+  const fact* find(const std::string& name, std::size_t among) const {
+    const auto first = facts_.rend() - static_cast<std::ptrdiff_t>(among);
+    const auto found = std::find_if(first, facts_.rend(), [&](const fact& f) { return f.name == name; });
     return found == facts_.rend() ? nullptr : &*found;
   }
   std::size_t size() const { return facts_.size(); }
@@ -104,8 +108,8 @@ class checker {
   struct state {
     bool declared = false, written = false;
     std::set<std::string> writes, reads;
-    index_range offset;                               // of a pointer
-    std::map<int64_t, index_expr::residue> residues;  // of that
+    index_range offset;               // of a pointer
+    std::size_t facts_of_offset = 0;  // how many there were
   };
   // A condition, and the definition of its variable when it was tested; 0 for none.
   struct known_condition {
@@ -152,24 +156,15 @@ class checker {
                                value.range.least, value.range.most));
     return value.range;
   }
-  // What is left of it by this divisor.
-  index_expr::residue residue_of(const index_expr& i, int64_t divisor) const {
+  // What is left of it by this divisor, of what the first facts say of its variables.
+  index_expr::residue residue_of(const index_expr& i, int64_t divisor, std::size_t among) const {
     return i.modulo(divisor, [&](const std::string& name) -> std::optional<index_expr::residue> {
-      const fact* known = facts_.find(name);
+      const fact* known = facts_.find(name, among);
       if (known == nullptr) return std::nullopt;
-      const auto found = known->residues.find(divisor);
+      if (known->first && known->step % divisor == 0) return residue_of(*known->first, divisor, known->before);
       // The same name may be of another variable elsewhere.
-      return found != known->residues.end()
-                 ? found->second
-                 : index_expr::residue{0, {{fmt::format("{} {}", name, known->definition), 1}}};
+      return index_expr::residue{0, {{fmt::format("{} {}", name, known->definition), 1}}};
     });
-  }
-  // By those of places of vectors; of a variable that counts in steps from there, those that divide these.
-  std::map<int64_t, index_expr::residue> residues_of(const index_expr& i, int64_t step = 0) const {
-    std::map<int64_t, index_expr::residue> out;
-    for (const int64_t divisor : {2, 4, 8, 16})
-      if (step % divisor == 0) out[divisor] = residue_of(i, divisor);
-    return out;
   }
 
   // Of an index whose range is known.
@@ -251,7 +246,7 @@ class checker {
       }
       if (a.within && d + 1 == a.at.size()) {
         // The same place is asked for, as an unsigned number of 32 bits, and accessed.
-        if (a.within->place.text() != a.at[d].text() || !k_int.holds(range) || width != 1)
+        if (a.within->place.text() != a.at[d].text() || !range_of_int.holds(range) || width != 1)
           return wrong(b.name + " is not bounded by the place that it is at");
         range = {std::max<int64_t>(range.least, 0), std::min(range.most, a.within->count - 1)};
       }
@@ -340,16 +335,21 @@ class checker {
     if (at(*b.into).into) return wrong(b.name + " points into what is a pointer itself");
     if (at(*b.into).where != space::global) return wrong(b.name + " points into what is not in global memory");
     CUDAL1_TRY(states_[p.of].offset, range_of(b.offset));
-    states_[p.of].residues = residues_of(b.offset);
+    states_[p.of].facts_of_offset = facts_.size();
     states_[p.of].declared = states_[p.of].written = true;
     return {};
   }
   expected<void> look_at(const let& l) {
     for (const auto& [name, i] : l.names) {
       CUDAL1_TRY(const index_range range, range_of(i));
-      if (l.type == "int" && !k_int.holds(range))
+      if (l.type == "int" && !range_of_int.holds(range))
         return wrong(fmt::format("{} is an int, and reaches from {} to {}", name, range.least, range.most));
-      facts_.define(name, range, differs(i), l.type == "long long", linear(i), residues_of(i));
+      facts_.define({.name = name,
+                     .range = range,
+                     .differs = differs(i),
+                     .is_wide = l.type == "long long",
+                     .is = linear(i),
+                     .first = i});
     }
     return {};
   }
@@ -421,8 +421,8 @@ class checker {
     if (a.within) return wrong(fmt::format("a vector of {} is not bounded element by element", b.name));
     if (!together || width == 1) return {};
     const int64_t whole = std::min(width, 16 / size_of(b.type));
-    index_expr::residue left = residue_of(a.at.back(), whole);
-    if (b.into) left.add(states_[a.of].residues[whole], 1, whole);
+    index_expr::residue left = residue_of(a.at.back(), whole, facts_.size());
+    if (b.into) left.add(residue_of(b.offset, whole, states_[a.of].facts_of_offset), 1, whole);
     if (left.is_zero() && (!a.row || a.row->stride % whole == 0)) return {};
     return wrong(fmt::format("vectors of {} elements of {}{} need not begin at a multiple of {}", whole, b.name,
                              place_of(a), whole));
@@ -434,9 +434,9 @@ class checker {
     const bool some = differs(l.first);
     const int64_t rounds = (l.count - from.least + l.step - 1) / l.step;
     const int64_t last = from.least == from.most ? from.least + (rounds - 1) * l.step : l.count - 1;
-    if (!k_int.holds({from.least, l.count + l.step}))
+    if (!range_of_int.holds({from.least, l.count + l.step}))
       return wrong(fmt::format("{} is an int, and counts to {}", l.variable, l.count));
-    facts_.define(l.variable, {from.least, last}, some, false, {}, residues_of(l.first, l.step));
+    facts_.define({.name = l.variable, .range = {from.least, last}, .differs = some, .first = l.first, .step = l.step});
     const auto before = states_;
     CUDAL1_CHECK(inside(l.body, some));
     if (rounds > 1) CUDAL1_CHECK(inside(l.body, some));
@@ -460,7 +460,7 @@ class checker {
   // Whether the condition can be asked of an unsigned number of 32 bits.
   expected<void> is_unsigned(const condition& c) {
     CUDAL1_TRY(const index_range range, range_of(c.left));
-    if (k_int.holds(range) && k_int.holds({c.right, c.right}) && c.right >= 0) return {};
+    if (range_of_int.holds(range) && range_of_int.holds({c.right, c.right}) && c.right >= 0) return {};
     return wrong(fmt::format("{} is tested in 32 bits, and reaches {}", c.left.text(), range.most));
   }
   // Adds what the conditions say of variables; whether only some threads of a block fulfil them.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "policy/body/operator_values.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -22,15 +24,13 @@ expected<row_domain> searched_rows(const graph& g, const graph_step& s) {
 }
 
 expected<void> build_extremum_index(body_builder& b, const graph_step& s) {
-  tensor_type full;
-  full.shape = b.shape();
-  CUDAL1_TRY(const int x, b.operand(s, "values", full, dtype::float32));
-  std::vector<int64_t> strides(full.shape.size(), 0);
+  CUDAL1_TRY(const int x, elements(b, s, "values"));
+  std::vector<int64_t> strides(b.shape().size(), 0);
   int64_t below = 1;
   for (std::size_t i = b.rows().reduced.size(); i-- > 0;) {
     const auto d = static_cast<std::size_t>(b.rows().reduced[i]);
     strides[d] = below;
-    below *= full.shape[d];
+    below *= b.shape()[d];
   }
   const int position = b.strided_load(*tensor_argument_name(s, "positions"), strides);
   const bool largest = *boolean_argument(s, "largest");

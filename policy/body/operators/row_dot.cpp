@@ -1,5 +1,7 @@
 #include "policy/body/operators/row_dot.hpp"
 
+#include "policy/body/operator_values.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -17,10 +19,8 @@ expected<row_domain> rows_of_values(const graph& g, const graph_step& s) {
 
 // In double: one long sum replaces many short ones, and its terms may cancel.
 expected<void> build_row_dot(body_builder& b, const graph_step& s) {
-  tensor_type full;
-  full.shape = b.shape();
-  CUDAL1_TRY(const int x, b.operand(s, "values", full, dtype::float64));
-  std::vector<int64_t> strides(full.shape.size(), 0);
+  CUDAL1_TRY(const int x, elements(b, s, "values", dtype::float64));
+  std::vector<int64_t> strides(b.shape().size(), 0);
   strides.back() = 1;
   const int weights = b.strided_load(*tensor_argument_name(s, "weights"), strides);
   int y = b.reduce(reduction_kind::sum, b.pointwise("$0 * $1", {x, weights}, dtype::float64));

@@ -151,7 +151,7 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
     for (auto& each : later)
       out.push_back(std::move(each));
   } else {
-    rest.axes = parallel_axes(rest.extents());
+    make_elementwise(rest);
     order_axes(rest);
     collapse_axes(rest);
     out.push_back(std::move(rest));

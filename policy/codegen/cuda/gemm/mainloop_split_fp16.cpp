@@ -374,8 +374,7 @@ kernel_body with_halves(const kernel_body& from, const matrix_product& of, const
 emitted_kernel split(const emit_request& request, const product_tiling& t, bool is_left, int factor,
                      const std::string& which, const halves_of_side& into) {
   kernel_body body = *request.body;
-  for (auto& axis : body.axes)
-    if (axis.is_column()) axis.role = axis_role::parallel;
+  make_elementwise(body);
   body.results = {{factor, into.halves}, {factor, into.exponents}};
   emit_request own = request;
   own.body = &body;

@@ -22,8 +22,7 @@ std::pair<kernel_body, kernel_body> split_depth(const kernel_body& whole, int64_
   sums.type = contiguous(dtype::float32, {parts * elements});
   const int at = outer_contraction(whole);
   kernel_body product = whole;
-  for (auto& axis : product.axes)
-    if (axis.is_column()) axis.role = axis_role::parallel;
+  make_elementwise(product);
   product.results = {{at, sums}};
   product.nodes[static_cast<std::size_t>(at)].value.clear();  // its sums are of parts of it
   tidy(product);

@@ -10,7 +10,6 @@ namespace cudal1 {
 
 namespace {
 
-constexpr duration join_timeout{std::chrono::seconds(10)};
 constexpr std::chrono::milliseconds longest_pulse{1000}, first_delay{250}, longest_delay{15'000};
 
 // Trying again does not fix these: another version, a name that is taken.

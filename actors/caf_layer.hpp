@@ -97,6 +97,7 @@ caf::result<T> reply_or_error(const char* actor, F&& body) {
 
 using duration = std::chrono::milliseconds;
 
+constexpr duration join_timeout{std::chrono::seconds(10)};   // for the coordinator's answer to a machine that joins
 constexpr duration store_timeout{std::chrono::seconds(30)};  // for most answers of the store, which syncs
 
 // Sends a request with a finite timeout. `then` gets the reply; `otherwise` gets the error: a timeout, an actor that

@@ -30,7 +30,7 @@ void coordinator_state::begin(coordinator_actor::pointer self, node_setup setup)
   const auto started = static_cast<uint64_t>(unix_ms());
   queue_.emplace(in_ms(o.settings.device.time_limit_s), started << 20);
   const auto& cluster = o.settings.cluster;
-  members_.emplace(membership::limits{in_ms(cluster.failure_s), in_ms(cluster.rejoin_s)}, started);
+  members_.emplace(membership::limits{in_ms(cluster.failure_s), in_ms(cluster.rejoin_s), join_timeout}, started);
   self_->set_down_handler([this](caf::down_msg& m) { log_exceptions(name, [&] { down(m); }); });
   self_->set_exit_handler([this](caf::exit_msg& m) { log_exceptions(name, [&] { end(m.reason); }); });
   store_ = spawn_required_actor<caf::detached>(run_store, setup_.db, blobs(o.data));

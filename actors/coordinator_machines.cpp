@@ -143,7 +143,9 @@ void coordinator_state::watch_machines() {
   if (const auto own = members_->all().find(""); own != members_->all().end())
     members_->heard("", own->second.epoch, now);
   for (const auto& machine : members_->silent(now))
-    machine_lost(machine, fmt::format("it has been silent for {} s", setup_.options.settings.cluster.failure_s));
+    machine_lost(machine, members_->all().at(machine).beating
+                              ? fmt::format("it has been silent for {} s", setup_.options.settings.cluster.failure_s)
+                              : "it has not been heard from since it joined");
   for (const auto& machine : members_->newly_absent(now)) {
     spdlog::warn("node: {} has not come back: others repeat its evaluations", shown(machine));
     for (const auto& device : devices_.of_machine(machine))

@@ -1,5 +1,7 @@
 #include "actors/membership.hpp"
 
+#include <algorithm>
+
 namespace cudal1 {
 
 expected<membership::admission> membership::join(const std::string& name, uint64_t incarnation, time_point now) {
@@ -16,7 +18,7 @@ expected<membership::admission> membership::join(const std::string& name, uint64
   m.incarnation = incarnation;
   m.epoch = ++last_epoch_;
   m.now = state::present;
-  m.leaving = false;
+  m.leaving = m.beating = false;
   m.heard = m.since = now;
   return how;
 }
@@ -25,6 +27,7 @@ bool membership::heard(const std::string& name, uint64_t epoch, time_point now) 
   const auto found = members_.find(name);
   if (found == members_.end() || found->second.epoch != epoch || found->second.now != state::present) return false;
   found->second.heard = now;
+  found->second.beating = true;
   return true;
 }
 
@@ -45,7 +48,9 @@ void membership::left(const std::string& name, time_point now) {
 std::vector<std::string> membership::silent(time_point now) const {
   std::vector<std::string> names;
   for (const auto& [name, m] : members_)
-    if (m.now == state::present && now - m.heard > limits_.failure) names.push_back(name);
+    if (m.now == state::present &&
+        now - m.heard > (m.beating ? limits_.failure : std::max(limits_.failure, limits_.answer)))
+      names.push_back(name);
   return names;
 }
 

@@ -28,11 +28,13 @@ class membership {
     state now = state::present;
     bool draining = false;  // its devices take no more work, until an operator allows it again
     bool leaving = false;   // as it said itself: until it joins again
+    bool beating = false;   // heard from since it joined: it has the answer
     time_point heard{}, since{};
   };
   struct limits {
     std::chrono::milliseconds failure;  // a machine that is silent for this long is away
     std::chrono::milliseconds rejoin;   // and this long after that, absent
+    std::chrono::milliseconds answer;   // that a machine which joins waits for the answer: so long it may be silent
   };
   enum class admission { first, again, restarted };  // again: the same process
 

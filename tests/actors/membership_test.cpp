@@ -14,7 +14,7 @@ using testing::IsEmpty;
 class membership_at : public testing::Test {
  protected:
   membership::time_point at(std::chrono::milliseconds ms) const { return begin_ + ms; }
-  membership members_{{5s, 15s}, 100};
+  membership members_{{5s, 15s, 10s}, 100};
 
  private:
   membership::time_point begin_ = std::chrono::steady_clock::now();
@@ -30,6 +30,17 @@ TEST_F(membership_at, a_machine_is_present_while_it_is_heard) {
   EXPECT_THAT(members_.silent(at(9500ms)), ElementsAre("b"));
   EXPECT_FALSE(members_.heard("c", epoch, at(4s)));
   EXPECT_FALSE(members_.is_present("c"));
+}
+
+TEST_F(membership_at, one_that_joins_has_the_time_in_which_it_waits_for_the_answer) {
+  ASSERT_TRUE(members_.join("b", 1, at(0ms)));
+  EXPECT_THAT(members_.silent(at(9500ms)), IsEmpty()) << "the answer may be on its way still";
+  EXPECT_THAT(members_.silent(at(10500ms)), ElementsAre("b"));
+  EXPECT_TRUE(members_.heard("b", members_.all().at("b").epoch, at(9900ms)));
+  EXPECT_THAT(members_.silent(at(14800ms)), IsEmpty());
+  EXPECT_THAT(members_.silent(at(15s)), ElementsAre("b"));
+  ASSERT_TRUE(members_.join("b", 1, at(16s)));
+  EXPECT_THAT(members_.silent(at(25s)), IsEmpty()) << "each time that it joins";
 }
 
 TEST_F(membership_at, one_that_is_away_may_come_back_until_it_is_absent) {

@@ -40,6 +40,12 @@ policy/model
 policy/contrastive
 policy/prompt
 policy/search
+actors/messages
+actors/transport
+actors/agent
+actors/experiment
+actors/coordinator
+actors/clients
 actors
 tools/kernelbench/runtime
 tools/cli

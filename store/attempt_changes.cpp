@@ -78,6 +78,14 @@ expected<void> check_earlier(const std::vector<attempt_record>& earlier, const v
 
 }  // namespace
 
+bool same_attempt(const attempt_record& a, const attempt_record& b) {
+  return a.experiment == b.experiment && a.task == b.task && a.variant == b.variant && a.number == b.number;
+}
+
+std::string attempt_name(const attempt_record& a) {
+  return fmt::format("{}/{}/{}/{}", a.experiment, a.task.substr(0, 12), a.variant.substr(0, 12), a.number);
+}
+
 // ---- environments -------------------------------------------------------------------------------------------------
 
 expected<std::string> stored_environments::class_of(const record_source& from, const environment& where,

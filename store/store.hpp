@@ -129,6 +129,10 @@ struct attempt_record {
   bool on_device = true;  // if lost: while the variant was resident on a device, so it may be the cause
 };
 BOOST_DESCRIBE_STRUCT(attempt_record, (), (experiment, task, variant, number, state, note, time_unix_ms, on_device))
+// Whether two records have the same key.
+bool same_attempt(const attempt_record& a, const attempt_record& b);
+// Its key with short ids, for logs: "e3/8d969eef6eca/0f3a11b2c4d5/1".
+std::string attempt_name(const attempt_record& a);
 
 // The verdicts of one task in one experiment, summed up with each commit.
 struct tally_record {

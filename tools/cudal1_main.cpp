@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "actors/certificates.hpp"
-#include "actors/remote_node.hpp"
+#include "actors/clients/remote_node.hpp"
+#include "actors/transport/certificates.hpp"
 #include "config/base/utf8.hpp"
 #include "config/data_folder.hpp"
 #include "store/replay/replay_devices.hpp"

@@ -1,7 +1,7 @@
 // The Python process in which a node measures PyTorch.
 #pragma once
 
-#include "actors/baseline_times.hpp"
+#include "actors/messages/baseline_times.hpp"
 
 namespace cudal1 {
 

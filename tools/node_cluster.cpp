@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "actors/certificate_authority.hpp"
+#include "actors/transport/certificate_authority.hpp"
 
 namespace cudal1 {
 

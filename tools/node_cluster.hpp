@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "actors/client_server.hpp"
-#include "actors/cluster_link.hpp"
-#include "actors/coordinator_actor.hpp"
-#include "actors/tls_transport.hpp"
+#include "actors/agent/cluster_link.hpp"
+#include "actors/clients/client_server.hpp"
+#include "actors/coordinator/coordinator_actor.hpp"
+#include "actors/transport/tls_transport.hpp"
 
 namespace cudal1 {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/coordinator_actor.hpp"
+#include "actors/coordinator/coordinator_actor.hpp"
 
 namespace cudal1 {
 

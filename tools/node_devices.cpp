@@ -4,7 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "actors/machine_devices.hpp"
+#include "actors/agent/machine_devices.hpp"
 #include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "actors/node_options.hpp"
+#include "actors/agent/node_options.hpp"
 #include "store/replay/replay_devices.hpp"
 
 namespace cudal1 {

@@ -24,13 +24,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "actors/agent_actor.hpp"
-#include "actors/client_server.hpp"
-#include "actors/coordinator_actor.hpp"
-#include "actors/cores.hpp"
-#include "actors/data_lock.hpp"
-#include "actors/machine_devices.hpp"
-#include "actors/metrics_server.hpp"
+#include "actors/agent/agent_actor.hpp"
+#include "actors/agent/cores.hpp"
+#include "actors/agent/machine_devices.hpp"
+#include "actors/clients/client_server.hpp"
+#include "actors/clients/data_lock.hpp"
+#include "actors/clients/metrics_server.hpp"
+#include "actors/coordinator/coordinator_actor.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/process_environment.hpp"
 #include "config/base/thread_cores.hpp"

@@ -1,10 +1,10 @@
 // The auditor with a real store: lookalikes of hack cases, and rewards.
-#include "actors/auditor_actor.hpp"
+#include "actors/agent/auditor_actor.hpp"
 
 #include <caf/all.hpp>
 #include <gtest/gtest.h>
 
-#include "actors/store_actor.hpp"
+#include "actors/coordinator/store_actor.hpp"
 #include "sandbox/verify/profiler.hpp"
 #include "tests/actors/small_tasks.hpp"
 #include "tests/store/store_fixture.hpp"

@@ -1,5 +1,5 @@
 // The behaviour of requests that the actors rely on.
-#include "actors/caf_layer.hpp"
+#include "actors/messages/caf_layer.hpp"
 
 #include <future>
 #include <string>

@@ -1,12 +1,12 @@
 // The certificates of a cluster's nodes: what an authority issues, lists and revokes, and which identities are read.
-#include "actors/certificates.hpp"
+#include "actors/transport/certificates.hpp"
 
 #include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "actors/certificate_authority.hpp"
+#include "actors/transport/certificate_authority.hpp"
 #include "tests/actors/transport_fixture.hpp"
 
 namespace cudal1 {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/certificate_authority.hpp"
-#include "actors/certificates.hpp"
+#include "actors/transport/certificate_authority.hpp"
+#include "actors/transport/certificates.hpp"
 #include "tests/actors/node_fixture.hpp"
 #include "tests/actors/test_network.hpp"
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "actors/compiler_actor.hpp"
+#include "actors/agent/compiler_actor.hpp"
 #include "sandbox/cpu/compiler/host_compiler.hpp"
 
 namespace cudal1 {

@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "actors/cores.hpp"
-#include "actors/machine_devices.hpp"
+#include "actors/agent/cores.hpp"
+#include "actors/agent/machine_devices.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "actors/auditor_actor.hpp"
-#include "actors/generator_actor.hpp"
-#include "actors/learner_actor.hpp"
-#include "actors/store_actor.hpp"
+#include "actors/agent/auditor_actor.hpp"
+#include "actors/coordinator/store_actor.hpp"
+#include "actors/experiment/generator_actor.hpp"
+#include "actors/experiment/learner_actor.hpp"
 #include "policy/search/policy_registry.hpp"
 
 namespace cudal1 {

@@ -1,4 +1,4 @@
-#include "actors/ledger.hpp"
+#include "actors/experiment/ledger.hpp"
 
 #include <set>
 

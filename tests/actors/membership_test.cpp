@@ -1,5 +1,5 @@
 // Which machines are in a cluster, by a clock that is an argument.
-#include "actors/membership.hpp"
+#include "actors/coordinator/membership.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Messages survive serialization, and damaged ones are refused.
 #include <gtest/gtest.h>
 
-#include "actors/interfaces.hpp"
+#include "actors/messages/interfaces.hpp"
 
 namespace cudal1 {
 namespace {

@@ -1,5 +1,5 @@
 // Metrics as Prometheus reads them.
-#include "actors/metrics_text.hpp"
+#include "actors/clients/metrics_text.hpp"
 
 #include <regex>
 #include <sstream>

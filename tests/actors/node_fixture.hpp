@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "store/store.hpp"
 #include "tests/actors/small_tasks.hpp"
 

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "actors/device_holds.hpp"
-#include "actors/device_roster.hpp"
-#include "actors/supervision.hpp"
+#include "actors/agent/supervision.hpp"
+#include "actors/coordinator/device_holds.hpp"
+#include "actors/coordinator/device_roster.hpp"
 
 namespace cudal1 {
 namespace {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "actors/data_lock.hpp"
+#include "actors/clients/data_lock.hpp"
 #include "config/base/thread_cores.hpp"
 
 namespace cudal1 {

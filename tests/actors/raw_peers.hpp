@@ -12,7 +12,7 @@
 
 #include <openssl/ssl.h>
 
-#include "actors/certificates.hpp"
+#include "actors/transport/certificates.hpp"
 #include "config/base/unique_fd.hpp"
 
 namespace cudal1 {

@@ -1,5 +1,5 @@
 // What a client on another machine is answered of the store and the blobs.
-#include "actors/record_server.hpp"
+#include "actors/clients/record_server.hpp"
 
 #include <filesystem>
 #include <fstream>

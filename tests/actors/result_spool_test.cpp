@@ -1,4 +1,4 @@
-#include "actors/result_spool.hpp"
+#include "actors/agent/result_spool.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -9,7 +9,7 @@
 #include <boost/pfr.hpp>
 #include <gtest/gtest.h>
 
-#include "actors/interfaces.hpp"
+#include "actors/messages/interfaces.hpp"
 
 namespace cudal1 {
 namespace {

@@ -1,6 +1,6 @@
 // The changes that wait in the store's mailbox are one synced batch, and none is answered before it is on disk. One
 // thread runs the actors; a test keeps it busy until all that it sends is in the mailbox.
-#include "actors/store_actor.hpp"
+#include "actors/coordinator/store_actor.hpp"
 
 #include <future>
 #include <optional>

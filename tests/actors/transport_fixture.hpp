@@ -15,10 +15,10 @@
 #include <caf/io/all.hpp>
 #include <sys/stat.h>
 
-#include "actors/caf_layer.hpp"
-#include "actors/certificate_authority.hpp"
-#include "actors/certificates.hpp"
-#include "actors/tls_transport.hpp"
+#include "actors/messages/caf_layer.hpp"
+#include "actors/transport/certificate_authority.hpp"
+#include "actors/transport/certificates.hpp"
+#include "actors/transport/tls_transport.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace cudal1 {

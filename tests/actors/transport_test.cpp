@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
-#include "actors/tls_transport.hpp"
+#include "actors/transport/tls_transport.hpp"
 #include "tests/actors/raw_peers.hpp"
 #include "tests/actors/transport_fixture.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/work_queue.hpp"
+#include "actors/coordinator/work_queue.hpp"
 
 #include <deque>
 #include <map>

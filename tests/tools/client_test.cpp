@@ -1,5 +1,5 @@
 // The protocol of the node's socket and its client, against a listener in this process.
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 
 #include <filesystem>
 #include <thread>

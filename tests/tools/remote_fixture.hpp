@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/types.h>
 
-#include "actors/certificates.hpp"
+#include "actors/transport/certificates.hpp"
 #include "tests/tools/tools_fixture.hpp"
 
 namespace cudal1::cli {

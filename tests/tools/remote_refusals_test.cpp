@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include "actors/protocol.hpp"
+#include "actors/messages/protocol.hpp"
 #include "tests/actors/raw_peers.hpp"
 #include "tests/tools/remote_fixture.hpp"
 

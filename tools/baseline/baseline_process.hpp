@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-#include "actors/baseline_times.hpp"
+#include "actors/messages/baseline_times.hpp"
 #include "config/base/error.hpp"
 #include "config/base/unique_fd.hpp"
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/lowest_tenth.hpp"

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "actors/remote_node.hpp"
-#include "actors/remote_records.hpp"
+#include "actors/clients/remote_node.hpp"
+#include "actors/clients/remote_records.hpp"
 #include "store/reader.hpp"
 #include "tools/cli/csv.hpp"
 

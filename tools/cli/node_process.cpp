@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "actors/remote_node.hpp"
+#include "actors/clients/remote_node.hpp"
 #include "config/base/deadline.hpp"
 #include "config/base/process_environment.hpp"
 #include "sandbox/device/device_names.hpp"

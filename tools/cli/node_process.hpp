@@ -8,7 +8,7 @@
 
 #include <CLI/App.hpp>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "config/configuration.hpp"
 #include "tools/cli/command.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol.hpp"
+#include "actors/messages/protocol.hpp"
 #include "tools/cli/terminal.hpp"
 
 namespace cudal1::cli {

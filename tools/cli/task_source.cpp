@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/remote_records.hpp"
+#include "actors/clients/remote_records.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/program/near_miss.hpp"
 #include "store/blobs.hpp"

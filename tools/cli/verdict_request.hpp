@@ -1,7 +1,7 @@
 // Requests the verdict of one program from a node.
 #pragma once
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 
 namespace cudal1::cli {
 

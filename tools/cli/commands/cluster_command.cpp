@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include "actors/certificate_authority.hpp"
-#include "actors/certificates.hpp"
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
+#include "actors/transport/certificate_authority.hpp"
+#include "actors/transport/certificates.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/wall_clock.hpp"
 #include "sandbox/device/device_names.hpp"

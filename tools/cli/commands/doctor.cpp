@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/cli/command.hpp"

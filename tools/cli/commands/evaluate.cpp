@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
 #include "policy/codegen/lowering_target.hpp"
 #include "policy/moves/lowering.hpp"

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/unique_fd.hpp"
 #include "tools/cli/command.hpp"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "actors/protocol.hpp"
+#include "actors/messages/protocol.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/progress.hpp"
 

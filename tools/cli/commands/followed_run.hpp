@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/progress.hpp"
 

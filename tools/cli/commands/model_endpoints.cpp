@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/tcp_sockets.hpp"
+#include "actors/transport/tcp_sockets.hpp"
 #include "config/base/process_environment.hpp"
 #include "policy/chat/chat_models.hpp"
 #include "policy/chat/endpoint.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol.hpp"
+#include "actors/messages/protocol.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/node_process.hpp"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "actors/data_lock.hpp"
+#include "actors/clients/data_lock.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/durable_file.hpp"
 #include "config/base/wall_clock.hpp"

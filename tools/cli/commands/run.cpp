@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/stopwatch.hpp"
 #include "config/configuration.hpp"

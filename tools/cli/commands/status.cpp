@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/client.hpp"
+#include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/command.hpp"

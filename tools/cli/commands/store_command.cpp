@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "actors/client.hpp"
-#include "actors/data_lock.hpp"
+#include "actors/clients/client.hpp"
+#include "actors/clients/data_lock.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/wall_clock.hpp"
 #include "store/blobs.hpp"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/protocol.hpp"
+#include "actors/messages/protocol.hpp"
 #include "config/base/describe.hpp"
 #include "policy/search/task_parts.hpp"
 #include "policy/search/why_no_moves.hpp"

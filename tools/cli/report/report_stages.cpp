@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/protocol.hpp"
+#include "actors/messages/protocol.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/table.hpp"

@@ -1,0 +1,128 @@
+// Clients that hold a device: what they have measured there, and the baselines that they store.
+#include <algorithm>
+
+#include "actors/coordinator/coordinator_actor.hpp"
+#include "sandbox/device/device_names.hpp"
+
+namespace cudal1 {
+
+namespace {
+constexpr duration hold_timeout{std::chrono::minutes(1)};
+}
+
+// A hold is given only for a device that no experiment uses or is about to use, so it is exclusive.
+expected<device_hold> coordinator_state::hold(const message::hold_device& m) {
+  CUDAL1_CHECK(check_unused(m.device));
+  device_hold h;
+  h.number = holds_.hold(m.device);
+  h.device = devices_.at(m.device).report;
+  h.device.where.device = m.device;
+  self_->send(agent_of(m.device), message::device_held{m.device, true});
+  spdlog::info("device {} is held by a client", m.device);
+  return h;
+}
+
+expected<void> coordinator_state::check_unused(const std::string& device) const {
+  if (ending_) return fail(errc::cancelled, "the node is ending");
+  if (!devices_.is_ready(device))
+    return fail(errc::invalid_argument, "this node has no device \"{}\" that works", device);
+  if (!members_->takes_work(machine_of(device)))
+    return fail(errc::refused, "device {} gets no work: its machine is drained, or leaves (`cudal1 nodes`)", device);
+  if (!traits_of(device).replays.empty())
+    return fail(errc::refused, "device {} answers from stored verdicts: nothing can be measured on it", device);
+  for (const auto& [id, e] : experiments_)
+    if (e.actor && may_use(e, device))
+      return fail(errc::refused,
+                  "experiment {} runs on {}, so nothing else can be measured there; wait for its end, or `cudal1 stop "
+                  "{}`",
+                  id, device, id);
+  if (starter_.starting() > 0)
+    return fail(errc::refused, "an experiment is being started; try again when it has ended");
+  return holds_.check_free(device, 0);
+}
+
+expected<message::done> coordinator_state::release(const message::release_device& m) {
+  if (const auto device = holds_.release(m.hold)) {
+    spdlog::info("device {} is free again", *device);
+    baselines_.erase(m.hold);
+    self_->send(agent_of(*device), message::device_held{*device, false});
+  }
+  return message::done{};
+}
+
+expected<task> coordinator_state::task_of_baseline(uint64_t hold, const std::string& text) const {
+  const auto held = holds_.device_of(hold);
+  if (!held) return fail(errc::refused, "only a client that holds the device can measure or store a baseline");
+  CUDAL1_TRY(const std::string kind, kind_of_devices(*held));
+  return read_task(text, traits_of(kind).profile);
+}
+
+// ---- measuring ----------------------------------------------------------------------------------------------------
+
+expected<message::done> coordinator_state::begin_baseline(const message::begin_baseline& m) {
+  CUDAL1_TRY(task t, task_of_baseline(m.hold, m.task));
+  const std::string device = *holds_.device_of(m.hold);
+  if (!devices_.is_ready(device))
+    return fail(errc::infrastructure, "device {} does not work any more: {}", device,
+                devices_.at(device).problem.message);
+  if (const auto before = baselines_.find(m.hold); before != baselines_.end() && !before->second.result)
+    return fail(errc::already_exists, "this client has a task measured already");
+  const uint64_t number = ++last_baseline_;
+  baselines_[m.hold] = {device, number, {}};
+  ask<baseline_times>(
+      self_, agent_of(device), longest_baseline(m.wanted),
+      message::measure_baseline{device, shared_task(std::move(t)), m.wanted},
+      [this, hold = m.hold, number](baseline_times& times) { baseline_ended(hold, number, std::move(times)); },
+      [this, hold = m.hold, number](error e) { baseline_ended(hold, number, tl::unexpected<error>(std::move(e))); });
+  return message::done{};
+}
+
+expected<message::baseline_answer> coordinator_state::baseline(const message::baseline_query& m) const {
+  const auto found = baselines_.find(m.hold);
+  if (found == baselines_.end()) return fail(errc::not_found, "nothing is measured for this client");
+  const auto& result = found->second.result;
+  if (!result) return message::baseline_answer{};
+  if (!*result) return tl::unexpected<error>(result->error());
+  return message::baseline_answer{true, **result};
+}
+
+void coordinator_state::baseline_ended(uint64_t hold, uint64_t number, expected<baseline_times> result) {
+  const auto found = baselines_.find(hold);
+  if (found != baselines_.end() && found->second.number == number && !found->second.result)
+    found->second.result = std::move(result);
+}
+
+void coordinator_state::lose_baselines(const std::string& machine, const std::string& why) {
+  for (auto& [hold, b] : baselines_)
+    if (machine_of(b.device) == machine && !b.result)
+      b.result = fail(errc::infrastructure,
+                      "machine {} was lost while it measured PyTorch ({}); what was measured before is kept: once "
+                      "`cudal1 nodes` shows it as present, run the same command again",
+                      machine, why);
+}
+
+// ---- storing ------------------------------------------------------------------------------------------------------
+
+caf::result<message::done> coordinator_state::keep_baseline(const message::keep_baseline& m) {
+  auto promise = self_->make_response_promise<message::done>();
+  auto refuse_it = [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); };
+  auto t = task_of_baseline(m.hold, m.task);
+  if (t && t->id != m.record.task)
+    t = fail(errc::invalid_argument, "the baseline's task id is not that of its task's text");
+  if (!t) {
+    refuse_it(t.error());
+    return promise;
+  }
+  const message::put_baseline question{m.record, devices_.at(*holds_.device_of(m.hold)).report.where};
+  ask<message::done>(
+      self_, store_, hold_timeout, message::keep_task{record_of(*t)},
+      [this, promise, refuse_it, question](const message::done&) mutable {
+        ask<message::done>(
+            self_, store_, hold_timeout, question,
+            [promise](const message::done&) mutable { promise.deliver(message::done{}); }, refuse_it);
+      },
+      refuse_it);
+  return promise;
+}
+
+}  // namespace cudal1

@@ -19,9 +19,6 @@ constexpr std::chrono::milliseconds device_pulse{1000};
 constexpr std::chrono::milliseconds ask_for_trouble{1000}, retry_of_used_device{3000}, rest_after_errors{10'000};
 constexpr int start_failures_allowed = 5;
 constexpr int faults_in_a_row_allowed = 6;
-// Times the reference's own time, where that is so long that the configured limits would not do.
-constexpr double slowest_call = 10;
-constexpr double longest_evaluation = 400;  // draws in float32 and float64, checks, forks
 
 // Errors that trying again does not fix: a refused confinement, a missing library, a missing GPU.
 bool lasts(errc code) {
@@ -169,16 +166,12 @@ void device_state::end_session() {
 }
 
 void device_state::probe() {
-  if (session_->open_task(*now_->item.what)) return;
+  if (session_->open_task(*now_->item().what)) return;
   spdlog::warn("device {}: its session is broken and is restarted", setup_.session.device);
   end_session();
 }
 
 // ---- one evaluation -----------------------------------------------------------------------------------------------
-
-void device_state::add_stage(const char* stage, clock::time_point from) {
-  now_->draft.stage_ms[stage] += std::chrono::duration<double, std::milli>(clock::now() - from).count();
-}
 
 void device_state::take(const message::work_item& item) {
   if (now_ || !session_) {
@@ -186,244 +179,154 @@ void device_state::take(const message::work_item& item) {
                  attempt_name(item.attempt));
     return;
   }
-  now_ = std::make_unique<evaluation>();
-  now_->item = item;
-  guarded([&] { open(); });
+  now_.emplace(item, where());
+  guarded([&] {
+    if (auto* const recording = session_->recording())
+      answer_from(*recording);
+    else
+      tell(&device_evaluation::begin);
+  });
 }
 
-void device_state::open() {
-  const auto& item = now_->item;
-  now_->draft.task = item.attempt.task;
-  now_->draft.variant = item.attempt.variant;
-  now_->draft.attempt = item.attempt.number;
-  now_->draft.environment_id = where().id;
-  if (item.code) now_->draft.resources = item.code->resources;
-  if (auto* const recording = session_->recording()) return answer_from(*recording);
-  // Sent first, so that the plan is ready once the task is open.
-  consult<check_plan>(setup_.verifier, message::plan_verification{item.what},
-                      [this](check_plan& plan) { check(std::move(plan)); });
+// An effect that blocks, or ends the evaluation, is the last one.
+void device_state::carry_out(device_evaluation::effects all) {
+  for (auto& each : all)
+    std::visit([this](auto& e) { carry_out(e); }, each);
+}
+
+resident_variant device_state::resident() const {
+  const auto& item = now_->item();
+  return {*item.what, *item.program, *item.code};
+}
+
+template <class T, class Event>
+void device_state::tell_result(expected<T> got, Event event, clock::time_point from) {
+  if (!got) return tell(&device_evaluation::failed, got.error());
+  tell(event, std::move(*got), std::chrono::duration<double, std::milli>(clock::now() - from).count());
+}
+
+void device_state::carry_out(const device_evaluation::open_task&) {
   const auto from = clock::now();
-  if (auto opened = session_->open_task(*item.what); !opened) {
-    const errc code = opened.error().code;
-    const bool of_task = code == errc::unsupported || code == errc::invalid_program || code == errc::variant_fault ||
-                         code == errc::out_of_memory || code == errc::not_found ||
-                         code == errc::corrupt;  // the last two: of its weights' files
-    return fault(opened.error(), fault_origin::device, of_task);
-  }
-  add_stage("open", from);
-  ask_for_time(session_->reference_ms());
+  const auto opened = session_->open_task(*now_->item().what);
+  tell_result(opened.map([this] { return session_->reference_ms(); }), &device_evaluation::opened, from);
+}
+
+void device_state::carry_out(const device_evaluation::check&) {
+  const auto from = clock::now();
+  const auto& item = now_->item();
+  tell_result(session_->check(*item.program, *item.code, now_->plan()), &device_evaluation::checked, from);
+}
+
+// Once a task and session.
+void device_state::carry_out(const device_evaluation::check_null_models&) {
+  auto& known = null_reports_[now_->item().what->id];
+  if (known) return tell(&device_evaluation::null_models_checked, *known, 0.0);
+  const auto from = clock::now();
+  auto found = cudal1::check_null_models(*session_, *now_->item().what, now_->plan(), setup_.verification);
+  if (found) known = *found;
+  tell_result(std::move(found), &device_evaluation::null_models_checked, from);
+}
+
+void device_state::carry_out(const device_evaluation::renew_pool&) {
+  const auto from = clock::now();
+  const auto renewed = session_->open_task(*now_->item().what, timing_pool::renew);
+  if (!renewed) return tell(&device_evaluation::failed, renewed.error());
+  tell(&device_evaluation::renewed, std::chrono::duration<double, std::milli>(clock::now() - from).count());
+}
+
+void device_state::carry_out(const device_evaluation::time& e) {
+  const auto from = clock::now();
+  tell_result(check_and_time(*session_, resident(), now_->plan(), e.batch, setup_.verification),
+              &device_evaluation::timed, from);
+}
+
+void device_state::carry_out(const device_evaluation::check_again&) {
+  const auto from = clock::now();
+  tell_result(check_on_fresh_draws(*session_, resident(), now_->plan(), setup_.verification),
+              &device_evaluation::checked_again, from);
+}
+
+void device_state::carry_out(const device_evaluation::ask_for_plan&) {
+  consult<check_plan>(setup_.verifier, message::plan_verification{now_->item().what}, &device_evaluation::planned);
+}
+
+void device_state::carry_out(const device_evaluation::ask_for_judgement&) {
+  consult<message::judged>(setup_.verifier, message::judge_report{now_->item().what, now_->plan(), now_->report()},
+                           &device_evaluation::judged);
+}
+
+void device_state::carry_out(const device_evaluation::ask_what_to_time&) {
+  const auto& item = now_->item();
+  consult<message::timing_step>(setup_.profiler,
+                                message::begin_timing{item.lease, item.attempt.task, item.attempt.experiment,
+                                                      compared_by(*item.what), item.second_look},
+                                &device_evaluation::next_to_time);
+}
+
+void device_state::carry_out(device_evaluation::tell_times& e) {
+  consult<message::timing_step>(setup_.profiler, message::add_timing{now_->item().lease, std::move(e.report)},
+                                &device_evaluation::next_to_time);
+}
+
+void device_state::carry_out(device_evaluation::ask_for_audit& e) {
+  consult<verdict>(setup_.auditor, std::move(e.evidence), &device_evaluation::audited);
+}
+
+void device_state::carry_out(const device_evaluation::extend_lease& e) {
+  self_->send(setup_.agent, message::long_evaluation{now_->item().lease, e.limit_ms});
 }
 
 void device_state::answer_from(verdict_recording& recording) {
-  const auto& a = now_->item.attempt;
+  const auto& a = now_->item().attempt;
   auto drawn = recording.draw(a.task, a.variant);
   if (!drawn) {
     if (drawn.error().code == errc::not_found) return not_recorded(drawn.error());
-    return fault(drawn.error(), fault_origin::node);
+    return carry_out(device_evaluation::lose{drawn.error()});
   }
   const double ms = device_ms_of(drawn->stage_ms);
   constexpr int64_t slack_ms = 60'000;
-  if (ms > 0)
-    self_->send(setup_.agent, message::long_evaluation{now_->item.lease, static_cast<int64_t>(ms) + slack_ms});
-  if (auto waited = recording.wait(ms); !waited) return fault(waited.error(), fault_origin::node);
-  drawn->attempt = now_->draft.attempt;
-  drawn->environment_id = now_->draft.environment_id;
-  finish(std::move(*drawn));
+  if (ms > 0) carry_out(device_evaluation::extend_lease{static_cast<int64_t>(ms) + slack_ms});
+  if (const auto waited = recording.wait(ms); !waited) return carry_out(device_evaluation::lose{waited.error()});
+  drawn->attempt = now_->draft().attempt;
+  drawn->environment_id = now_->draft().environment_id;
+  device_evaluation::finish all{std::move(*drawn)};
+  carry_out(all);
 }
 
 void device_state::not_recorded(const error& e) {
   message::work_done m;
-  m.lease = now_->item.lease;
-  m.attempt = now_->item.attempt;
+  m.lease = now_->item().lease;
+  m.attempt = now_->item().attempt;
   m.fault = e.message;
   m.unrecorded = true;
   report_to_node(std::move(m));
 }
 
-void device_state::ask_for_time(double reference_ms) {
-  now_->reference_ms = reference_ms;
-  self_->send(setup_.agent,
-              message::long_evaluation{now_->item.lease, static_cast<int64_t>(longest_evaluation * reference_ms)});
-}
-
-void device_state::check(check_plan plan) {
-  now_->plan = std::move(plan);
-  now_->plan.call_limit_ms = std::max(now_->plan.call_limit_ms, slowest_call * now_->reference_ms);
-  // Also sent first: the profiler asks the store, which may be busy writing.
-  const auto& a = now_->item.attempt;
-  const score_clock by = compared_by(*now_->item.what);
-  consult<message::timing_step>(
-      setup_.profiler, message::begin_timing{now_->item.lease, a.task, a.experiment, by, now_->item.second_look},
-      [this](const message::timing_step& step) {
-        now_->first_step = step;
-        time_if_correct();
-      });
-  const auto from = clock::now();
-  auto report = session_->check(*now_->item.program, *now_->item.code, now_->plan);
-  add_stage("check", from);
-  if (!report) return fault(report.error(), fault_origin::variant, report.error().code == errc::unsupported);
-  judge(std::move(*report));
-}
-
-void device_state::judge(check_report report) {
-  now_->draft.checks = report.draws;
-  add_notes(report.notes);
-  now_->checked = std::move(report);
-  consult<message::judged>(setup_.verifier, message::judge_report{now_->item.what, now_->plan, now_->checked},
-                           [this](message::judged& j) {
-                             now_->draft.result = j.result;
-                             now_->draft.reason = std::move(j.reason);
-                             now_->draft.gates = std::move(j.gates);
-                             now_->draft.ill_conditioned = std::move(j.ill_conditioned);
-                             if (j.result != outcome::correct) return finish(now_->draft);
-                             if (!note_null_models()) return;
-                             now_->is_correct = true;
-                             time_if_correct();
-                           });
-}
-
-// Once a task and session. A task that pays for nothing is not timed.
-bool device_state::note_null_models() {
-  auto& known = null_reports_[now_->item.what->id];
-  if (!known) {
-    const auto from = clock::now();
-    auto checked = check_null_models(*session_, *now_->item.what, now_->plan, setup_.verification);
-    add_stage("null models", from);
-    if (!checked) {
-      fault(checked.error(), fault_origin::device, checked.error().code == errc::unsupported);
-      return false;
-    }
-    known = std::move(*checked);
-  }
-  auto& draft = now_->draft;
-  draft.gates.push_back(known->gate());
-  if (!known->is_unexplained()) return true;
-  draft.result = outcome::unexplained;
-  draft.reason = "gate " + draft.gates.back().gate + ": " + draft.gates.back().reason;
-  finish(draft);
-  return false;
-}
-
-void device_state::time_if_correct() {
-  if (now_->is_correct && now_->first_step) time(message::timing_step(*now_->first_step));
-}
-
-void device_state::time(const message::timing_step& step) {
-  if (!step.measure) return estimate(step);
-  const auto from = clock::now();
-  if (step.renew) {
-    if (auto renewed = session_->open_task(*now_->item.what, timing_pool::renew); !renewed)
-      return fault(renewed.error(), fault_origin::device);
-    now_->asked_pairs = 0;
-  }
-  timing_plan plan = step.plan;
-  plan.call_limit_ms = now_->plan.call_limit_ms;
-  plan.memory_limit_bytes = now_->plan.memory_limit_bytes;
-  auto report = check_and_time(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
-                               {plan, step.first_fork}, setup_.verification);
-  add_stage("time", from);
-  if (!report) return fault(report.error(), fault_origin::variant, report.error().code == errc::unsupported);
-  now_->asked_pairs += int64_t{plan.forks} * plan.pairs;
-  add_timing(*report);
-  if (report->problem || !report->inconsistency.empty()) {
-    auto& draft = now_->draft;
-    draft.result = report->problem ? report->problem->kind : outcome::inconsistent;
-    draft.reason = "when timed: " + (report->problem ? report->problem->reason : report->inconsistency);
-    draft.samples = now_->timed.samples;
-    return finish(draft);
-  }
-  consult<message::timing_step>(setup_.profiler, message::add_timing{now_->item.lease, std::move(*report)},
-                                [this](const message::timing_step& next) { time(next); });
-}
-
-void device_state::add_timing(const timing_report& r) {
-  auto& all = now_->timed;
-  all.samples.insert(all.samples.end(), r.samples.begin(), r.samples.end());
-  all.outputs_fingerprinted += r.outputs_fingerprinted;
-  all.outputs_compared += r.outputs_compared;
-  all.dropped_samples += r.dropped_samples;
-  all.notes.insert(all.notes.end(), r.notes.begin(), r.notes.end());
-  add_notes(r.notes);
-  all.total_ms += r.total_ms;
-  all.flush_ms += r.flush_ms;
-  all.load_ms += r.load_ms;
-  all.read_gb_per_s = std::max(all.read_gb_per_s, r.read_gb_per_s);
-  all.waited_ms += r.waited_ms;
-  add(all.sharing, r.sharing);
-}
-
-void device_state::add_notes(const std::vector<std::string>& notes) {
-  auto& all = now_->draft.notes;
-  for (const auto& note : notes)
-    if (std::find(all.begin(), all.end(), note) == all.end()) all.push_back(note);
-}
-
-void device_state::estimate(const message::timing_step& step) {
-  auto& draft = now_->draft;
-  draft.samples = now_->timed.samples;
-  if (const auto disturbed = describe(now_->timed.sharing); !disturbed.empty()) add_notes({disturbed});
-  if (!step.estimated) {
-    draft.result = outcome::unmeasurable;
-    draft.reason = "correct, but no pair of calls could be timed";
-    return finish(draft);
-  }
-  static_cast<measured_score&>(draft) = step.estimate;
-  draft.confirmed = step.confirmed;
-  message::audit evidence{now_->item.what,
-                          draft,
-                          now_->checked,
-                          now_->timed,
-                          step.estimate,
-                          now_->asked_pairs,
-                          session_->report().where.model,
-                          now_->item.program};
-  consult<verdict>(setup_.auditor, std::move(evidence), [this](verdict& v) { check_if_suspicious(std::move(v)); });
-}
-
-// Algebra may save arithmetic, and an honest source may look like a hack: a suspicion is no proof of anything.
-void device_state::check_if_suspicious(verdict v) {
-  if (v.result != outcome::correct || v.suspicion.empty()) return finish(std::move(v));
-  const auto from = clock::now();
-  const auto j = check_on_fresh_draws(*session_, {*now_->item.what, *now_->item.program, *now_->item.code}, now_->plan,
-                                      setup_.verification);
-  if (!j) return fault(j.error(), fault_origin::variant, j.error().code == errc::unsupported);
-  v.stage_ms[deep_check_gate] += std::chrono::duration<double, std::milli>(clock::now() - from).count();
-  const bool passed = j->result == outcome::correct;
-  v.gates.push_back({deep_check_gate, passed, v.suspicion + "; on fresh draws: " + j->reason});
-  if (!passed) {
-    v.result = j->result;
-    v.reason = "on fresh draws: " + j->reason;
-    v.score = 0;
-    v.confirmed = false;
-  }
-  finish(std::move(v));
-}
-
-void device_state::finish(verdict v) {
+void device_state::carry_out(device_evaluation::finish& e) {
   faults_in_a_row_ = 0;
   message::work_done m;
-  m.lease = now_->item.lease;
-  m.attempt = now_->item.attempt;
+  m.lease = now_->item().lease;
+  m.attempt = now_->item().attempt;
   m.has_verdict = true;
-  m.result = std::move(v);
+  m.result = std::move(e.result);
   m.result.time_unix_ms = unix_ms();
   m.where = where();
   report_to_node(std::move(m));
 }
 
-void device_state::fault(const error& e, fault_origin origin, bool task_refused) {
-  spdlog::warn("device {}: {} is lost: {}", setup_.session.device, attempt_name(now_->item.attempt), e.message);
+void device_state::carry_out(const device_evaluation::lose& e) {
+  spdlog::warn("device {}: {} is lost: {}", setup_.session.device, attempt_name(now_->item().attempt), e.why.message);
   message::work_done m;
-  m.lease = now_->item.lease;
-  m.attempt = now_->item.attempt;
-  m.fault = e.message;
-  m.task_refused = task_refused;
-  m.on_device = origin == fault_origin::variant;
-  if (!task_refused && origin != fault_origin::node) {
+  m.lease = now_->item().lease;
+  m.attempt = now_->item().attempt;
+  m.fault = e.why.message;
+  m.task_refused = e.task_refused;
+  m.on_device = e.origin == fault_origin::variant;
+  if (!e.task_refused && e.origin != fault_origin::node) {
     probe();
     if (++faults_in_a_row_ >= faults_in_a_row_allowed) {
       given_up_ = true;
-      self_->send(setup_.agent, trouble(setup_.session.device, e, consequence::given_up));
+      self_->send(setup_.agent, trouble(setup_.session.device, e.why, consequence::given_up));
     }
   }
   report_to_node(std::move(m));

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "actors/agent/cores.hpp"
+#include "actors/agent/device_evaluation.hpp"
 #include "actors/messages/interfaces.hpp"
 #include "sandbox/device/session.hpp"
-#include "sandbox/verify/null_models.hpp"
 
 namespace cudal1 {
 
@@ -52,18 +52,7 @@ class device_state {
   void tick();
 
  private:
-  // The evaluation in progress.
-  struct evaluation {
-    message::work_item item;
-    verdict draft;
-    check_plan plan;
-    check_report checked;
-    double reference_ms = 0;
-    bool is_correct = false;
-    std::optional<message::timing_step> first_step;
-    timing_report timed;      // all reports together
-    int64_t asked_pairs = 0;  // since the pool was renewed
-  };
+  using fault_origin = device_evaluation::fault_origin;
 
   // Runs one step of the evaluation; an exception in it is an infrastructure fault of that evaluation.
   template <class Step>
@@ -73,23 +62,31 @@ class device_state {
     } catch (const std::exception& e) {
       const error problem{errc::infrastructure, std::string("the device's actor threw: ") + e.what()};
       if (!now_) return spdlog::error("device {}: {}", setup_.session.device, problem.message);
-      fault(problem, fault_origin::device);
+      carry_out(device_evaluation::lose{problem, fault_origin::device});
     }
   }
-  // Asks the verifier, profiler or auditor, and continues with the reply; without one the attempt is lost. A reply for
-  // an evaluation that has ended is ignored.
-  template <class Reply, class Destination, class Message, class Next>
-  void consult(const Destination& destination, Message m, Next next) {
-    const auto is_current = [this, lease = now_->item.lease] { return now_ && now_->item.lease == lease; };
+  // Tells the evaluation of an event, and carries out what follows.
+  template <class Event, class... Facts>
+  void tell(Event event, Facts&&... facts) {
+    carry_out(((*now_).*event)(std::forward<Facts>(facts)...));
+  }
+  // Asks the verifier, profiler or auditor, and tells the evaluation the reply. One for an evaluation that has ended is
+  // ignored.
+  template <class Reply, class Destination, class Message, class Event>
+  void consult(const Destination& destination, Message m, Event event) {
+    const auto is_current = [this, lease = now_->item().lease] { return now_ && now_->item().lease == lease; };
     ask<Reply>(
         self_, destination, std::chrono::minutes(1), std::move(m),
-        [this, next, is_current](Reply& reply) {
-          if (is_current()) guarded([&] { next(reply); });
+        [this, event, is_current](Reply& reply) {
+          if (is_current()) guarded([&] { tell(event, std::move(reply)); });
         },
         [this, is_current](const error& e) {
-          if (is_current()) guarded([&] { fault(e, fault_origin::node); });
+          if (is_current()) guarded([&] { tell(&device_evaluation::unanswered, e); });
         });
   }
+  // Tells the evaluation what came of a call of the session that began at `from`.
+  template <class T, class Event>
+  void tell_result(expected<T> got, Event event, std::chrono::steady_clock::time_point from);
 
   void start_session();
   expected<std::unique_ptr<device_session>> start_on_its_cores() const;
@@ -98,26 +95,26 @@ class device_state {
   void tell_ready();
   void pull();
 
-  void open();
-  // In place of all following steps, if the session replays stored verdicts.
+  void carry_out(device_evaluation::effects all);
+  void carry_out(const device_evaluation::open_task&);
+  void carry_out(const device_evaluation::check&);
+  void carry_out(const device_evaluation::check_null_models&);
+  void carry_out(const device_evaluation::renew_pool&);
+  void carry_out(const device_evaluation::time& e);
+  void carry_out(const device_evaluation::check_again&);
+  void carry_out(const device_evaluation::ask_for_plan&);
+  void carry_out(const device_evaluation::ask_for_judgement&);
+  void carry_out(const device_evaluation::ask_what_to_time&);
+  void carry_out(device_evaluation::tell_times& e);
+  void carry_out(device_evaluation::ask_for_audit& e);
+  void carry_out(const device_evaluation::extend_lease& e);
+  void carry_out(device_evaluation::finish& e);
+  void carry_out(const device_evaluation::lose& e);
+  // The variant on the session.
+  resident_variant resident() const;
+  // In place of all steps, if the session replays stored verdicts.
   void answer_from(verdict_recording& recording);
   void not_recorded(const error& e);
-  void ask_for_time(double reference_ms);
-  void check(check_plan plan);
-  void judge(check_report report);
-  void time_if_correct();
-  void time(const message::timing_step& step);
-  void estimate(const message::timing_step& step);
-  void check_if_suspicious(verdict v);
-  // False if the evaluation ended there.
-  bool note_null_models();
-  void add_timing(const timing_report& r);
-  void add_notes(const std::vector<std::string>& notes);  // to the verdict, without duplicates
-  void finish(verdict v);
-  // Where an infrastructure fault came from: another part of the node (the store cannot be written), the device without
-  // the variant, or the device while the variant was resident on it, so that it may be the cause.
-  enum class fault_origin { node, device, variant };
-  void fault(const error& e, fault_origin origin, bool task_refused = false);
   // Queues a result for the node; the device continues with the next evaluation while the result is being stored.
   void report_to_node(message::work_done m);
   void report_first();
@@ -128,13 +125,11 @@ class device_state {
   // the device takes no work now.
   bool is_disturbed();
   void end_session();
-  // Adds the milliseconds since `from` to a stage of the evaluation.
-  void add_stage(const char* stage, std::chrono::steady_clock::time_point from);
 
   device_actor::pointer self_ = nullptr;
   device_setup setup_;
   std::unique_ptr<device_session> session_;
-  std::unique_ptr<evaluation> now_;
+  std::optional<device_evaluation> now_;                            // the evaluation in progress
   std::map<std::string, std::optional<null_report>> null_reports_;  // by task
   std::deque<message::work_done> unreported_;  // the first is sent with each tick until the node acknowledges it
   bool report_in_flight_ = false, report_failed_ = false;

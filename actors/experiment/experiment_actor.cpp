@@ -91,19 +91,17 @@ bool experiment_flow::take_second_look() {
   const auto look = books_->next_second_look(clock::now());
   if (!look) return false;
   const given_variant& kept = hopefuls_.at({look->task, look->variant});
-  auto& s = slots_[++last_slot_];
-  s.task = look->task;
-  s.variant = kept.variant;
-  s.program = kept.program;
-  s.second_look = true;
-  reserve(last_slot_);
+  slots_[++last_slot_].task = look->task;
+  begin_evaluation(last_slot_, kept, true);
   return true;
 }
 
 void experiment_flow::keep_if_hopeful(const slot& s) {
-  const std::pair key(s.task, s.variant.id);
-  if (s.program && books_->is_hopeful(s.task, s.variant.id))
-    hopefuls_.insert_or_assign(key, given_variant{s.variant, s.program, ""});
+  const auto& variant = s.work->variant();
+  const auto& program = s.work->program();
+  const std::pair key(s.task, variant.id);
+  if (program && books_->is_hopeful(s.task, variant.id))
+    hopefuls_.insert_or_assign(key, given_variant{variant, program, ""});
   else
     hopefuls_.erase(key);
 }
@@ -129,12 +127,8 @@ void experiment_flow::take_given() {
     const auto task = books_->index_of(next.variant.task);
     if (!task) continue;
     books_->take(*task);
-    auto& s = slots_[++last_slot_];
-    s.task = *task;
-    s.variant = std::move(next.variant);
-    s.program = std::move(next.program);
-    s.problem = std::move(next.problem);
-    reserve(last_slot_);
+    slots_[++last_slot_].task = *task;
+    begin_evaluation(last_slot_, std::move(next));
   }
 }
 
@@ -190,16 +184,12 @@ void experiment_flow::device_given_up(const message::device_given_up& m) {
   if (ended_) return;
   end_early(m.problem, true);
   device_gone_ = true;
-  for (const slot_id id : slots_where(&slot::offered))
-    lose(id, m.problem, store::loss::elsewhere);
-  check_end();
-}
-
-std::vector<experiment_flow::slot_id> experiment_flow::slots_where(bool slot::*flag) const {
-  std::vector<slot_id> found;
+  std::vector<slot_id> offered;
   for (const auto& [id, s] : slots_)
-    if (s.*flag) found.push_back(id);
-  return found;
+    if (s.work && s.work->is_offered()) offered.push_back(id);
+  for (const slot_id id : offered)
+    tell(id, &evaluation::no_device, m.problem);
+  check_end();
 }
 
 void experiment_flow::tick() {
@@ -234,12 +224,15 @@ void experiment_flow::abandon_rest() {
   if (!slots_.empty() || !lessons_.empty())
     spdlog::warn("experiment {}: it should end, but {} evaluations and {} updates of its policy do not: abandoned",
                  books_->record().id, slots_.size(), lessons_.size());
-  for (const auto& [id, s] : std::exchange(slots_, {})) {
+  for (auto& [id, s] : std::exchange(slots_, {})) {
     books_->abandon(s.task);
-    if (s.attempt.variant.empty()) continue;
+    for (auto& each : s.reporters)
+      each.deliver(message::done{});
+    if (!s.work || !s.work->has_attempt()) continue;
     books_->count_fault();
     ask_store<message::done>(
-        message::lose_attempt{s.attempt, "the experiment ended before this evaluation did", store::loss::elsewhere},
+        message::lose_attempt{s.work->attempt(), "the experiment ended before this evaluation did",
+                              store::loss::elsewhere},
         [](const message::done&) {},
         [](const error& e) { spdlog::warn("an abandoned attempt is not stored as lost: {}", e.message); });
   }

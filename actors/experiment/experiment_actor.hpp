@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/experiment/evaluation.hpp"
 #include "actors/experiment/experiment_setup.hpp"
 #include "actors/experiment/ledger.hpp"
 #include "actors/messages/interfaces.hpp"
@@ -40,16 +41,10 @@ class experiment_flow {
   struct slot {
     std::size_t task = 0;
     prompt_id prompt = 0;  // 0: it was given
-    variant_record variant;
-    shared_program program;
-    std::string problem;
-    attempt_record attempt;
-    shared_code code;
-    std::map<std::string, double> stage_ms;  // before the device
-    int losses = 0;                          // in a row
-    bool proposing = false, offered = false;
-    bool second_look = false;
-    clock::time_point since{};  // start of its current stage
+    bool proposing = false;
+    clock::time_point since{};            // when the policy was asked
+    std::optional<evaluation> work;       // once there is a variant
+    std::vector<done_promise> reporters;  // of its result, which are not answered yet
   };
   // What the policy was asked for with one prompt. It is over when the policy has delivered everything and no slot is
   // left.
@@ -113,40 +108,38 @@ class experiment_flow {
   // Notes how long devices have had nothing to do because the policy was thinking.
   void note_waiting();
 
-  // ---- one evaluation: experiment_evaluation.cpp
-  void reserve(slot_id id);
-  void not_reserved(slot_id id, const error& e);
-  void reserved(slot_id id, message::reserved r);
-  // Whether a verdict of another experiment stands for this variant. One that would be the best is measured again.
-  bool is_reusable(const slot& s, const message::reserved& r) const;
-  void reuse(slot_id id, verdict known);
-  void compile(slot_id id);
-  void not_compiled(slot_id id, const error& e);
-  void offer(slot_id id);
-  // Commits a verdict that needs no device.
-  void judge_without_device(slot_id id, outcome result, std::string reason, std::string log = "");
-  void commit(slot_id id, verdict v, const environment& where, std::optional<done_promise> promise);
-  void not_committed(slot_id id, const verdict& v, const environment& where, std::optional<done_promise>& promise,
-                     error e);
-  void settled(slot_id id, const verdict& v);
+  // ---- evaluations: experiment_evaluation.cpp
+  // `what`: the variant of a slot that had none.
+  void begin_evaluation(slot_id id, given_variant what, bool second_look = false);
+  evaluation::surroundings surroundings_of(const slot& s) const;
+  // Tells a slot's evaluation of an event, and carries out what follows.
+  template <class Event, class... Facts>
+  void tell(slot_id id, Event event, Facts&&... facts) {
+    carry_out(id, ((*slots_.at(id).work).*event)(std::forward<Facts>(facts)...));
+  }
+  void carry_out(slot_id id, evaluation::effects all);
+  void carry_out(slot_id id, const evaluation::reserve&);
+  void carry_out(slot_id id, const evaluation::compile&);
+  void carry_out(slot_id id, const evaluation::offer&);
+  void carry_out(slot_id id, const evaluation::commit& e);
+  void carry_out(slot_id id, const evaluation::end_attempt& e);
+  void carry_out(slot_id id, const evaluation::wait& e);
+  void carry_out(slot_id id, const evaluation::acknowledge&);
+  void carry_out(slot_id id, const evaluation::refuse& e);
+  void carry_out(slot_id id, const evaluation::count_fault&);
+  void carry_out(slot_id id, const evaluation::refuse_task& e);
+  void carry_out(slot_id id, const evaluation::settle& e);
+  void carry_out(slot_id id, const evaluation::drop& e);
+  void carry_out(slot_id id, const evaluation::repeat&);
+  void carry_out(slot_id id, const evaluation::unrecorded& e);
+  void drop(slot_id id);
+  void settled(const slot& s, const verdict& v);
   void log(const slot& s, const verdict& v) const;
-  // Stores that the attempt has ended without a verdict, trying again until that works, then calls `then` if the slot
-  // still exists.
-  void end_attempt(slot_id id, const std::string& why, store::loss how, const std::function<void()>& then);
-  // An infrastructure fault ended the attempt: it is stored as lost, and the variant is tried again; after a while, if
-  // the variant cannot be the cause.
-  void lose(slot_id id, const std::string& note, store::loss where);
-  void lost(slot_id id, store::loss where);
+  void log_store_trouble(const std::string& what);
   // The experiment should end: evaluations that are not on a device yet are given up, and repeated if it is resumed.
   bool is_withdrawing() const;
   void withdraw_waiting();
-  void withdraw(slot_id id);
-  // A replay device has no verdict of the variant: the attempt ends, and its evaluation is returned to the budget.
-  void not_recorded(slot_id id, const std::string& why);
-  void drop(slot_id id);
-  void end_stage(slot& s, const char* stage);
   void note(const char* kind, const slot& s, const std::string& text);
-  std::vector<slot_id> slots_where(bool slot::*flag) const;
   bool exists(slot_id id) const { return slots_.contains(id); }
   // With thousands of devices there are thousands of slots: none of these looks at all of them.
   std::optional<slot_id> find(const attempt_record& a) const;
@@ -155,22 +148,6 @@ class experiment_flow {
   // What the policy was asked for has come, or will not come.
   void end_proposing(slot& s);
 
-  // Calls `what` with the first tick after the delay, if the slot still exists.
-  void later(slot_id id, std::function<void()> what, std::chrono::milliseconds delay = {}) {
-    delayed_.push_back({clock::now() + delay, id, std::move(what)});
-  }
-  // Asks for a slot; the answer is ignored if the slot was abandoned.
-  template <class Reply, class Destination, class Message, class Then, class Else>
-  void ask_for(slot_id id, const Destination& destination, duration timeout, Message m, Then then, Else otherwise) {
-    ask<Reply>(
-        self_, destination, timeout, std::move(m),
-        [this, id, then](Reply& reply) mutable {
-          if (exists(id)) then(reply);
-        },
-        [this, id, otherwise](const error& e) mutable {
-          if (exists(id)) otherwise(e);
-        });
-  }
   // Asks the store for a change. While it cannot be written, progress says why.
   template <class Reply, class Message, class Then, class Else>
   void ask_store(Message m, Then then, Else otherwise) {
@@ -228,7 +205,7 @@ class experiment_flow {
   clock::time_point saved_{};
   std::string store_problem_;  // "" while the store can be written
   std::string waits_for_;      // machines that are away, if all its devices are; else ""
-  std::string not_reserved_;   // why, as it was logged last
+  std::string store_trouble_logged_;
   clock::time_point store_failed_since_{};
   std::optional<clock::time_point> ending_since_;
   bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;

@@ -96,10 +96,7 @@ void experiment_flow::proposed(message::proposed&& m) {
     if (m.none.empty()) {
       failed_proposals_ = 0;
       refusals_[found->second.task] = 0;
-      s.variant = std::move(m.variant);
-      s.program = m.program;
-      s.problem = m.problem;
-      reserve(waiting.front());
+      begin_evaluation(waiting.front(), {std::move(m.variant), m.program, m.problem});
     } else {
       no_proposal(waiting.front(), none);
     }
@@ -191,7 +188,8 @@ void experiment_flow::ask_opinion(const slot& s, const verdict& v) {
   if (!actors.traits.gives_opinions) return;
   const lesson_id lesson = begin_lesson(lesson_of::policy);
   ask<answer_cost>(
-      self_, actors.generator, actors.traits.patience, message::give_opinion{setup_.tasks[s.task], s.variant, v},
+      self_, actors.generator, actors.traits.patience,
+      message::give_opinion{setup_.tasks[s.task], s.work->variant(), v},
       [this, lesson](const answer_cost& cost) {
         books_->count_answer(cost);
         end_lesson(lesson);
@@ -215,7 +213,7 @@ void experiment_flow::repair_if_possible(const slot& s, const verdict& v) {
   const auto p = prompts_.find(s.prompt);
   if (p == prompts_.end() || !is_repairable(v.result) || is_ending()) return;
   const int64_t round = p->second.group.round + 1;
-  if (round <= setup_.policy->get().traits.repair_rounds) repairs_.push_back({s.task, s.variant.id, round});
+  if (round <= setup_.policy->get().traits.repair_rounds) repairs_.push_back({s.task, s.work->variant().id, round});
 }
 
 // The policy keeps the devices waiting while all that there is are proposals that have not come.

@@ -83,7 +83,7 @@ class agent_state {
     std::optional<message::device_state_changed> last;
     bool held = false;
   };
-  // Those who plan and judge for devices of one kind.
+  // The actors that plan and judge for devices of one kind.
   struct judges {
     verifier_actor verifier;
     profiler_actor profiler;

@@ -53,7 +53,8 @@ void compiler_state::start(const compiler_actor& worker, std::shared_ptr<job> j)
       self, worker, timeout, j->what,
       [this, worker, j, was_slow](shared_code& code) {
         j->promise.deliver(std::move(code));
-        finish(worker, was_slow);
+        if (was_slow) slow_runs = false;
+        finish(worker);
       },
       [this, worker, j, was_slow, took](error e) {
         if (j->is_slow || first_limit_s == 0 || e.code != errc::timeout || took.ms() < 1e3 * first_limit_s) {
@@ -62,12 +63,12 @@ void compiler_state::start(const compiler_actor& worker, std::shared_ptr<job> j)
           j->is_slow = true;
           slow.push_back(j);
         }
-        finish(worker, was_slow);
+        if (was_slow) slow_runs = false;
+        finish(worker);
       });
 }
 
-void compiler_state::finish(const compiler_actor& worker, bool was_slow) {
-  if (was_slow) slow_runs = false;
+void compiler_state::finish(const compiler_actor& worker) {
   idle.push_back(worker);
   hand_out();
 }

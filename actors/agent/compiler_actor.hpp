@@ -43,7 +43,7 @@ struct compiler_state {
   void hand_out();
   jobs& queue_of_next();
   void start(const compiler_actor& worker, std::shared_ptr<job> j);
-  void finish(const compiler_actor& worker, bool was_slow);
+  void finish(const compiler_actor& worker);
 };
 
 struct compiler_limits {

@@ -18,7 +18,7 @@ struct core_layout {
   std::vector<int> others;                         // for the node, its compilers and its learner
   std::map<std::string, std::string> remarks;      // by device: why its measurements may be disturbed
 
-  // Those that a device's processes may use: all but the timing cores of other devices.
+  // The cores that a device's processes may use: all but the timing cores of other devices.
   std::vector<int> seen_by(const std::string& device) const;
   std::vector<int> timing_of(const std::string& device) const;
 };
@@ -28,8 +28,8 @@ struct core_layout {
 // requests, if that leaves any; else none.
 core_layout lay_out_cores(std::vector<int> allowed, const std::vector<core_request>& requests);
 
-// The same without the cores on which other nodes of this machine time calls, and with claims on those that it chooses.
-// Nothing if too few are left for that.
+// A layout as of lay_out_cores(), without the cores on which other nodes of this machine time calls, and with claims on
+// those that it chooses. Nothing if too few are left for that.
 std::optional<core_layout> lay_out_unclaimed_cores(const std::vector<int>& allowed,
                                                    const std::vector<core_request>& requests, machine_claims& claims);
 

@@ -16,7 +16,7 @@ class result_spool {
   // On disk when this returns. errc::io_error.
   expected<void> put(const message::work_done& m) const;
   void remove(uint64_t lease) const;
-  // Those that an earlier process left; files that cannot be read are removed, with a warning.
+  // The results that an earlier process left; files that cannot be read are removed, with a warning.
   std::vector<message::work_done> load() const;
 
  private:

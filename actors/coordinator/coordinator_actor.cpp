@@ -97,19 +97,19 @@ void coordinator_state::device_failed(const std::string& device, const error& pr
 void coordinator_state::device_died(const message::device_died& m) {
   if (!devices_.has(m.device)) return;
   devices_.restarted(m.device);
-  drop_leases(m.device, m.why, true);
+  drop_leases(m.device, m.why, attempt_loss::on_device);
 }
 
-void coordinator_state::drop_leases(const std::string& device, const std::string& why, bool on_device) {
+void coordinator_state::drop_leases(const std::string& device, const std::string& why, attempt_loss where) {
   for (const auto& lost : queue_->drop_device(device))
-    lose(lost, why, on_device);
+    lose(lost, why, where);
 }
 
-void coordinator_state::lose(const work_queue::lease& lost, const std::string& why, bool on_device) {
+void coordinator_state::lose(const work_queue::lease& lost, const std::string& why, attempt_loss where) {
   message::work_done m;
   m.attempt = lost.attempt;
   m.fault = why;
-  m.on_device = on_device && !lost.measured;
+  m.on_device = where == attempt_loss::on_device && !lost.measured;
   lease_lost(m);
 }
 
@@ -203,7 +203,7 @@ void coordinator_state::tick() {
     } else if (devices_.at(held.device).usable()) {
       const error problem{errc::timeout, "it does not answer, even after its call was cancelled"};
       // Its experiments go on with their other devices.
-      drop_leases(held.device, fmt::format("device {}: {}", held.device, problem.message), true);
+      drop_leases(held.device, fmt::format("device {}: {}", held.device, problem.message), attempt_loss::on_device);
       device_failed(held.device, problem);
     }
   }

@@ -115,9 +115,10 @@ class coordinator_state {
   void tell_experiments_of_devices();
   void hand_out();
   void lease_lost(const message::work_done& m);
-  // Its leases end, and their attempts are lost.
-  void drop_leases(const std::string& device, const std::string& why, bool on_device);
-  void lose(const work_queue::lease& lost, const std::string& why, bool on_device);
+  // A device's leases end, and their attempts are lost.
+  void drop_leases(const std::string& device, const std::string& why, attempt_loss where);
+  // `on_device`: unless it had been measured already.
+  void lose(const work_queue::lease& lost, const std::string& why, attempt_loss where);
   void device_failed(const std::string& device, const error& problem);
   node_status status_without_processes() const;
   void answer_awaiting();
@@ -131,7 +132,7 @@ class coordinator_state {
   expected<void> check_unused(const std::string& device) const;
   expected<task> task_of_baseline(uint64_t hold, const std::string& text) const;
   void baseline_ended(uint64_t hold, uint64_t number, expected<baseline_times> result);
-  // Those on devices of a machine that is lost.
+  // Measurements of PyTorch on devices of a machine that is lost.
   void lose_baselines(const std::string& machine, const std::string& why);
 
   coordinator_actor::pointer self_ = nullptr;

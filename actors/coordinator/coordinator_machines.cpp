@@ -59,7 +59,7 @@ expected<message::joined> coordinator_state::join(const message::join& m, const 
     device.model = d.model;
     device.problem = d.problem;
     if (d.role != device_role::measure && devices_.has(device.name))
-      drop_leases(device.name, "it is reserved now", false);
+      drop_leases(device.name, "it is reserved now", attempt_loss::elsewhere);
     devices_.add(device, d.role);
   }
   auto& here = machines_[m.name];
@@ -91,7 +91,7 @@ std::vector<uint64_t> coordinator_state::take_over_leases(const message::join& m
       if (goes_on)
         known.push_back(lease);
       else if (const auto ended = queue_->release(lease))
-        lose(*ended, "machine " + m.name + " has lost it", false);
+        lose(*ended, "machine " + m.name + " has lost it", attempt_loss::elsewhere);
     }
   }
   std::vector<uint64_t> dropped;
@@ -116,7 +116,7 @@ expected<message::done> coordinator_state::leave(const message::leave& m) {
   machine_lost(m.name, "it has left");
   members_->left(m.name, std::chrono::steady_clock::now());
   for (const auto& device : devices_.of_machine(m.name))
-    drop_leases(device, "its machine has left", false);
+    drop_leases(device, "its machine has left", attempt_loss::elsewhere);
   return message::done{};
 }
 
@@ -149,7 +149,7 @@ void coordinator_state::watch_machines() {
   for (const auto& machine : members_->newly_absent(now)) {
     spdlog::warn("node: {} has not come back: others repeat its evaluations", shown(machine));
     for (const auto& device : devices_.of_machine(machine))
-      drop_leases(device, fmt::format("{} is away and has not come back", shown(machine)), false);
+      drop_leases(device, fmt::format("{} is away and has not come back", shown(machine)), attempt_loss::elsewhere);
   }
 }
 
@@ -168,7 +168,7 @@ void coordinator_state::tell_experiments_of_devices() {
 
 expected<message::done> coordinator_state::drain_machine(const message::drain_machine& m) {
   if (!members_->all().contains(m.name)) return fail(errc::not_found, "this cluster has no machine \"{}\"", m.name);
-  members_->drain(m.name, m.draining);
+  m.draining ? members_->drain(m.name) : members_->take_work_again(m.name);
   if (m.draining) take_from_idle(m.name);
   spdlog::info("node: {} {}", shown(m.name), m.draining ? "gets no more work" : "gets work again");
   return message::done{};

@@ -69,9 +69,13 @@ int64_t data_usage::free_down_to(int64_t bytes) const {
   return freed;
 }
 
-std::string data_usage::problem_of(const message::disk_usage& now, bool waits) const {
+std::string data_usage::lasting_problem_of(const message::disk_usage& now) const {
+  return problem_above(now, room_again);
+}
+
+std::string data_usage::problem_above(const message::disk_usage& now, double share_of_quota) const {
   if (quota_bytes_ == 0) return "";
-  const double limit = static_cast<double>(quota_bytes_) * (waits ? room_again : 1);
+  const double limit = static_cast<double>(quota_bytes_) * share_of_quota;
   if (static_cast<double>(now.used_bytes) < limit) return "";
   return fmt::format(
       "the data folder {} has {:.3g} GB, and its quota is {:.3g} GB (operation.disk_quota_gb): nothing new is "

@@ -17,11 +17,14 @@ class data_usage {
   // Deletes older logs and compiled code, the oldest first, until the folder holds at most `bytes` or nothing of that
   // kind is left. What was freed.
   int64_t free_down_to(int64_t bytes) const;
-  // Why nothing new should be begun: the quota is reached, or was (`waits`) and not enough is free yet. "" if there is
-  // room.
-  std::string problem_of(const message::disk_usage& now, bool waits) const;
+  // Why nothing new should be begun: the quota is reached. "" if there is room.
+  std::string problem_of(const message::disk_usage& now) const { return problem_above(now, 1); }
+  // Why nothing new should be begun still, after the quota was reached: not enough is free yet.
+  std::string lasting_problem_of(const message::disk_usage& now) const;
 
  private:
+  std::string problem_above(const message::disk_usage& now, double share_of_quota) const;
+
   std::string data_;
   int64_t quota_bytes_;
 };

@@ -42,7 +42,7 @@ class device_roster {
   void give_up(const std::string& device, const error& problem);
 
   const entries& all() const { return entries_; }
-  // Those with another role than to measure.
+  // The devices with another role than to measure.
   const std::map<std::string, reserved_device, device_order>& reserved() const { return reserved_; }
   const entry& at(const std::string& device) const { return entries_.at(device); }
   bool has(const std::string& device) const { return entries_.contains(device); }
@@ -63,7 +63,7 @@ class device_roster {
   std::vector<std::string> models_of(const std::string& devices) const;
   // The first device of a list that choose() returned, if possible one that is ready: for what is the same for all.
   const entry& first_of(const std::string& devices) const;
-  // Those of a list that are of a model, by their names; "" if none is.
+  // The names of the devices of a list that are of a model; "" if none is.
   std::string of_model(const std::string& devices, const std::string& model) const;
   // How many of a list are here, and why none is ("" if one is, or if the list is empty).
   std::size_t count_here(const std::string& devices) const;

@@ -72,7 +72,7 @@ expected<void> experiment_starter::begin_resume(const std::string& experiment, u
   return {};
 }
 
-// Those that can start now first: one of them leads.
+// Records that can start now come first: one of them leads.
 expected<std::vector<experiment_record>> experiment_starter::records_of(const message::start_experiment& m) const {
   const auto models = context_.devices->models_of(m.record.device);
   if (models.size() > 1 && !m.program.empty())
@@ -255,10 +255,10 @@ expected<policy_handles::pair> experiment_starter::spawn_policy(const experiment
   constexpr auto spawning = caf::monitored + caf::detached;
   actors.generator = context_.node->spawn<spawning>(
       run_generator, policies[0],
-      generator_setup{
-          context_.store,
-          prompt_source(context_.records, blobs(options.data), device.report.where, record.replays, record.uses_parts),
-          record.policy + "/" + record.id, context_.workers});
+      generator_setup{context_.store,
+                      prompt_source(context_.records, blobs(options.data), device.report.where, record.replays,
+                                    record.uses_parts ? prompt_source::parts::assembled : prompt_source::parts::unused),
+                      record.policy + "/" + record.id, context_.workers});
   actors.learner = context_.node->spawn<spawning>(
       run_learner, policies[1],
       learner_setup{context_.store, actors.generator, context_.auditor_for(device.what.name), record.id,

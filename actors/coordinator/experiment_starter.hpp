@@ -71,7 +71,7 @@ class experiment_starter {
   expected<void> begin_resume(const std::string& experiment, uint64_t hold, const started_promise& p);
   // The records of a new search: one for each model of its devices, which differ in that only.
   expected<std::vector<experiment_record>> records_of(const message::start_experiment& m) const;
-  // Those that a record's experiment may use now, by their names; errc::infrastructure if there are none.
+  // The names of the devices that a record's experiment may use now; errc::infrastructure if there are none.
   expected<std::string> devices_of(const experiment_record& record) const;
   void keep_tasks(message::start_experiment m, std::vector<task_record> tasks, started_promise p);
   void create(const message::start_experiment& m, started_promise p);

@@ -36,8 +36,8 @@ void housekeeper_state::tick() {
 
 void housekeeper_state::watch_space() {
   auto now = usage_->measure();
-  if (!usage_->problem_of(now, false).empty()) make_room(now);
-  now.problem = usage_->problem_of(now, !problem_.empty());
+  if (!usage_->problem_of(now).empty()) make_room(now);
+  now.problem = problem_.empty() ? usage_->problem_of(now) : usage_->lasting_problem_of(now);
   if (now.problem.empty() != problem_.empty())
     now.problem.empty() ? spdlog::info("the data folder has room again") : spdlog::error("{}", now.problem);
   problem_ = now.problem;
@@ -50,8 +50,7 @@ void housekeeper_state::make_room(message::disk_usage& now) {
     spdlog::info("the data folder reached its quota: {:.3g} MB of compiled code and older logs were deleted",
                  static_cast<double>(freed) / 1e6);
   now = usage_->measure();
-  if (usage_->problem_of(now, false).empty() || (compacted_ && clock::now() - *compacted_ < between_compactions))
-    return;
+  if (usage_->problem_of(now).empty() || (compacted_ && clock::now() - *compacted_ < between_compactions)) return;
   compact();
   now = usage_->measure();
 }

@@ -48,10 +48,11 @@ class membership {
   bool lost(const std::string& name, time_point now);
   void leaves(const std::string& name) { members_.at(name).leaving = true; }
   void left(const std::string& name, time_point now);
-  void drain(const std::string& name, bool draining) { members_.at(name).draining = draining; }
-  // Those that are present, but have been silent for too long.
+  void drain(const std::string& name) { members_.at(name).draining = true; }
+  void take_work_again(const std::string& name) { members_.at(name).draining = false; }
+  // The names of the machines that are present, but have been silent for too long.
   std::vector<std::string> silent(time_point now) const;
-  // Those that have become absent since the last call.
+  // The names of the machines that have become absent since the last call.
   std::vector<std::string> newly_absent(time_point now);
 
   const std::map<std::string, member>& all() const { return members_; }

@@ -41,8 +41,8 @@ struct store_state {
   // else after that.
   template <class Make>
   auto change(Make make) -> caf::result<typename std::invoke_result_t<Make>::value_type>;
-  // The same for a change of a task's attempts: `make` gets these. `rest`, which may be null, follows if that was no
-  // error, and can make it one.
+  // Like change(), of a task's attempts: `make` gets these. `rest`, which may be null, follows if `make` was no error,
+  // and can make it one.
   template <class Make, class Rest>
   auto change_attempts(const std::string& task, Make make, Rest rest)
       -> caf::result<typename std::invoke_result_t<Make, attempt_store&>::value_type>;

@@ -92,7 +92,7 @@ bool experiment_flow::take_second_look() {
   if (!look) return false;
   const given_variant& kept = hopefuls_.at({look->task, look->variant});
   slots_[++last_slot_].task = look->task;
-  begin_evaluation(last_slot_, kept, true);
+  begin_evaluation(last_slot_, kept, look::second);
   return true;
 }
 
@@ -149,10 +149,10 @@ void experiment_flow::devices_changed(const message::devices_changed& m) {
   fill();
 }
 
-void experiment_flow::end_early(const std::string& problem, bool keep_running) {
+void experiment_flow::end_early(const std::string& problem, afterwards then) {
   problem_ = problem;
   stopping_ = true;
-  keep_running_ = keep_running;
+  is_resumed_later_ = then == afterwards::resumed_by_next_node;
   books_->stop();
   given_.clear();
 }
@@ -160,7 +160,7 @@ void experiment_flow::end_early(const std::string& problem, bool keep_running) {
 expected<message::done> experiment_flow::stop(const message::stop_experiment& m) {
   if (ended_) return message::done{};
   // An experiment with a hand-written variant is not resumed: its client is gone once the node has ended.
-  end_early(problem_, m.keep_running && setup_.policy);
+  end_early(problem_, m.keep_running && setup_.policy ? afterwards::resumed_by_next_node : afterwards::done);
   check_end();
   return message::done{};
 }
@@ -175,14 +175,14 @@ void experiment_flow::policy_restarted(const message::policy_restarted& m) {
     if (!p.delivered) lost.push_back(id);
   for (const prompt_id id : lost)
     end_prompt(id, {errc::cancelled, "the policy was started again"});
-  if (!m.problem.empty() && !stopping_) end_early(m.problem, true);
+  if (!m.problem.empty() && !stopping_) end_early(m.problem, afterwards::resumed_by_next_node);
   fill();
   check_end();
 }
 
 void experiment_flow::device_given_up(const message::device_given_up& m) {
   if (ended_) return;
-  end_early(m.problem, true);
+  end_early(m.problem, afterwards::resumed_by_next_node);
   device_gone_ = true;
   std::vector<slot_id> offered;
   for (const auto& [id, s] : slots_)
@@ -264,8 +264,8 @@ void experiment_flow::check_end() {
   ended_ = true;
   auto& record = books_->record();
   record.active_s = books_->active_s(now);
-  if (keep_running_ && problem_.empty()) problem_ = "the node ended; the next node resumes the experiment";
-  if (!keep_running_) {
+  if (is_resumed_later_ && problem_.empty()) problem_ = "the node ended; the next node resumes the experiment";
+  if (!is_resumed_later_) {
     record.state = stopping_ ? experiment_state::cancelled : experiment_state::finished;
     record.finished_unix_ms = unix_ms();
   }

@@ -78,7 +78,8 @@ class experiment_flow {
   // It should end: by a request, a deadline or a problem.
   bool is_ending() const { return stopping_ || books_->out_of_time(clock::now()); }
   // Ends it before its budget is used up.
-  void end_early(const std::string& problem, bool keep_running);
+  enum class afterwards { done, resumed_by_next_node };
+  void end_early(const std::string& problem, afterwards then);
   // Abandons what does not end although the experiment should: a device or a policy hangs, or the store cannot be
   // written. Nothing acknowledged is lost; the attempts run again when the experiment is resumed.
   void abandon_rest();
@@ -110,7 +111,8 @@ class experiment_flow {
 
   // ---- evaluations: experiment_evaluation.cpp
   // `what`: the variant of a slot that had none.
-  void begin_evaluation(slot_id id, given_variant what, bool second_look = false);
+  enum class look { first, second };
+  void begin_evaluation(slot_id id, given_variant what, look which = look::first);
   evaluation::surroundings surroundings_of(const slot& s) const;
   // Tells a slot's evaluation of an event, and carries out what follows.
   template <class Event, class... Facts>
@@ -208,7 +210,7 @@ class experiment_flow {
   std::string store_trouble_logged_;
   clock::time_point store_failed_since_{};
   std::optional<clock::time_point> ending_since_;
-  bool stopping_ = false, keep_running_ = false, ended_ = false, device_gone_ = false;
+  bool stopping_ = false, is_resumed_later_ = false, ended_ = false, device_gone_ = false;
   int failed_proposals_ = 0;
   clock::time_point failed_proposals_since_{};
   std::map<lesson_id, lesson_of> lessons_;  // requests about groups and opinions that nobody has answered yet

@@ -31,7 +31,7 @@ evaluation::surroundings experiment_flow::surroundings_of(const slot& s) const {
   return now;
 }
 
-void experiment_flow::begin_evaluation(slot_id id, given_variant what, bool second_look) {
+void experiment_flow::begin_evaluation(slot_id id, given_variant what, look which) {
   auto& s = slots_.at(id);
   evaluation::subject subject;
   subject.experiment = books_->record().id;
@@ -40,7 +40,7 @@ void experiment_flow::begin_evaluation(slot_id id, given_variant what, bool seco
   subject.program = std::move(what.program);
   subject.problem = std::move(what.problem);
   subject.is_given = s.prompt == 0;
-  subject.second_look = second_look;
+  subject.second_look = which == look::second;
   if (s.prompt != 0) subject.asked = s.since;
   s.work.emplace(std::move(subject));
   tell(id, &evaluation::begin, surroundings_of(s));

@@ -127,7 +127,7 @@ void experiment_flow::no_proposal(slot_id id, const error& e) {
       if (++failed_proposals_ == 1) failed_proposals_since_ = clock::now();
       if (failed_proposals_ >= failed_proposals_allowed && !stopping_ &&
           clock::now() - failed_proposals_since_ > policy_restart_limit)
-        end_early("the policy makes no proposals: " + e.message, true);
+        end_early("the policy makes no proposals: " + e.message, afterwards::resumed_by_next_node);
     }
     return drop(id);
   }
@@ -165,7 +165,7 @@ void experiment_flow::check_prompt(prompt_id id) {
   prompts_.erase(found);
   if (!p.members.empty()) teach({setup_.tasks[p.task], books_->record().device, p.group, std::move(p.members)});
   // An experiment that will go on asks again for what it does not have.
-  if (!p.group.id.empty() && !keep_running_) close_group({p.group.id, p.cost});
+  if (!p.group.id.empty() && !is_resumed_later_) close_group({p.group.id, p.cost});
 }
 
 void experiment_flow::end_late_prompts(clock::time_point now) {

@@ -88,9 +88,9 @@ expected<message::proposed> read_proposal(proposal idea, const proposal_context&
   return result;
 }
 
-void proposal_replies::expect(bool last) {
+void proposal_replies::expect_more() {
   const std::lock_guard lock(mutex_);
-  if (!last) ++open_;
+  ++open_;
 }
 
 void proposal_replies::send(message::proposed m) {
@@ -158,7 +158,7 @@ void generator_state::pass_on(ticket number, delivery d) {
   const auto found = open.find(number);
   if (found == open.end()) return;  // it was cancelled
   const auto replies = found->second.replies;
-  replies->expect(d.last);
+  if (!d.last) replies->expect_more();
   // The policy must live until the proposal has been read.
   workers->post([number, read = std::move(d.read), kept = writer, context = found->second.context, replies] {
     message::proposed m;

@@ -46,8 +46,8 @@ class proposal_replies {
  public:
   using ended_flag = std::shared_ptr<std::atomic<bool>>;
   proposal_replies(experiment_actor asker, ended_flag ended) : asker_(std::move(asker)), ended_(std::move(ended)) {}
-  // One more is being read. `last`: the policy delivers no more.
-  void expect(bool last);
+  // A proposal is being read, and the policy will deliver more.
+  void expect_more();
   void send(message::proposed m);
 
  private:

@@ -13,7 +13,7 @@ namespace cudal1 {
 
 namespace {
 
-// Those whose schedule cannot be read (of another version) are left out.
+// Adds an exemplar, unless its schedule cannot be read (of another version).
 void add(std::vector<exemplar>& to, stored_exemplar known) {
   const std::string id = known.variant.id;
   auto e = exemplar_of(std::move(known));

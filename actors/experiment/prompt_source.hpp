@@ -19,14 +19,17 @@ namespace cudal1 {
 class prompt_source {
  public:
   // `records` may be read from any thread. `where`: the environment of the devices that measure. `replayed`: the
-  // experiment whose prompts are given again, in their order, in place of new ones; "" for none. `uses_parts`: prompts
-  // have the schedules that are put together from what is known of a task's parts when its first prompt is made.
-  prompt_source(std::shared_ptr<store> records, blobs files, environment where, std::string replayed, bool uses_parts)
+  // experiment whose prompts are given again, in their order, in place of new ones; "" for none.
+  enum class parts {
+    unused,
+    assembled  // prompts have the schedules that are put together from what is known of a task's parts
+  };
+  prompt_source(std::shared_ptr<store> records, blobs files, environment where, std::string replayed, parts known_parts)
       : records_(std::move(records)),
         files_(std::move(files)),
         where_(std::move(where)),
         replayed_(std::move(replayed)),
-        uses_parts_(uses_parts) {}
+        uses_parts_(known_parts == parts::assembled) {}
 
   struct made {
     prompt what;

@@ -76,7 +76,7 @@ void log_exceptions(const char* actor, F&& body) {
   }
 }
 
-// The same for a body that returns a value or an error: an exception becomes an error.
+// Runs the body of a handler that returns a value or an error: an exception becomes an error.
 template <class F, class Result = std::invoke_result_t<F>>
 Result exceptions_as_errors(const char* actor, F&& body) {
   try {
@@ -87,7 +87,7 @@ Result exceptions_as_errors(const char* actor, F&& body) {
   }
 }
 
-// The same for a handler that replies immediately.
+// Runs the body of a handler that replies immediately, with its value or error.
 template <class F, class T = typename std::invoke_result_t<F>::value_type>
 caf::result<T> reply_or_error(const char* actor, F&& body) {
   return to_result<T>(exceptions_as_errors(actor, std::forward<F>(body)));

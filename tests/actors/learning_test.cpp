@@ -40,10 +40,10 @@ class learning : public testing::Test {
     auditor_ = system_.spawn(run_auditor, auditor_setup{{}, {}, 0.8, store_});
     environment where;
     where.device = "cpu";
-    generator_ =
-        system_.spawn<caf::detached>(run_generator, new_policy(),
-                                     generator_setup{store_, prompt_source(db_, blobs(folder_), where, "", false),
-                                                     "learned/e1", std::make_shared<worker_pool>(2)});
+    generator_ = system_.spawn<caf::detached>(
+        run_generator, new_policy(),
+        generator_setup{store_, prompt_source(db_, blobs(folder_), where, "", prompt_source::parts::unused),
+                        "learned/e1", std::make_shared<worker_pool>(2)});
     learner_ =
         system_.spawn<caf::detached>(run_learner, new_policy(), learner_setup{store_, generator_, auditor_, "e1", 0});
   }
@@ -225,7 +225,7 @@ TEST_F(learning, a_prompt_that_is_asked_again_shows_the_exemplars_that_it_showed
   again.device = "cpu";
   again.group = stored->id;
   const auto policy = make_policy("evolutionary", policy_setup{3, {}}).value();
-  const auto made = prompt_source(db_, blobs(folder_), where, "", false).make(again, *policy);
+  const auto made = prompt_source(db_, blobs(folder_), where, "", prompt_source::parts::unused).make(again, *policy);
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_TRUE(made->what.resumed);
   EXPECT_EQ(made->what.seed, 7u);

@@ -66,10 +66,10 @@ TEST_F(membership_at, another_process_takes_the_name_only_of_one_that_is_not_pre
 
 TEST_F(membership_at, one_that_drains_or_has_left_takes_no_work) {
   ASSERT_TRUE(members_.join("b", 1, at(0ms)));
-  members_.drain("b", true);
+  members_.drain("b");
   EXPECT_TRUE(members_.is_present("b"));
   EXPECT_FALSE(members_.takes_work("b"));
-  members_.drain("b", false);
+  members_.take_work_again("b");
   EXPECT_TRUE(members_.takes_work("b"));
   members_.leaves("b");
   EXPECT_FALSE(members_.takes_work("b"));

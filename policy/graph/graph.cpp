@@ -85,17 +85,14 @@ graph::graph(std::shared_ptr<const task> own)
 
 expected<void> graph::prepare(std::shared_ptr<const task> with, std::string certificate) {
   const bool proved = !certificate.empty();
-  if (certificates_.size() != (proved ? prepared_ : 0) || !groups_.empty() ||
-      setup_.size() != task_->reference.text.setup.size())
+  if (certificates_.size() != prepared_ || !groups_.empty() || setup_.size() != task_->reference.text.setup.size())
     return fail(errc::invalid_argument, "the task's steps are chosen before any other move");
   graph made(std::move(with));
   made.replayed_ = replayed_;
-  if (proved) {
-    made.before_ = before_ != nullptr ? before_ : std::make_shared<const graph>(*this);
-    made.certificates_ = std::move(certificates_);
-    made.certificates_.push_back(std::move(certificate));
-    made.prepared_ = made.certificates_.size();
-  }
+  made.before_ = before_ != nullptr || !proved ? before_ : std::make_shared<const graph>(*this);
+  made.certificates_ = std::move(certificates_);
+  if (proved) made.certificates_.push_back(std::move(certificate));
+  made.prepared_ = made.certificates_.size();
   *this = std::move(made);
   return {};
 }
@@ -187,7 +184,7 @@ bool graph::is_prepared(int number) const {
   if (before_ == nullptr) return false;
   const graph_step& now = definition(number);
   const graph_step* own = before_->definition_of(now.text->results[0]);
-  return own != nullptr && own->op() != now.op();
+  return own != nullptr && (own->op() != now.op() || own->operands() != now.operands());
 }
 
 const number_facts& graph::facts_of(const std::string& value) const {
@@ -199,7 +196,10 @@ const number_facts& graph::facts_of(const std::string& value) const {
 
 const tensor_type& graph::type_of(const std::string& value) const {
   const auto made = setup_types_.find(value);
-  return made != setup_types_.end() ? made->second : task_->reference.types.at(value);
+  if (made != setup_types_.end()) return made->second;
+  const auto& types = task_->reference.types;
+  if (const auto found = types.find(value); found != types.end()) return found->second;
+  return before_->type_of(value);  // a move of preparation needs it no more
 }
 
 const graph_step* graph::producer(const std::string& value) const {

@@ -78,8 +78,7 @@ class graph {
 
   // Goes on with this program for the task. Its steps have other numbers, so an error where another move than one that
   // does this was applied before. `certificate`: why the results are the same where some steps compute them in another
-  // way (is_prepared); "" for a program that differs in its layout only, which must come first. A program with a
-  // certificate has all values of the one before.
+  // way (is_prepared); "" for a program that differs in its layout only.
   expected<void> prepare(std::shared_ptr<const task> with, std::string certificate = "");
 
   // The task with the graph's steps as its program.
@@ -105,7 +104,8 @@ class graph {
   const graph_step* original_definition_of(const std::string& value) const;
   // Whether a move of preparation added the value.
   bool is_added(const std::string& value) const;
-  // Whether a move of preparation with a certificate computes the step's result by another operator.
+  // Whether a move of preparation with a certificate computes the step's result by another operator or from other
+  // operands.
   bool is_prepared(int number) const;
 
   // Whether a move changed what computes the step's results: the operator, or what it reads.

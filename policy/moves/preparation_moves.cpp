@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "policy/graph/channels_last.hpp"
+#include "policy/graph/composed_convolutions.hpp"
+#include "policy/graph/flipped_convolutions.hpp"
 #include "policy/graph/joined_layers.hpp"
 #include "policy/graph/part_family.hpp"
 #include "policy/graph/separate_bias.hpp"
@@ -97,14 +99,58 @@ expected<std::string> apply_join(graph& g, const move& m, const lowering_target&
       sets);
 }
 
+std::vector<move> flip_candidates(const graph& g, const lowering_target&) {
+  const auto all = is_part(g) || !g.groups().empty() ? std::vector<int>() : flippable_convolutions(g);
+  return all.empty() ? std::vector<move>{} : std::vector<move>{{"flip_weights", {{"steps", print_steps(all)}}}};
+}
+
+expected<std::string> apply_flip(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  if (is_part(g)) return fail(errc::invalid_argument, "a part's steps are those that its whole has");
+  CUDAL1_TRY(auto flipped, with_flipped_weights(g, steps));
+  CUDAL1_CHECK(g.prepare(std::move(flipped.with), std::move(flipped.certificate)));
+  return fmt::format("the transposed convolutions {} are convolutions with flipped weights", print_steps(steps));
+}
+
+std::vector<move> compose_candidates(const graph& g, const lowering_target&) {
+  const auto all = is_part(g) || !g.groups().empty() ? std::vector<int>() : composable_means(g);
+  return all.empty() ? std::vector<move>{} : std::vector<move>{{"compose_means", {{"steps", print_steps(all)}}}};
+}
+
+expected<std::string> apply_compose(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  if (is_part(g)) return fail(errc::invalid_argument, "a part's steps are those that its whole has");
+  CUDAL1_TRY(auto composed, with_composed_convolutions(g, steps));
+  CUDAL1_CHECK(g.prepare(std::move(composed.with), std::move(composed.certificate)));
+  return fmt::format("the means {} are computed without the results of the convolutions before them",
+                     print_steps(steps));
+}
+
 }  // namespace
 
 std::vector<move_kind> preparation_moves() {
-  return {{.name = "separate_bias",
+  return {{.name = "compose_means",
+           .summary = "means over windows, space or channels of a convolution's result are computed without that: with "
+                      "weights that set-up composes, of sums of the input, with a proof",
+           .parameters = {"steps"},
+           .phase = move_phase::preparation,
+           .order = 0,
+           .candidates = compose_candidates,
+           .apply = apply_compose},
+          {.name = "flip_weights",
+           .summary = "transposed convolutions whose windows move by one element become convolutions, for which the "
+                      "library has faster kernels, with a proof; set-up flips their weights",
+           .parameters = {"steps"},
+           .phase = move_phase::preparation,
+           .order = 1,
+           .candidates = flip_candidates,
+           .apply = apply_flip},
+          {.name = "separate_bias",
            .summary = "the biases of convolutions become steps of their own, which kernels of what follows may "
                       "contain; the steps have other numbers afterwards (cuda)",
            .parameters = {},
            .phase = move_phase::preparation,
+           .order = 2,
            .candidates =
                [](const graph& g, const lowering_target& target) {
                  const bool may = !is_part(g) && !target.convolutions_add_bias() && with_separate_bias(g.origin());
@@ -116,7 +162,7 @@ std::vector<move_kind> preparation_moves() {
                       "the library has faster kernels; the steps have other numbers afterwards",
            .parameters = {"steps"},
            .phase = move_phase::preparation,
-           .order = 1,
+           .order = 3,
            .candidates = channels_last_candidates,
            .apply = apply_channels_last},
           {.name = "join_layers",
@@ -125,7 +171,7 @@ std::vector<move_kind> preparation_moves() {
                       "slice; the steps have other numbers afterwards",
            .parameters = {"steps"},
            .phase = move_phase::preparation,
-           .order = 2,
+           .order = 4,
            .candidates = join_candidates,
            .apply = apply_join}};
 }

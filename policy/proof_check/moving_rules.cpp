@@ -56,6 +56,14 @@ double sliced(const step& s, const place& p) {
   from[d] = start_of(s, s.type("self").shape[d]) + p[d] * s.integer("step", 1);
   return s.element("self", from);
 }
+double flipped(const step& s, const place& p) {
+  place from = p;
+  for (const int64_t dim : s.integers("dims")) {
+    const std::size_t d = dimension_of(dim, p.dims);
+    from[d] = s.type("self").shape[d] - 1 - p[d];
+  }
+  return s.element("self", from);
+}
 double selected(const step& s, const place& p) {
   const auto& shape = s.type("self").shape;
   const std::size_t d = s.dim("dim", 0, shape.size());
@@ -169,6 +177,7 @@ element_rules moving_rules() {
                        {"aten::permute", permuted},
                        {"aten::slice.Tensor", sliced},
                        {"aten::narrow", sliced},
+                       {"aten::flip", flipped},
                        {"aten::select.int", selected},
                        {"aten::tril", lower_triangle},
                        {"aten::triu", upper_triangle},

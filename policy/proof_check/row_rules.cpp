@@ -151,6 +151,45 @@ place last_dims(const place& p, std::size_t count) {
   return out;
 }
 
+// Of windows that reach beyond the operand, the zeros there are counted or not.
+double average_pool(const step& s, const place& p) {
+  const auto& shape = s.type("self").shape;
+  const std::size_t first = p.dims - s.integers("kernel_size").size();
+  const auto of = [&](const char* name, std::size_t d, int64_t otherwise) {
+    const auto all = s.integers(name);
+    return all.empty() ? otherwise : all.size() == 1 ? all.front() : all[d - first];
+  };
+  if (s.boolean("ceil_mode") || s.integer("divisor_override", 0) != 0) return s.cannot("in this form");
+  std::vector<int64_t> size(p.dims, 1);
+  place start = p;
+  double whole = 1;
+  for (std::size_t d = first; d < p.dims; ++d) {
+    size[d] = of("kernel_size", d, 1);
+    start[d] = p[d] * of("stride", d, size[d]) - of("padding", d, 0);
+    whole *= static_cast<double>(size[d]);
+  }
+  double sum = 0, inside = 0;
+  for_each_along(place_of(0, size), range(first, p.dims), size, [&](const place& at) {
+    place from = p;
+    for (std::size_t d = first; d < p.dims; ++d) {
+      from[d] = start[d] + at[d];
+      if (from[d] < 0 || from[d] >= shape[d]) return;
+    }
+    sum += s.element("self", from);
+    ++inside;
+  });
+  return sum / (s.boolean("count_include_pad") ? whole : inside);
+}
+double adaptive_average_pool(const step& s, const place& p) {
+  const auto& shape = s.type("self").shape;
+  const auto sizes = s.integers("output_size");
+  if (!std::ranges::all_of(sizes, [](int64_t n) { return n == 1; })) return s.cannot("with several results a channel");
+  const auto dims = range(p.dims - sizes.size(), p.dims);
+  double sum = 0;
+  for_each_along(p, dims, shape, [&](const place& at) { sum += s.element("self", at); });
+  return sum / count_of(dims, shape);
+}
+
 double layer_norm(const step& s, const place& p) {
   const std::size_t normed = s.integers("normalized_shape").size();
   double x = standardized(s, p, range(p.dims - normed, p.dims));
@@ -200,6 +239,14 @@ element_rules row_rules() {
           {"aten::sum.dim_IntList", sum},
           {"aten::mean", mean},
           {"aten::mean.dim", mean},
+          {"aten::avg_pool1d", average_pool},
+          {"aten::avg_pool2d", average_pool},
+          {"aten::avg_pool3d", average_pool},
+          {"aten::adaptive_avg_pool1d", adaptive_average_pool},
+          {"aten::adaptive_avg_pool2d", adaptive_average_pool},
+          {"aten::adaptive_avg_pool3d", adaptive_average_pool},
+          {"aten::_adaptive_avg_pool2d", adaptive_average_pool},
+          {"aten::_adaptive_avg_pool3d", adaptive_average_pool},
           {"aten::amax", maximum},
           {"aten::amin", minimum},
           {"aten::max", maximum},

@@ -384,8 +384,10 @@ expected<void> task_assembly::read_parts(store& records, const task_partitions& 
 // With the channels last for the convolutions alone that are known to be faster so; nothing where these are all or
 // none.
 std::optional<task_partitions> task_assembly::mixed_layout() const {
-  const auto last = std::ranges::find_if(
-      layouts_, [](const task_partitions& layout) { return has_move(layout.proofs, "channels_last"); });
+  const auto last = std::ranges::find_if(layouts_, [](const task_partitions& layout) {
+    return has_move(layout.proofs, "channels_last") && !has_move(layout.proofs, "flip_weights") &&
+           !has_move(layout.proofs, "compose_means");
+  });
   if (last == layouts_.end()) return std::nullopt;
   const auto preparation = mixed_preparation(*task_, *target_, layouts_.front(), *last, known_);
   if (preparation.empty()) return std::nullopt;
@@ -410,6 +412,8 @@ void task_assembly::assemble_layouts() {
     for (auto& s : each) {
       if (has_move(s.plan, "channels_last")) s.name += ", channels last";
       if (has_move(s.plan, "join_layers")) s.name += ", layers joined";
+      if (has_move(s.plan, "flip_weights")) s.name += ", weights flipped";
+      if (has_move(s.plan, "compose_means")) s.name += ", means composed";
       if (programs.insert(s.program).second) schedules_.push_back(std::move(s));
     }
 }

@@ -63,16 +63,25 @@ kind_list joined(kind_list list, const kind_list& behind) {
 
 std::vector<schedule> whole_schedules(const task& t, const lowering_target& target) {
   using enum move_phase;
-  // The biases of convolutions apart, which costs nothing; with layers of one input as one layer as well; and with
-  // other orders in memory: there the library's convolutions also do what follows at no cost.
-  const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers");
-  std::vector<kind_list> bases = {kinds_of({preparation, always, grouping}, {reorders, joins})};
+  // The biases of convolutions apart, which costs nothing; with layers of one input as one layer as well; with other
+  // orders in memory: there the library's convolutions also do what follows at no cost; and with convolutions in place
+  // of transposed ones and of means, in both orders.
+  const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers"),
+                         *const flips = find_move("flip_weights"), *const composes = find_move("compose_means");
+  const auto all_but = [](std::vector<const move_kind*> without) {
+    return kinds_of({preparation, always, grouping}, std::move(without));
+  };
   const graph own(t);
-  if (!joins->candidates(own, target).empty()) bases.push_back(kinds_of({preparation, always, grouping}, {reorders}));
-  if (!reorders->candidates(own, target).empty()) {
-    const kind_list reordered = kinds_of({preparation, always, grouping});
-    bases.push_back(joined(reordered, {find_move("library_activation")}));
-    bases.push_back(reordered);
+  const auto applies = [&](const move_kind* kind) { return !kind->candidates(own, target).empty(); };
+  std::vector<kind_list> bases = {all_but({reorders, joins, flips, composes})};
+  if (applies(joins)) bases.push_back(all_but({reorders, flips, composes}));
+  if (applies(reorders)) {
+    bases.push_back(joined(all_but({flips, composes}), {find_move("library_activation")}));
+    bases.push_back(all_but({flips, composes}));
+  }
+  if (applies(flips) || applies(composes)) {
+    bases.push_back(all_but({reorders}));
+    if (applies(reorders)) bases.push_back(all_but({}));
   }
   std::vector<kind_list> lists;
   for (const auto& base : bases)

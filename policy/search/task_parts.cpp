@@ -296,14 +296,20 @@ task_partitions partitions_of(const task& t, const lowering_target& target, cons
 }
 
 std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_target& target) {
-  schedule_builder prepared(t, target);
-  prepared.add_all(*find_move("separate_bias"));
   std::vector<task_partitions> out;
-  out.push_back(partitions_of(t, target, prepared.moves().moves));
-  for (const char* further : {"channels_last", "join_layers"}) {
-    schedule_builder other = prepared;
-    other.add_all(*find_move(further));
-    if (other.moves() != prepared.moves()) out.push_back(partitions_of(t, target, other.moves().moves));
+  std::vector<schedule> known;
+  for (const auto& further :
+       std::vector<std::vector<const char*>>{{"separate_bias"},
+                                             {"separate_bias", "channels_last"},
+                                             {"separate_bias", "join_layers"},
+                                             {"compose_means", "flip_weights", "separate_bias"},
+                                             {"compose_means", "flip_weights", "separate_bias", "channels_last"}}) {
+    schedule_builder other(t, target);
+    for (const char* kind : further)
+      other.add_all(*find_move(kind));
+    if (std::ranges::count(known, other.moves()) > 0) continue;
+    known.push_back(other.moves());
+    out.push_back(partitions_of(t, target, other.moves().moves));
   }
   return out;
 }

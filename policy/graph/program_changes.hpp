@@ -1,0 +1,68 @@
+// A program that is made from another one: new names, steps of set-up, and steps in place of others.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "policy/graph/changed_program.hpp"
+
+namespace cudal1 {
+
+using step_arguments = decltype(aten_step::args);
+
+class program_changes {
+ public:
+  // Begins with the inputs, weights, set-up and outputs of `p`, and without steps.
+  explicit program_changes(const checked_program& p) : p_(&p), out_(p.text) { out_.steps.clear(); }
+
+  const checked_program& before() const { return *p_; }
+
+  // `name`, with a number behind it where a value of the program has it.
+  std::string new_name(const std::string& name) {
+    return fresh_name(name, [this](const auto& n) { return p_->types.contains(n) || !taken_.insert(n).second; });
+  }
+
+  void add(step s) { out_.steps.push_back(std::move(s)); }
+  // Adds a step with one result; returns its name.
+  std::string add(const char* op, step_arguments args, const std::string& result) {
+    add(made(op, std::move(args), result));
+    return result;
+  }
+
+  // The result of a step of set-up, which is made once for all that read it.
+  std::string at_set_up(const char* op, step_arguments args, const std::string& name) {
+    for (const auto& each : out_.setup)
+      if (const auto& known = std::get<aten_step>(each); known.op == op && known.args == args) return known.results[0];
+    const std::string result = new_name(name);
+    out_.setup.emplace_back(made(op, std::move(args), result));
+    return result;
+  }
+
+  program take() { return std::move(out_); }
+
+ private:
+  static aten_step made(const char* op, step_arguments args, const std::string& result) {
+    aten_step s;
+    s.op = op;
+    s.args = std::move(args);
+    s.results = {result};
+    return s;
+  }
+
+  const checked_program* p_;
+  program out_;
+  std::set<std::string> taken_;
+};
+
+// Whether no input changes the value: it is a weight or made by set-up.
+inline bool is_constant_value(const checked_program& p, const std::string& value) {
+  for (const auto& each : p.text.weights)
+    if (each.name == value) return true;
+  for (const auto& s : p.text.setup)
+    for (const auto& result : std::get<aten_step>(s).results)
+      if (result == value) return true;
+  return false;
+}
+
+}  // namespace cudal1

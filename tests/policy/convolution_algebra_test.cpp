@@ -1,0 +1,300 @@
+// Convolutions in place of transposed ones and before means: their proofs hold, and the gates accept every program.
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policy/moves/move_registry.hpp"
+#include "policy/moves/proof_checks.hpp"
+#include "policy/search/assembly.hpp"
+#include "policy/search/starting_schedules.hpp"
+#include "tests/policy/judged_task.hpp"
+#include "tests/policy/known_parts_of_tests.hpp"
+#include "tests/policy/moves/moves_under_test.hpp"
+#include "tests/policy/network_text.hpp"
+
+namespace cudal1::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<task> transposed_networks() {
+  std::vector<task> out;
+  for (const auto& each : std::vector<network>{
+           {"line", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 9]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [3, 5, 4]}])",
+            R"(y = conv_transpose1d {"input": "x", "weight": "w"})", R"(["y"])"},
+           {"image", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 7, 6]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [4, 8, 3, 5]}, {"name": "b", "dtype": "float32", "shape": [8]}])",
+            R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "padding": [1, 2]}
+               y = relu {"self": "c"})",
+            R"(["y"])"},
+           {"grouped", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 6, 7, 7]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [6, 2, 3, 2]}, {"name": "b", "dtype": "float32", "shape": [4]}])",
+            R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "groups": 2}
+               y = tanh {"self": "c"})",
+            R"(["y"])"},
+           {"volume", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [1, 4, 4, 5, 6]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [4, 4, 3, 3, 2]}])",
+            R"(c = conv_transpose3d.input {"input": "x", "weight": "w", "padding": 1, "dilation": [1, 2, 3]}
+               y = sigmoid {"self": "c"})",
+            R"(["y"])"},
+           {"two", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 6, 6]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [4, 8, 3, 3]}, {"name": "v", "dtype": "float32", "shape": [8, 4, 3, 3]}])",
+            R"(c = conv_transpose2d.input {"input": "x", "weight": "w"}
+               d = conv_transpose2d.input {"input": "c", "weight": "v", "padding": 2}
+               y = add.Tensor {"self": "x", "other": "d"})",
+            R"(["y", "c"])"}})
+    out.push_back(task_of(each));
+  return out;
+}
+
+std::vector<task> averaged_networks() {
+  const char* const image = R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 11, 10]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [8, 4, 3, 5]}, {"name": "b", "dtype": "float32", "shape": [8]},
+                          {"name": "g", "dtype": "float32", "shape": [8, 1, 1]}])";
+  const char* const spread = R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 6, 5]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [4, 8, 3, 4]}, {"name": "b", "dtype": "float32", "shape": [8]},
+                          {"name": "g", "dtype": "float32", "shape": [1, 8, 1, 1]}])";
+  std::vector<task> out;
+  for (
+      const auto& each : std::vector<network>{
+          {"pooled", image,
+           R"(c = conv2d {"input": "x", "weight": "w", "bias": "b", "padding": [1, 2]}
+               y = avg_pool2d {"self": "c", "kernel_size": [3, 2]})",
+           R"(["y"])"},
+          {"pooled_by_steps", image,
+           R"(c = conv2d {"input": "x", "weight": "w", "bias": "b", "stride": [2, 1]}
+               d = mul.Tensor {"self": "c", "other": "g"}
+               e = add.Scalar {"self": "d", "other": 0.5}
+               f = avg_pool2d {"self": "e", "kernel_size": 2, "stride": 1}
+               y = sigmoid {"self": "f"})",
+           R"(["y"])"},
+          {"mean_of_space", image,
+           R"(c = conv2d {"input": "x", "weight": "w", "bias": "b", "padding": [1, 2]}
+               y = mean.dim {"self": "c", "dim": [2, 3]})",
+           R"(["y"])"},
+          {"mean_of_valid", image,
+           R"(c = conv2d {"input": "x", "weight": "w"}
+               d = mul.Scalar {"self": "c", "other": -2.0}
+               m = adaptive_avg_pool2d {"self": "d", "output_size": [1, 1]}
+               y = tanh {"self": "m"})",
+           R"(["y"])"},
+          {"mean_of_dilated", image,
+           R"(c = conv2d {"input": "x", "weight": "w", "bias": "b", "padding": [2, 4], "dilation": [2, 2]}
+               y = mean.dim {"self": "c", "dim": [-1, -2], "keepdim": true})",
+           R"(["y"])"},
+          {"mean_of_transposed", spread,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": 2, "padding": 1, "output_padding": [1, 0]}
+               d = sub.Tensor {"self": "c", "other": "g"}
+               y = mean.dim {"self": "d", "dim": [2, 3], "keepdim": true})",
+           R"(["y"])"},
+          {"mean_of_uncut", spread,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": [2, 3]}
+               d = mul.Scalar {"self": "c", "other": 3.0}
+               m = mean.dim {"self": "d", "dim": [2, 3], "keepdim": true}
+               n = mean.dim {"self": "m", "dim": [2, 3]}
+               y = logsumexp {"self": "n", "dim": [1]})",
+           R"(["y"])"},
+          {"mean_of_volume", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 4, 5, 6]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [3, 4, 3, 3, 2]}])",
+           R"(c = conv_transpose3d.input {"input": "x", "weight": "w", "stride": 2, "padding": [1, 0, 1]}
+               y = mean.dim {"self": "c", "dim": [2, 3, 4]})",
+           R"(["y"])"},
+          {"mean_of_channels", image,
+           R"(c = conv2d {"input": "x", "weight": "w", "bias": "b", "stride": 2}
+               m = mean.dim {"self": "c", "dim": [1], "keepdim": true}
+               y = tanh {"self": "m"})",
+           R"(["y"])"},
+          {"sum_of_channels", spread,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": 2}
+               y = sum.dim_IntList {"self": "c", "dim": [1]})",
+           R"(["y"])"}})
+    out.push_back(task_of(each));
+  return out;
+}
+
+bool has_move(const schedule& s, const char* name) {
+  return std::ranges::count(s.moves, name, &move::name) > 0;
+}
+bool flips(const schedule& s) {
+  return has_move(s, "flip_weights");
+}
+
+class flip_weights : public testing::TestWithParam<const char*> {
+ protected:
+  static void SetUpTestSuite() { use_judging_arena(); }
+  const lowering_target& target() const { return target_named(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(all, flip_weights, testing::Values("cpu", "cuda"));
+
+TEST_P(flip_weights, is_accepted_by_the_gates_and_its_proofs_hold) {
+  proof_checks proofs;
+  for (const auto& t : transposed_networks()) {
+    judged_task judged(t);
+    auto schedules = whole_schedules(t, target());
+    std::erase_if(schedules, [](const schedule& s) { return !flips(s); });
+    schedules.push_back({find_move("flip_weights")->candidates(graph(t), target())});
+    EXPECT_GE(schedules.size(), 2U) << t.name;
+    for (const auto& s : schedules) {
+      auto made = lower(t, s, target());
+      ASSERT_TRUE(made) << t.name << ": " << print_schedule(s) << ": " << made.error().message;
+      EXPECT_FALSE(made->certificates.empty()) << t.name;
+      const auto checked = proofs.of(t, s, target(), made->certificates);
+      EXPECT_FALSE(checked.empty()) << t.name;
+      for (const auto& step : checked)
+        EXPECT_TRUE(step.found == proof_finding::holds || step.why.find("in groups") != std::string::npos)
+            << t.name << ": " << print_schedule(s) << ": " << step.why;
+      EXPECT_EQ(print_program(made->checked.text).find("conv_transpose"), std::string::npos) << t.name;
+      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
+    }
+  }
+}
+
+TEST_P(flip_weights, has_parts_that_the_gates_accept_and_is_assembled_from_them) {
+  for (const auto& t : transposed_networks()) {
+    const auto layouts = partitions_by_layout(t, target());
+    const auto flipped = std::ranges::find_if(layouts, [](const auto& each) { return flips(each.proofs); });
+    ASSERT_NE(flipped, layouts.end()) << t.name;
+    for (const task* part : distinct_tasks(*flipped)) {
+      EXPECT_FALSE(offers(*part, "flip_weights")) << part->name;
+      judged_task judged(*part);
+      for (const auto& s : whole_schedules(*part, target())) {
+        auto made = lower(*part, s, target());
+        ASSERT_TRUE(made) << part->name << ": " << made.error().message;
+        EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ", " << part->name;
+      }
+    }
+    judged_task judged(t);
+    const auto schedules = assemble(t, target(), *flipped, all_known(*flipped, target()));
+    ASSERT_FALSE(schedules.empty()) << t.name;
+    for (const auto& s : schedules) {
+      EXPECT_TRUE(flips(s.plan));
+      EXPECT_EQ(s.left_out, 0) << t.name << ": " << print_schedule(s.plan);
+      auto made = lower(t, s.plan, target());
+      ASSERT_TRUE(made) << t.name << ": " << made.error().message;
+      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s.plan);
+    }
+  }
+}
+
+class compose_means : public flip_weights {};
+
+INSTANTIATE_TEST_SUITE_P(all, compose_means, testing::Values("cpu", "cuda"));
+
+TEST_P(compose_means, is_accepted_by_the_gates_and_its_proofs_hold) {
+  proof_checks proofs;
+  for (const auto& t : averaged_networks()) {
+    judged_task judged(t);
+    auto schedules = whole_schedules(t, target());
+    std::erase_if(schedules, [](const schedule& s) { return !has_move(s, "compose_means"); });
+    schedules.push_back({find_move("compose_means")->candidates(graph(t), target())});
+    EXPECT_GE(schedules.size(), 2U) << t.name;
+    for (const auto& s : schedules) {
+      auto made = lower(t, s, target());
+      ASSERT_TRUE(made) << t.name << ": " << print_schedule(s) << ": " << made.error().message;
+      const auto checked = proofs.of(t, s, target(), made->certificates);
+      EXPECT_FALSE(checked.empty()) << t.name;
+      for (const auto& step : checked)
+        EXPECT_EQ(step.found, proof_finding::holds) << t.name << ": " << print_schedule(s) << ": " << step.why;
+      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
+    }
+  }
+}
+
+TEST_P(compose_means, has_parts_that_the_gates_accept_and_is_assembled_from_them) {
+  for (const auto& t : averaged_networks()) {
+    const auto layouts = partitions_by_layout(t, target());
+    const auto composed =
+        std::ranges::find_if(layouts, [](const auto& each) { return has_move(each.proofs, "compose_means"); });
+    ASSERT_NE(composed, layouts.end()) << t.name;
+    judged_task judged(t);
+    const auto schedules = assemble(t, target(), *composed, all_known(*composed, target()));
+    ASSERT_FALSE(schedules.empty()) << t.name;
+    for (const auto& s : schedules) {
+      EXPECT_EQ(s.left_out, 0) << t.name << ": " << print_schedule(s.plan);
+      auto made = lower(t, s.plan, target());
+      ASSERT_TRUE(made) << t.name << ": " << made.error().message;
+      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s.plan);
+    }
+  }
+}
+
+// A search may be given the step of any mean.
+TEST(compose_means_of, what_is_no_mean_of_a_convolution_is_refused) {
+  const char* const image =
+      R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 8, 8]}, {"name": "z", "dtype": "float32", "shape": [2, 8, 6, 6]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [8, 4, 3, 3]}])";
+  const struct {
+    const char *steps, *step, *outputs, *why;
+  } cases[] = {
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          r = relu {"self": "c"}
+          y = mean.dim {"self": "r", "dim": [2, 3]})",
+       "2", R"(["y"])", "more than scale and shift"},
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          r = add.Tensor {"self": "c", "other": "z"}
+          y = mean.dim {"self": "r", "dim": [2, 3]})",
+       "2", R"(["y"])", "more than scale and shift"},
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          y = mean.dim {"self": "c", "dim": [2, 3]})",
+       "1", R"(["y", "c"])", "needed otherwise too"},
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          y = mean.dim {"self": "c", "dim": [2]})",
+       "1", R"(["y"])", "neither over space nor over channels"},
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          y = sum.dim_IntList {"self": "c", "dim": [2, 3]})",
+       "1", R"(["y"])", "neither over space nor over channels"},
+      {R"(c = conv2d {"input": "x", "weight": "w", "stride": 2}
+          y = mean.dim {"self": "c", "dim": [2, 3]})",
+       "1", R"(["y"])", "leave out elements"},
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          y = avg_pool2d {"self": "c", "kernel_size": 3, "padding": 1})",
+       "1", R"(["y"])", "beyond its operand"},
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          y = avg_pool2d {"self": "c", "kernel_size": 4, "ceil_mode": true})",
+       "1", R"(["y"])", "beyond its operand"},
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          d = mul.Scalar {"self": "c", "other": 2.0}
+          y = mean.dim {"self": "d", "dim": [1]})",
+       "2", R"(["y"])", "before their mean"},
+      {R"(c = max_pool2d {"self": "x", "kernel_size": 2}
+          y = mean.dim {"self": "c", "dim": [2, 3]})",
+       "1", R"(["y"])", "more than scale and shift"},
+  };
+  for (const auto& c : cases) {
+    const task t = task_of({"refused", image, c.steps, c.outputs});
+    EXPECT_FALSE(offers(t, "compose_means")) << c.steps;
+    const auto made = lower(t, {{{"compose_means", {{"steps", c.step}}}}}, target_named("cuda"));
+    ASSERT_FALSE(made) << c.steps;
+    EXPECT_THAT(made.error().message, HasSubstr(c.why));
+  }
+}
+
+TEST(flip_weights_of, what_is_no_convolution_of_flipped_weights_is_refused) {
+  const struct {
+    const char *tensors, *steps, *why;
+  } cases[] = {
+      {R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 7]}], "weights": [{"name": "w", "dtype": "float32", "shape": [4, 4, 3]}])",
+       R"(y = conv_transpose1d {"input": "x", "weight": "w", "stride": 2})", "move by more than one element"},
+      {R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 7]}], "weights": [{"name": "w", "dtype": "float32", "shape": [4, 4, 3]}])",
+       R"(y = conv_transpose1d {"input": "x", "weight": "w", "padding": 3})", "more is cut off"},
+      {R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 7]}], "weights": [{"name": "w", "dtype": "float32", "shape": [4, 4, 3]}])",
+       R"(y = conv_transpose1d {"input": "x", "weight": "w", "dilation": 2, "output_padding": 1})", "output_padding"},
+      {R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 7]}, {"name": "w", "dtype": "float32", "shape": [4, 4, 3]}], "weights": [])",
+       R"(y = conv_transpose1d {"input": "x", "weight": "w"})", "w is no weight"},
+      {R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 7]}], "weights": [{"name": "w", "dtype": "float32", "shape": [4, 4, 3]}])",
+       R"(y = conv1d {"input": "x", "weight": "w"})", "no transposed convolution"},
+  };
+  for (const auto& c : cases) {
+    const task t = task_of({"refused", c.tensors, c.steps, R"(["y"])"});
+    EXPECT_FALSE(offers(t, "flip_weights")) << c.steps;
+    const auto made = lower(t, {{{"flip_weights", {{"steps", "0"}}}}}, target_named("cuda"));
+    ASSERT_FALSE(made) << c.steps;
+    EXPECT_THAT(made.error().message, HasSubstr(c.why));
+  }
+}
+
+}  // namespace
+}  // namespace cudal1::test

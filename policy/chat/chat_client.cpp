@@ -14,6 +14,7 @@
 #include <spdlog/spdlog.h>
 
 #include "policy/chat/chat_call.hpp"
+#include "policy/chat/tls_settings.hpp"
 
 namespace cudal1 {
 

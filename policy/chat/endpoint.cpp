@@ -19,6 +19,10 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::string host_in_url(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
 // Whether a query has a parameter whose name says that its value is a key.
 bool has_secret(std::string_view query) {
   constexpr std::array<std::string_view, 5> names = {"key", "token", "secret", "sig", "password"};
@@ -49,8 +53,11 @@ expected<void> read_authority(std::string_view text, endpoint& e) {
 }  // namespace
 
 std::string endpoint::host_header() const {
-  const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
-  return port == (tls ? "443" : "80") ? name : name + ":" + port;
+  return port == (tls ? "443" : "80") ? host_in_url(host) : authority();
+}
+
+std::string endpoint::authority() const {
+  return host_in_url(host) + ":" + port;
 }
 
 std::string endpoint::url() const {

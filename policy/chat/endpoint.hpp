@@ -15,7 +15,8 @@ struct endpoint {
 
   std::string url() const;  // in full, always the same for the same endpoint
   std::string host_header() const;
-  bool is_local() const;  // this machine: what is sent there cannot be read on the way
+  std::string authority() const;  // "host:443", "[::1]:80": host and port in any case
+  bool is_local() const;          // this machine: what is sent there cannot be read on the way
 };
 
 // `url` is the base, to which /chat/completions is added unless the path ends with it.

@@ -44,6 +44,13 @@ void set_name(SSL* ssl, const std::string& host) {
   }
 }
 
+std::string tunnel_request(const endpoint& to, const proxy_server& proxy) {
+  std::string request = "CONNECT " + to.authority() + " HTTP/1.1\r\nHost: " + to.authority() +
+                        "\r\nUser-Agent: " + http_user_agent + "\r\n";
+  if (!proxy.authorization.is_empty()) request += "Proxy-Authorization: Basic " + proxy.authorization.reveal() + "\r\n";
+  return request + "\r\n";
+}
+
 }  // namespace
 
 http_failure http_failure_of(http_end end, const std::string& doing, const error_code& problem) {
@@ -51,14 +58,16 @@ http_failure http_failure_of(http_end end, const std::string& doing, const error
     return {end == http_end::cut ? http_end::silent : end, doing + " took too long"};
   const bool is_closed = problem == http::error::end_of_stream || problem == http::error::partial_message ||
                          problem == asio::error::eof || problem == asio::ssl::error::stream_truncated;
-  return {end, doing + ": " + (is_closed ? "the server closed the connection" : problem.message())};
+  return {end, doing + ": " + (is_closed ? "the other side closed the connection" : problem.message())};
 }
 
-http_connection::http_connection(asio::io_context& io, std::shared_ptr<tls_settings> tls, endpoint to)
-    : settings_(std::move(tls)), to_(std::move(to)), resolver_(io), tcp_(io) {}
+http_connection::http_connection(asio::io_context& io, std::shared_ptr<tls_settings> tls, endpoint to,
+                                 std::optional<proxy_server> through)
+    : settings_(std::move(tls)), to_(std::move(to)), through_(std::move(through)), resolver_(io), tcp_(io) {}
 
 asio::awaitable<std::optional<http_failure>> http_connection::open(std::chrono::milliseconds limit) {
   auto failure = co_await connect(limit);
+  if (!failure && through_ && to_.tls) failure = co_await open_tunnel();
   if (!failure && to_.tls) failure = co_await shake_hands();
   co_return failure;
 }
@@ -71,23 +80,46 @@ void http_connection::close() {
 
 asio::awaitable<std::optional<http_failure>> http_connection::connect(std::chrono::milliseconds limit) {
   error_code problem;
-  const auto found =
-      co_await resolver_.async_resolve(to_.host, to_.port, asio::redirect_error(asio::use_awaitable, problem));
+  const std::string& host = through_ ? through_->host : to_.host;
+  const std::string& port = through_ ? through_->port : to_.port;
+  const auto found = co_await resolver_.async_resolve(host, port, asio::redirect_error(asio::use_awaitable, problem));
   if (is_closed_) co_return closed_by_us;
-  if (problem) co_return http_failure_of(http_end::not_connected, "the host " + to_.host + " was not found", problem);
+  if (problem)
+    co_return http_failure_of(http_end::not_connected,
+                              "the host " + (through_ ? "of " + through_->name() : host) + " was not found", problem);
   tcp_.expires_after(limit);
-  http_failure failure{http_end::not_connected, "the host " + to_.host + " has no address"};
+  http_failure failure{http_end::not_connected, "the host " + host + " has no address"};
   for (const auto& one : found) {
     open_socket(tcp_.socket(), one.endpoint(), problem);
     if (!problem) co_await tcp_.async_connect(one.endpoint(), asio::redirect_error(asio::use_awaitable, problem));
     if (is_closed_) co_return closed_by_us;
     if (!problem) co_return std::nullopt;
-    failure = http_failure_of(http_end::not_connected, "the connection to " + to_.authority(), problem);
+    failure = http_failure_of(http_end::not_connected,
+                              "the connection to " + (through_ ? through_->name() : to_.authority()), problem);
     if (problem == beast::error::timeout) break;
     error_code ignored;
     tcp_.socket().close(ignored);
   }
   co_return failure;
+}
+
+asio::awaitable<std::optional<http_failure>> http_connection::open_tunnel() {
+  const std::string request = tunnel_request(to_, *through_);
+  error_code problem;
+  co_await write(request, problem);
+  http_reply_parser reply;
+  reply.header_limit(http_header_limit);
+  reply.skip(true);  // the tunnel begins after the header, whatever that says of a body
+  while (!problem && !is_closed_ && !reply.is_header_done())
+    co_await read_part(reply, problem);
+  if (is_closed_) co_return closed_by_us;
+  if (problem)
+    co_return http_failure_of(http_end::not_connected,
+                              "asking " + through_->name() + " for a connection to " + to_.authority(), problem);
+  const int status = static_cast<int>(reply.get().result_int());
+  if (status < 200 || status >= 300) co_return proxy_failure(*through_, to_, status);
+  buffer_.clear();  // a server of TLS does not speak first
+  co_return std::nullopt;
 }
 
 asio::awaitable<std::optional<http_failure>> http_connection::shake_hands() {

@@ -17,7 +17,7 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::size_t header_limit = 64 << 10, body_limit = 256 << 20;
+constexpr std::size_t body_limit = 256 << 20;
 // A slow line may take this long for a prompt.
 constexpr std::chrono::seconds send_timeout{120};
 
@@ -32,19 +32,27 @@ http_headers headers_of(const http::response<http::string_body>& reply) {
   return out;
 }
 
+// A proxy that makes no tunnel reads the request, and its replies come in place of the server's.
+bool is_forwarded_by_proxy(const http_post& post) {
+  return post.through && !post.to.tls;
+}
+
 // The key is in memory twice while a request is sent: here and in its owner.
 std::string request_of(http_post& post) {
-  std::string request = "POST " + post.to.target + " HTTP/1.1\r\n";
+  const bool is_forwarded = is_forwarded_by_proxy(post);
+  std::string request = "POST " + (is_forwarded ? post.to.url() : post.to.target) + " HTTP/1.1\r\n";
   const auto set = [&](const char* field, const std::string& value) {
     request.append(field).append(": ").append(value).append("\r\n");
   };
   set("Host", post.to.host_header());
-  set("User-Agent", "cudal1");
+  set("User-Agent", http_user_agent);
   set("Content-Type", "application/json");
   set("Accept", "text/event-stream, application/json");
   set("Accept-Encoding", "identity");
   set("Connection", "close");
   if (!post.key.is_empty()) set("Authorization", "Bearer " + post.key.reveal());
+  if (is_forwarded && !post.through->authorization.is_empty())
+    set("Proxy-Authorization", "Basic " + post.through->authorization.reveal());
   set("Content-Length", std::to_string(post.body.size()));
   return request + "\r\n" + std::exchange(post.body, {});
 }
@@ -56,7 +64,7 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
       : post_(std::move(post)),
         timeouts_(timeouts),
         listener_(std::move(listener)),
-        connection_(std::make_unique<http_connection>(io, std::move(tls), post_.to)) {}
+        connection_(std::make_unique<http_connection>(io, std::move(tls), post_.to, post_.through)) {}
 
   // `self` keeps the object until the coroutine ends.
   static asio::awaitable<void> run(std::shared_ptr<exchange> self) {
@@ -101,7 +109,7 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
       co_return;
     }
     http_reply_parser reply;
-    reply.header_limit(header_limit);
+    reply.header_limit(http_header_limit);
     reply.body_limit(body_limit);
     connection_->expires_after(timeouts_.first_byte);
     while (!reply.is_header_done() && !problem && !is_aborted_)
@@ -111,7 +119,12 @@ class exchange final : public http_exchange, public std::enable_shared_from_this
       ended(http_failure_of(http_end::cut, "waiting for the reply", problem));
       co_return;
     }
-    if (listener_.on_head) listener_.on_head(reply.get().result_int(), headers_of(reply.get()));
+    const int status = static_cast<int>(reply.get().result_int());
+    if (status == proxy_wants_authorization && is_forwarded_by_proxy(post_)) {
+      ended(proxy_failure(*post_.through, post_.to, status));
+      co_return;
+    }
+    if (listener_.on_head) listener_.on_head(status, headers_of(reply.get()));
     co_await read_body(reply);
   }
 

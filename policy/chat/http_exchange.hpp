@@ -4,11 +4,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "policy/chat/endpoint.hpp"
 #include "policy/chat/http_end.hpp"
+#include "policy/chat/proxy.hpp"
 #include "policy/chat/retry_rule.hpp"
 #include "policy/chat/secret.hpp"
 
@@ -24,10 +26,11 @@ struct http_post {
   endpoint to;
   secret key;  // sent as a bearer token, unless it is empty
   std::string body;
+  std::optional<proxy_server> through;
 };
 
 struct http_timeouts {
-  std::chrono::milliseconds connect{};     // with the handshake of TLS
+  std::chrono::milliseconds connect{};     // with a proxy's tunnel and the handshake of TLS
   std::chrono::milliseconds first_byte{};  // of the body, after the request is sent
   std::chrono::milliseconds between{};     // two parts of the body
   std::chrono::milliseconds at_end{};      // after the listener has said that the reply is nearly over

@@ -28,9 +28,11 @@ expected<std::string> from_base64(std::string_view text) {
   std::string bytes(text.size() / 4 * 3, '\0');
   for (std::size_t i = 0; i < text.size(); i += part_bytes) {
     const auto part = text.substr(i, part_bytes);
-    if (EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data() + i / 4 * 3),
-                        reinterpret_cast<const unsigned char*>(part.data()), static_cast<int>(part.size())) < 0)
-      return invalid();
+    const int decoded =
+        EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data() + i / 4 * 3),
+                        reinterpret_cast<const unsigned char*>(part.data()), static_cast<int>(part.size()));
+    // Fewer where OpenSSL has ignored a group of "----", which ends base64 in some files.
+    if (decoded != static_cast<int>(part.size() / 4 * 3)) return invalid();
   }
   bytes.resize(bytes.size() - padding);
   return bytes;

@@ -13,4 +13,11 @@ std::vector<std::string> process_environment() {
   return out;
 }
 
+std::string_view variable_of(const std::vector<std::string>& environment, std::string_view name) {
+  for (const std::string_view entry : environment)
+    if (entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name))
+      return entry.substr(name.size() + 1);
+  return {};
+}
+
 }  // namespace cudal1

@@ -34,6 +34,11 @@ uint64_t random_bits(const void* of) {
 
 }  // namespace
 
+std::string chat_line::masked(std::string text) const {
+  text = model.key.value.masked(std::move(text));
+  return model.proxy ? model.proxy->masked(std::move(text)) : text;
+}
+
 chat_call::chat_call(chat_line& line, chat_request request, std::string key, chat_budget::reservation room, done then)
     : line_(line),
       request_(std::move(request)),
@@ -79,15 +84,15 @@ void chat_call::attempt() {
                                .between = span_of(m.token_timeout_s),
                                .at_end = std::min(time_at_end, span_of(m.token_timeout_s))};
   const auto self = shared_from_this();
-  exchange_ =
-      start_exchange(line_.io, line_.tls, {line_.to, m.key.value, request_body(request_, m.model, sent_)}, timeouts,
-                     {.on_head =
-                          [self](int status, http_headers headers) {
-                            self->status_ = status;
-                            self->headers_ = std::move(headers);
-                          },
-                      .on_body = [self](std::string_view part) { return self->take_body(part); },
-                      .on_end = [self](http_end end, const std::string& why) { self->end_try(end, why); }});
+  exchange_ = start_exchange(line_.io, line_.tls,
+                             {line_.to, m.key.value, request_body(request_, m.model, sent_), m.proxy}, timeouts,
+                             {.on_head =
+                                  [self](int status, http_headers headers) {
+                                    self->status_ = status;
+                                    self->headers_ = std::move(headers);
+                                  },
+                              .on_body = [self](std::string_view part) { return self->take_body(part); },
+                              .on_end = [self](http_end end, const std::string& why) { self->end_try(end, why); }});
 }
 
 http_listener::wish chat_call::take_body(std::string_view part) {
@@ -104,7 +109,9 @@ http_listener::wish chat_call::take_body(std::string_view part) {
 void chat_call::end_try(http_end end, const std::string& why) {
   if (!then_) return;
   failure f;
-  if (end == http_end::not_connected || end == http_end::not_trusted) {
+  if (end == http_end::refused_by_proxy) {
+    f = {.code = errc::invalid_argument, .what = why};
+  } else if (end == http_end::not_connected || end == http_end::not_trusted) {
     f = {.code = errc::infrastructure, .what = why, .is_temporary = end == http_end::not_connected};
     if (end == http_end::not_trusted)
       f = {.code = errc::invalid_argument,
@@ -159,7 +166,7 @@ bool chat_call::adapt(const server_error& refusal) {
   const auto merged = both(line_.dialect, better);
   if (merged != line_.dialect)
     spdlog::info("model {}: requests go without what the server refuses: {}", line_.model.name,
-                 line_.model.key.value.masked(refusal.message));
+                 line_.masked(refusal.message));
   line_.dialect = merged;
   exchange_ = nullptr;
   --tries_;  // the request was not a failure, and each field is dropped once
@@ -203,7 +210,7 @@ chat_call::failure chat_call::refusal_of(const server_error& e) const {
 
 void chat_call::try_again_after(const failure& f) {
   const auto& m = line_.model;
-  last_problem_ = m.key.value.masked(f.what);
+  last_problem_ = line_.masked(f.what);
   if (tries_ >= m.tries)
     return finish(fail(f.code, "no answer in {} tries (llm.tries); the last one: {}", tries_, f.what));
   const auto now = std::chrono::steady_clock::now();
@@ -265,7 +272,10 @@ double chat_call::cost_of(int64_t prompt_tokens, int64_t answer_tokens) const {
 }
 
 std::string chat_call::described(const std::string& what) const {
-  return line_.model.key.value.masked(fmt::format("model {} at {}: {}", line_.model.name, line_.to.url(), what));
+  const auto& m = line_.model;
+  // Whose replies cannot be told from those of the server.
+  const std::string by = m.proxy && !line_.to.tls ? " through " + m.proxy->name() : "";
+  return line_.masked(fmt::format("model {} at {}{}: {}", m.name, line_.to.url(), by, what));
 }
 
 void chat_call::note_trouble(const std::string& what) const {

@@ -32,6 +32,9 @@ struct chat_line {
   server_dialect dialect;
   deadline not_before{};                           // the server's rate limit: no request should begin earlier
   std::function<void(const std::string&)> notice;  // chat_client::trouble, or empty
+
+  // `text` without the keys of the model and of its proxy.
+  std::string masked(std::string text) const;
 };
 
 // Exists in the thread of the line's io_context only, and as long as anything is under way.
@@ -65,7 +68,7 @@ class chat_call : public std::enable_shared_from_this<chat_call> {
   expected<void> charge_lost();
   double cost_of(int64_t prompt_tokens, int64_t answer_tokens) const;
   void finish(expected<chat_answer> result);
-  // With the name of the model, and without its key.
+  // With the name of the model, and without keys.
   std::string described(const std::string& what) const;
   void note_trouble(const std::string& what) const;
 

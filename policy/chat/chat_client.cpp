@@ -14,6 +14,7 @@
 #include <spdlog/spdlog.h>
 
 #include "policy/chat/chat_call.hpp"
+#include "policy/chat/tls_settings.hpp"
 
 namespace cudal1 {
 
@@ -207,6 +208,8 @@ expected<std::unique_ptr<chat_client>> chat_client::start(chat_model model, std:
     spdlog::warn("model {}: the key of {} is sent to {} without encryption; use https where the network is not yours",
                  model.name, model.key.origin, to->host_header());
   }
+  if (model.proxy)
+    spdlog::info("model {}: requests to {} go through {}", model.name, to->host_header(), model.proxy->name());
   auto made = std::make_shared<core>(std::move(model), std::move(*to), std::move(tls), std::move(budget),
                                      std::move(cache), std::move(notice));
   made->begin();

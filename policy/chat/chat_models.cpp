@@ -115,11 +115,14 @@ expected<chat_model> make_model(const std::string& name, model_entry entry,
   if (!where) return fail_in("model " + name, where.error());
   auto key = read_endpoint_key(o.key_variable, o.key_file, environment);
   if (!key) return fail_in("model " + name, key.error());
+  auto proxy = choose_proxy(*where, environment);
+  if (!proxy) return fail_in("model " + name, proxy.error());
   return chat_model{.name = name,
                     .url = o.url,
                     .model = std::move(entry.model),
                     .key = std::move(*key),
                     .ca_file = o.ca_file,
+                    .proxy = std::move(*proxy),
                     .price_prompt = o.price_prompt,
                     .price_answer = o.price_answer,
                     .max_answer_tokens = o.max_answer_tokens,

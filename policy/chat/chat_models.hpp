@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/base/error.hpp"
 #include "config/configuration.hpp"
+#include "policy/chat/proxy.hpp"
 #include "policy/chat/secret.hpp"
 
 namespace cudal1 {
@@ -18,6 +20,7 @@ struct chat_model {
   std::string model;  // as the server names it
   endpoint_key key;
   std::string ca_file;
+  std::optional<proxy_server> proxy;
   // As the keys of [llm] of the same names.
   double price_prompt = 0, price_answer = 0;
   int64_t max_answer_tokens = 0;
@@ -30,7 +33,7 @@ struct chat_model {
 // options.url. A table has `url`, `model` (default: its name) and keys of [llm] in place of those of `options`. A table
 // with a url of its own has a key only if it names one, so that no server is sent another's key.
 // A models_file that is not absolute, and the files that tables name, are sought in `data_folder` and beside
-// models_file. `environment` has entries NAME=value.
+// models_file. `environment` has entries NAME=value; keys and proxies come from it.
 expected<std::vector<chat_model>> read_chat_models(const std::vector<std::string>& names,
                                                    const language_model_options& options,
                                                    const std::string& data_folder,

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <string_view>
+#include <utility>
+
+#include <boost/asio/ip/address.hpp>
 
 namespace cudal1 {
 
@@ -31,26 +33,31 @@ bool has_secret(std::string_view query) {
   return false;
 }
 
-// "host", "host:port", "[::1]:port".
-expected<void> read_authority(std::string_view text, endpoint& e) {
+}  // namespace
+
+std::string host_in_url(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
+expected<host_and_port> parse_authority(std::string_view text, std::string_view default_port) {
   const auto bracket = text.find(']');
   const auto colon = text.find(':', bracket == std::string_view::npos ? 0 : bracket);
   std::string_view host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  e.host = lower(host);
-  e.port = colon == std::string_view::npos ? (e.tls ? "443" : "80") : std::string(text.substr(colon + 1));
-  const bool number = !e.port.empty() && e.port.size() <= 5 &&
-                      std::ranges::all_of(e.port, [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (e.host.empty() || !number || std::stoi(e.port) > 65535)
+  host_and_port out{lower(host), std::string(colon == std::string_view::npos ? default_port : text.substr(colon + 1))};
+  const bool number = !out.port.empty() && out.port.size() <= 5 &&
+                      std::ranges::all_of(out.port, [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (out.host.empty() || !number || std::stoi(out.port) > 65535)
     return fail(errc::invalid_argument, "\"{}\" should be a host, or a host and a port as in localhost:8000", text);
-  return {};
+  return out;
 }
 
-}  // namespace
-
 std::string endpoint::host_header() const {
-  const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
-  return port == (tls ? "443" : "80") ? name : name + ":" + port;
+  return port == (tls ? "443" : "80") ? host_in_url(host) : authority();
+}
+
+std::string endpoint::authority() const {
+  return host_in_url(host) + ":" + port;
 }
 
 std::string endpoint::url() const {
@@ -58,7 +65,10 @@ std::string endpoint::url() const {
 }
 
 bool endpoint::is_local() const {
-  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.ends_with(".localhost");
+  if (host == "localhost" || host.ends_with(".localhost")) return true;
+  boost::system::error_code not_an_address;
+  const auto address = boost::asio::ip::make_address(host, not_an_address);
+  return !not_an_address && address.is_loopback();
 }
 
 expected<endpoint> parse_endpoint(const std::string& url) {
@@ -84,7 +94,9 @@ expected<endpoint> parse_endpoint(const std::string& url) {
     return fail(errc::invalid_argument,
                 "the URL has a user name or a password before its host; remove them, and give the key by key_variable "
                 "or key_file");
-  CUDAL1_CHECK(read_authority(authority, e));
+  CUDAL1_TRY(auto place, parse_authority(authority, e.tls ? "443" : "80"));
+  e.host = std::move(place.host);
+  e.port = std::move(place.port);
   rest.remove_prefix(authority.size());
   const auto question = rest.find('?');
   const std::string_view query = question == std::string_view::npos ? "" : rest.substr(question);

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "config/base/error.hpp"
 #include "policy/chat/endpoint.hpp"
+#include "policy/chat/http_end.hpp"
+#include "policy/chat/proxy.hpp"
 #include "policy/chat/retry_rule.hpp"
 #include "policy/chat/secret.hpp"
 
@@ -18,31 +20,20 @@ class io_context;
 
 namespace cudal1 {
 
-// Which certificates are trusted: the system's and, if it is not empty, those of a file. TLS 1.2 at least; certificate
-// and host name are always verified.
 class tls_settings;
-expected<std::shared_ptr<tls_settings>> make_tls_settings(const std::string& ca_file);
 
 struct http_post {
   endpoint to;
   secret key;  // sent as a bearer token, unless it is empty
   std::string body;
+  std::optional<proxy_server> through;
 };
 
 struct http_timeouts {
-  std::chrono::milliseconds connect{};     // with the handshake of TLS
+  std::chrono::milliseconds connect{};     // with a proxy's tunnel and the handshake of TLS
   std::chrono::milliseconds first_byte{};  // of the body, after the request is sent
   std::chrono::milliseconds between{};     // two parts of the body
   std::chrono::milliseconds at_end{};      // after the listener has said that the reply is nearly over
-};
-
-enum class http_end {
-  whole,          // the reply came to its end
-  enough,         // the listener wanted no more of it
-  not_connected,  // no connection
-  not_trusted,    // a certificate was refused
-  cut,            // the connection was lost, or what came was not HTTP
-  silent,         // nothing came for too long
 };
 
 // Called in the thread of the io_context.

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config/base/process_environment.hpp"
 #include "config/base/unique_fd.hpp"
 
 namespace cudal1 {
@@ -106,12 +107,8 @@ expected<endpoint_key> read_endpoint_key(const std::string& variable, const std:
     return fail(errc::invalid_argument,
                 "key_variable should be the name of an environment variable, such as OPENAI_API_KEY, and not the key");
   const std::string origin = "the environment variable " + variable;
-  for (const auto& entry : environment)
-    if (entry.size() > variable.size() && entry[variable.size()] == '=' && entry.starts_with(variable)) {
-      CUDAL1_TRY(auto key, checked_key(entry.substr(variable.size() + 1), origin));
-      return endpoint_key{std::move(key), origin};
-    }
-  return endpoint_key{{}, origin};
+  CUDAL1_TRY(auto key, checked_key(std::string(variable_of(environment, variable)), origin));
+  return endpoint_key{std::move(key), origin};
 }
 
 }  // namespace cudal1

@@ -15,7 +15,7 @@ const std::vector<std::string> environment = {"OPENAI_API_KEY=sk-openai", "OTHER
 
 // The models of a data folder whose models.toml has this text.
 expected<std::vector<chat_model>> read(const std::vector<std::string>& names, const std::string& text,
-                                       language_model_options options = {}) {
+                                       const language_model_options& options = {}) {
   const temporary_folder data;
   if (!text.empty()) data.write("models.toml", text);
   return read_chat_models(names, options, data.path(), environment);
@@ -39,6 +39,31 @@ TEST(chat_models, a_name_without_a_table_is_a_model_at_the_url_of_the_settings) 
   EXPECT_EQ((*models)[1].url, options.url);
   EXPECT_EQ((*models)[1].parallel, 3);
   EXPECT_EQ((*models)[0].key.value.reveal(), "sk-openai");
+}
+
+TEST(chat_models, each_goes_through_the_proxy_that_the_environment_names_for_its_url) {
+  const temporary_folder data;
+  data.write("models.toml", R"(
+[models.far]
+url = "https://far.example/v1"
+[models.near]
+url = "https://near.example/v1"
+[models.local]
+url = "http://localhost:8000/v1"
+)");
+  std::vector<std::string> proxies = {"HTTPS_PROXY=http://user:hunter22@proxy.example:3128", "HTTP_PROXY=other:1",
+                                      "NO_PROXY=near.example"};
+  const auto models = read_chat_models({"far", "near", "local"}, {}, data.path(), proxies);
+  ASSERT_TRUE(models) << models.error().message;
+  ASSERT_TRUE((*models)[0].proxy);
+  EXPECT_EQ((*models)[0].proxy->name(), "the proxy proxy.example:3128 (HTTPS_PROXY)");
+  EXPECT_FALSE((*models)[1].proxy);
+  EXPECT_FALSE((*models)[2].proxy);
+  proxies[0] = "HTTPS_PROXY=socks5://user:hunter22@proxy.example";
+  const auto wrong = read_chat_models({"far"}, {}, data.path(), proxies);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message,
+              AllOf(HasSubstr("model far"), HasSubstr("HTTPS_PROXY"), testing::Not(HasSubstr("hunter22"))));
 }
 
 TEST(chat_models, tables_replace_settings_and_a_table_with_a_url_has_its_own_key_only) {

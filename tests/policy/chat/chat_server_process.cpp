@@ -49,13 +49,11 @@ bool wait_for(const std::function<bool()>& condition) {
 
 }  // namespace
 
-chat_server_process::chat_server_process(const std::string& script, const server_certificate& certificate) {
-  const std::string script_file = folder_.write("script.json", script);
-  std::vector<std::string> arguments = {"python3", CUDAL1_CHAT_SERVER, "--script", script_file, "--log", log_file()};
-  if (!certificate.file.empty())
-    arguments.insert(arguments.end(), {"--certificate", certificate.file, "--private-key", certificate.private_key});
+void server_process::start(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"python3", program, "--log", log_file()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
-  for (auto& argument : arguments)
+  for (auto& argument : all)
     argv.push_back(argument.data());
   argv.push_back(nullptr);
   pipe_ends in, out;
@@ -69,19 +67,15 @@ chat_server_process::chat_server_process(const std::string& script, const server
   out.write.reset();
   input_ = std::move(in.write);
   port_ = std::atoi(first_line(out.read.get()).c_str());
-  if (port_ == 0) throw std::runtime_error("chat_server.py did not start; it should have said why");
+  if (port_ == 0) throw std::runtime_error(program + " did not start; it should have said why");
 }
 
-chat_server_process::~chat_server_process() {
+server_process::~server_process() {
   input_.reset();
-  ::waitpid(pid_, nullptr, 0);
+  if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
 }
 
-std::string chat_server_process::url() const {
-  return "http://127.0.0.1:" + std::to_string(port_) + "/v1";
-}
-
-std::vector<json> chat_server_process::entries(const std::string& event) const {
+std::vector<json> server_process::entries(const std::string& event) const {
   std::vector<json> found;
   std::ifstream in(log_file());
   for (std::string line; std::getline(in, line);)
@@ -90,12 +84,29 @@ std::vector<json> chat_server_process::entries(const std::string& event) const {
   return found;
 }
 
-bool chat_server_process::wait_until_ended(std::size_t replies) const {
+bool server_process::wait_until_ended(std::size_t replies) const {
   return wait_for([&] { return ended().size() >= replies; });
 }
 
-bool chat_server_process::wait_until_begun(std::size_t requests) const {
+bool server_process::wait_until_begun(std::size_t requests) const {
   return wait_for([&] { return begun().size() >= requests; });
+}
+
+chat_server_process::chat_server_process(const std::string& script, const server_certificate& certificate) {
+  std::vector<std::string> arguments = {"--script", folder().write("script.json", script)};
+  if (!certificate.file.empty())
+    arguments.insert(arguments.end(), {"--certificate", certificate.file, "--private-key", certificate.private_key});
+  start(CUDAL1_CHAT_SERVER, arguments);
+}
+
+std::string chat_server_process::url() const {
+  return "http://127.0.0.1:" + std::to_string(port()) + "/v1";
+}
+
+proxy_process::proxy_process(int target_port, const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"--target-port", std::to_string(target_port)};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  start(CUDAL1_PROXY_SERVER, all);
 }
 
 }  // namespace cudal1

@@ -1,7 +1,6 @@
-#include <cstdlib>
-
 #include "asking.hpp"
 #include "chat_server_process.hpp"
+#include "test_authority.hpp"
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,33 +13,6 @@ using testing::HasSubstr;
 
 constexpr const char* script = R"({"rules": [{"answers": [{"text": "größere Antwort"}]}]})";
 
-// An authority of its own, and certificates that it has signed, made by the openssl command.
-class authority {
- public:
-  authority() {
-    run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test-ca "
-        "-keyout ca.key -out ca.pem");
-  }
-  std::string file() const { return folder_.path() + "/ca.pem"; }
-
-  // For these names, as "DNS:localhost,IP:127.0.0.1".
-  server_certificate sign(const std::string& names) const {
-    folder_.write("names", "subjectAltName=" + names);
-    run("openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=server -keyout server.key "
-        "-out server.csr");
-    run("openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names "
-        "-out server.pem");
-    return {folder_.path() + "/server.pem", folder_.path() + "/server.key"};
-  }
-
- private:
-  void run(const std::string& command) const {
-    const std::string in_folder = fmt::format("cd {} && {} > log 2>&1", folder_.path(), command);
-    if (std::system(in_folder.c_str()) != 0) throw std::runtime_error(command);
-  }
-  temporary_folder folder_;
-};
-
 expected<chat_answer> ask_over_tls(int port, const std::string& host, const std::string& ca_file) {
   auto m = test_model(fmt::format("https://{}:{}/v1", host, port));
   m.ca_file = ca_file;
@@ -48,7 +20,7 @@ expected<chat_answer> ask_over_tls(int port, const std::string& host, const std:
 }
 
 TEST(chat_tls, a_certificate_of_an_own_authority_is_trusted_if_it_is_named) {
-  const authority ca;
+  const test_authority ca;
   const chat_server_process server(script, ca.sign("DNS:localhost,IP:127.0.0.1"));
   for (const char* host : {"localhost", "127.0.0.1"}) {
     const auto a = ask_over_tls(server.port(), host, ca.file());
@@ -59,7 +31,7 @@ TEST(chat_tls, a_certificate_of_an_own_authority_is_trusted_if_it_is_named) {
 }
 
 TEST(chat_tls, a_certificate_of_an_unknown_authority_is_refused_before_anything_is_sent) {
-  const authority ca, other;
+  const test_authority ca, other;
   const chat_server_process server(script, ca.sign("DNS:localhost"));
   for (const auto& trusted : {std::string(), other.file()}) {
     const auto a = ask_over_tls(server.port(), "localhost", trusted);
@@ -71,7 +43,7 @@ TEST(chat_tls, a_certificate_of_an_unknown_authority_is_refused_before_anything_
 }
 
 TEST(chat_tls, a_certificate_of_another_host_is_refused) {
-  const authority ca;
+  const test_authority ca;
   const chat_server_process server(script, ca.sign("DNS:api.example.com,IP:10.0.0.1"));
   for (const char* host : {"localhost", "127.0.0.1"}) {
     const auto a = ask_over_tls(server.port(), host, ca.file());

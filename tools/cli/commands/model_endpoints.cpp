@@ -25,11 +25,14 @@ expected<std::vector<chat_model>> models_of_request(const client_request& r, con
 expected<void> try_connection(const chat_model& model, int wake_fd) {
   constexpr auto limit = std::chrono::seconds(3);
   CUDAL1_TRY(const endpoint to, parse_endpoint(model.url));
+  const std::string& host = model.proxy ? model.proxy->host : to.host;
+  const std::string& port_text = model.proxy ? model.proxy->port : to.port;
   uint16_t port = 0;
-  std::from_chars(to.port.data(), to.port.data() + to.port.size(), port);
-  const auto connected = connect_to(to.host, port, wake_fd, std::chrono::steady_clock::now() + limit);
+  std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  const auto connected = connect_to(host, port, wake_fd, std::chrono::steady_clock::now() + limit);
   if (connected) return {};
-  return fail(connected.error().code, "{} cannot be reached: {}", to.host_header(), connected.error().message);
+  return fail(connected.error().code, "{} cannot be reached: {}", model.proxy ? model.proxy->name() : to.host_header(),
+              connected.error().message);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 //   supervised       successes among candidates that are drawn by their estimates (or all alike) are learned, each with
 //                    the analysis that it follows from and its decisions in random order: the first of 16 that is
-//                    faster than all exemplars, or the fastest
+//                    faster than all that was measured, or the fastest
 //   self-supervised  the model's own answers are learned if they are correct
 //   contrastive      groups of answers to one prompt are rewarded by their scores, and learned with GRPO
 #pragma once

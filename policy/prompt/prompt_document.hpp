@@ -1,7 +1,6 @@
 // The contrastive prompt as data: the paper's four parts (CUDA-L1, arXiv 2507.14111): the task; earlier variants with
-// their scores and what is known about why; the form of the answer; requirements and prohibitions. It is made for two
-// kinds of readers: prompt_text renders it for a language model, and an embedded policy takes its tokens from the same
-// data.
+// their scores and what is known about why; the form of the answer; requirements and prohibitions. prompt_text renders it
+// for a language model.
 //
 // A pure function of what it is made from: no dates, paths or ids of processes, so that a hash of its text may be the
 // key of a cache.

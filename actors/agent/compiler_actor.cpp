@@ -44,7 +44,7 @@ void compiler_state::hand_out() {
   }
 }
 
-void compiler_state::start(const compiler_actor& worker, std::shared_ptr<job> j) {
+void compiler_state::start(const compiler_actor& worker, const std::shared_ptr<job>& j) {
   const bool was_slow = j->is_slow;
   slow_runs |= was_slow;
   j->what.seconds = was_slow ? 0 : first_limit_s;

@@ -42,7 +42,7 @@ struct compiler_state {
   caf::result<shared_code> compile(const message::compile& m);
   void hand_out();
   jobs& queue_of_next();
-  void start(const compiler_actor& worker, std::shared_ptr<job> j);
+  void start(const compiler_actor& worker, const std::shared_ptr<job>& j);
   void finish(const compiler_actor& worker);
 };
 

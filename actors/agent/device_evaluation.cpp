@@ -133,7 +133,7 @@ device_evaluation::effects device_evaluation::next_batch(const message::timing_s
   batch.plan.call_limit_ms = plan_.call_limit_ms;
   batch.plan.memory_limit_bytes = plan_.memory_limit_bytes;
   asked_pairs_ += int64_t{step.plan.forks} * step.plan.pairs;
-  return run(activity::timing, time{std::move(batch)});
+  return run(activity::timing, time{batch});
 }
 
 device_evaluation::effects device_evaluation::timed(timing_report report, double ms) {

@@ -1,5 +1,7 @@
 #include "actors/agent/verifier_actor.hpp"
 
+#include <utility>
+
 #include "sandbox/verify/verifier.hpp"
 
 namespace cudal1 {
@@ -17,7 +19,7 @@ verifier_actor::behavior_type run_verifier(verifier_actor::stateful_pointer<veri
                                            verification_options options) {
   prepare(self);
   auto& s = self->state;
-  s.options = options;
+  s.options = std::move(options);
   return {
       [&s](const message::plan_verification& m) { return reply_or_error(s.name, [&] { return s.plan(m); }); },
       [&s](const message::judge_report& m) { return reply_or_error(s.name, [&] { return s.judge(m); }); },

@@ -29,7 +29,7 @@ expected<record_answer> ask_once(node_client& client, const record_request& r) {
 }
 
 // The first key after `key`.
-std::string after(std::string key) {
+std::string after(const std::string& key) {
   return key + '\0';
 }
 

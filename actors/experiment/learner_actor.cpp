@@ -117,7 +117,7 @@ void learner_state::save() {
 }
 
 learner_actor::behavior_type run_learner(learner_actor::stateful_pointer<learner_state> self,
-                                         std::shared_ptr<std::unique_ptr<policy>> student, learner_setup setup) {
+                                         const std::shared_ptr<std::unique_ptr<policy>>& student, learner_setup setup) {
   prepare(self);
   auto& s = self->state;
   s.self = self;

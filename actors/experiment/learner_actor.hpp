@@ -42,6 +42,6 @@ struct learner_state : learner_setup {
 
 // To be spawned detached.
 learner_actor::behavior_type run_learner(learner_actor::stateful_pointer<learner_state> self,
-                                         std::shared_ptr<std::unique_ptr<policy>> student, learner_setup setup);
+                                         const std::shared_ptr<std::unique_ptr<policy>>& student, learner_setup setup);
 
 }  // namespace cudal1

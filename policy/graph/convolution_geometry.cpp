@@ -18,7 +18,7 @@ int64_t ceiling_of(int64_t a, int64_t b) {
 }  // namespace
 
 std::vector<int64_t> by_dimension(const graph_step& s, std::string_view argument, std::size_t dims, int64_t otherwise) {
-  const auto given = integers_argument(s, argument).value_or(std::vector<int64_t>{});
+  auto given = integers_argument(s, argument).value_or(std::vector<int64_t>{});
   if (given.size() == dims) return given;
   return std::vector<int64_t>(dims, given.empty() ? otherwise : given.front());
 }

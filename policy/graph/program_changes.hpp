@@ -34,7 +34,7 @@ class program_changes {
   std::string at_set_up(const char* op, step_arguments args, const std::string& name) {
     for (const auto& each : out_.setup)
       if (const auto& known = std::get<aten_step>(each); known.op == op && known.args == args) return known.results[0];
-    const std::string result = new_name(name);
+    std::string result = new_name(name);
     out_.setup.emplace_back(made(op, std::move(args), result));
     return result;
   }

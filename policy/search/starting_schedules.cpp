@@ -68,9 +68,7 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
   // of transposed ones and of means, in both orders.
   const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers"),
                          *const flips = find_move("flip_weights"), *const composes = find_move("compose_means");
-  const auto all_but = [](std::vector<const move_kind*> without) {
-    return kinds_of({preparation, always, grouping}, std::move(without));
-  };
+  const auto all_but = [](const kind_list& without) { return kinds_of({preparation, always, grouping}, without); };
   const graph own(t);
   const auto applies = [&](const move_kind* kind) { return !kind->candidates(own, target).empty(); };
   std::vector<kind_list> bases = {all_but({reorders, joins, flips, composes})};

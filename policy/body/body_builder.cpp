@@ -150,7 +150,7 @@ std::optional<place> body_builder::place_along(const std::vector<int64_t>& shape
 std::optional<place> body_builder::place_in(int number, const std::vector<int64_t>& shape) const {
   const scope& now = scopes_[at(number)];
   if (shape == now.shape) return now.where;
-  if (now.kind == scope_kind::factor) return broadcast_place(shape, now.shape, now.where);
+  if (now.kind == scope_kind::operand) return broadcast_place(shape, now.shape, now.where);
   if (now.kind != scope_kind::results) return std::nullopt;
   if (is_ungrouped(shape)) {
     place out(now.where.begin(), now.where.begin() + std::ssize(shape) - 1);
@@ -174,9 +174,9 @@ expected<place> body_builder::place_of(const tensor_type& result) const {
 }
 
 bool body_builder::is_by_element(const std::vector<int64_t>& shape) const {
-  if (scope_now().kind != scope_kind::factor && (domain_.parts || !domain_.rows.windows.empty())) return false;
+  if (scope_now().kind != scope_kind::operand && (domain_.parts || !domain_.rows.windows.empty())) return false;
   if (shape == this->shape()) return true;
-  return place_here(shape) && (scope_now().kind == scope_kind::factor || !place_of_rows(shape));
+  return place_here(shape) && (scope_now().kind == scope_kind::operand || !place_of_rows(shape));
 }
 
 bool body_builder::has_columns(const place& where) const {
@@ -239,7 +239,7 @@ int body_builder::load(const std::string& value, const std::vector<int64_t>& str
 }
 
 expected<int> body_builder::table_load(const table& from, const tensor_type& result) {
-  const bool is_plain = is_in_factor() || (!domain_.parts && domain_.rows.windows.empty());
+  const bool is_plain = is_in_operand() || (!domain_.parts && domain_.rows.windows.empty());
   if (!is_plain || is_computed(from.value) || is_computed(from.index))
     return fail(errc::unsupported, "the rows of {} are not chosen by a tensor in memory", from.value);
   CUDAL1_TRY(const place where, place_of(result));
@@ -293,7 +293,7 @@ expected<int> body_builder::computed(const std::string& value, int in) {
                 first == scope_kind::windows || kind == scope_kind::windows ? "each window again"
                                                                             : "a product, in front of it");
   // What makes an A is written where the product is.
-  const int step_before = std::exchange(step_, kind != scope_kind::factor ? s.number : step_);
+  const int step_before = std::exchange(step_, kind != scope_kind::operand ? s.number : step_);
   const auto added = in_scope(in, [&] { return add_step(s); });
   step_ = step_before;
   CUDAL1_CHECK(added);
@@ -327,8 +327,8 @@ expected<int> body_builder::loaded_as(const std::string& value, const tensor_typ
   for (std::size_t d = 0; d < by_dim.size(); ++d)
     if (type.shape[d] == 1) by_dim[d] = 0;
   const bool bounded = scope_now().kind == scope_kind::windows;
-  // As factors in memory are read: of a transposed one the memory.
-  const std::string& memory = is_in_factor() ? seen_through_views(*graph_, value) : value;
+  // Operands in memory are read like this: a transposed one as its memory is.
+  const std::string& memory = is_in_operand() ? seen_through_views(*graph_, value) : value;
   return cast(load(memory, strides_at(by_dim, where), offset_at(by_dim, where), bounded), type.type, wanted);
 }
 
@@ -428,7 +428,7 @@ int body_builder::window_size(bool counts_padding) {
   return add_node(std::move(n));
 }
 
-int body_builder::terms_of(const std::string& a, int64_t count) {
+int body_builder::k_axis_of(const std::string& a, int64_t count) {
   contracted_a& known = contracted_[a];
   if (known.axis >= 0) return known.axis;
   known.axis = static_cast<int>(body_.axes.size());
@@ -439,22 +439,24 @@ int body_builder::terms_of(const std::string& a, int64_t count) {
 }
 
 // Of a transposed weight, the weight: its strides say how it is read, and it is known to be constant.
-expected<int> body_builder::factor_in_memory(const std::string& value, const place& where) {
+expected<int> body_builder::operand_in_memory(const std::string& value, const place& where) {
   const std::string memory = seen_through_views(*graph_, value);
   if (is_computed(value) || is_computed(memory))
-    return fail(errc::unsupported, "the product's operand {} is not in memory: a kernel makes one factor alone", value);
+    return fail(errc::unsupported, "the product's operand {} is not in memory: a kernel computes only one of A and B",
+                value);
   const std::vector<int64_t>& strides = graph_->type_of(value).strides;
   return load(memory, strides_at(strides, where), offset_at(strides, where), false);
 }
 
-expected<int> body_builder::computed_factor(const std::string& a, const place& where) {
-  if (is_in_factor()) return fail(errc::unsupported, "the product's operand {} is not in memory", a);
+expected<int> body_builder::computed_operand(const std::string& a, const place& where) {
+  if (is_in_operand()) return fail(errc::unsupported, "the product's operand {} is not in memory", a);
   int& in = contracted_[a].scope;
   if (in < 0) {
     in = static_cast<int>(scopes_.size());
-    scopes_.push_back({scope_kind::factor, graph_->type_of(a).shape, where, 0});
+    scopes_.push_back({scope_kind::operand, graph_->type_of(a).shape, where, 0});
   }
-  if (scopes_[at(in)].where != where) return fail(errc::unsupported, "{} is a factor of products of different rows", a);
+  if (scopes_[at(in)].where != where)
+    return fail(errc::unsupported, "{} is an operand of products whose rows differ", a);
   return computed(a, in);
 }
 
@@ -540,7 +542,7 @@ expected<void> body_builder::add_feature_pool(const graph_step& s) {
 }
 
 expected<bool> body_builder::adds_parts(const graph_step& s) {
-  if (!domain_.parts || is_in_factor()) return false;
+  if (!domain_.parts || is_in_operand()) return false;
   if (place_of_slice(*graph_, s, 0)) {
     CUDAL1_CHECK(add_slices(s));
     return true;

@@ -76,13 +76,13 @@ class body_builder {
   int wrapped_to(dtype type, int n);
   // Where elements of a result lie in this scope; the step's results have such a place.
   expected<place> place_of(const tensor_type& result) const;
-  // The axis of the terms of a product with that A: a new one, or that of another product of the same.
-  int terms_of(const std::string& a, int64_t count);
-  // What a product multiplies, at these places: a load of what is in memory, or A as the kernel computes it.
-  expected<int> factor_in_memory(const std::string& value, const place& where);
-  expected<int> computed_factor(const std::string& a, const place& where);
+  // The contracted axis of a product with that A: a new one, or that of another product with the same A.
+  int k_axis_of(const std::string& a, int64_t count);
+  // An operand of a product, at these places: a load of what is in memory, or A as the kernel computes it.
+  expected<int> operand_in_memory(const std::string& value, const place& where);
+  expected<int> computed_operand(const std::string& a, const place& where);
   int contraction(int axis, int a, int b, band a_band, band b_band);
-  bool is_in_factor() const { return scope_now().kind == scope_kind::factor; }
+  bool is_in_operand() const { return scope_now().kind == scope_kind::operand; }
   int reduce(reduction_kind how, int node);
   int scan(int node);
   int window_size(bool counts_padding);
@@ -91,7 +91,7 @@ class body_builder {
   body_node& node(int n) { return body_.nodes[static_cast<std::size_t>(n)]; }
 
  private:
-  enum class scope_kind { results, part, windows, factor };
+  enum class scope_kind { results, part, windows, operand };
   struct scope {
     scope_kind kind = scope_kind::results;
     std::vector<int64_t> shape;

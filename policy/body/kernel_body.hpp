@@ -20,7 +20,7 @@ enum class axis_role {
   reduced,     // a column of a row
   sequential,  // a column of a row over which a running sum goes
   tap,         // a column whose rows are windows: the element of a window
-  contracted,  // a term of a contraction
+  contracted,  // an index along k of a contraction
 };
 
 struct body_axis {
@@ -46,7 +46,7 @@ struct body_node {
   reduction_kind reduction{};   // reduce (scans are sums)
   int access = -1;              // load: which of the body's accesses
   int axis = -1;                // contraction: the one along which it adds A times B up
-  band a_band, b_band;          // contraction: where A, of rows and terms, and B, of terms and columns, may not be zero
+  band a_band, b_band;          // contraction: where A (m by k) and B (k by n) may not be zero
   bool per_row = false;         // one value per row
   int cost = 1;                 // of recomputing it and what it is made of, roughly, in additions
   int operations = 1;           // the same of itself: pointwise
@@ -109,8 +109,8 @@ struct kernel_body {
   bool is_one_per_row(const body_access& a) const { return is_one_per_row(a.strides); }
   // The nodes that are evaluated where this one is: its operands, but for those of a contraction.
   const std::vector<int>& operands_beside(int node) const;
-  // The nodes that are evaluated once for each element or row that the results need, and those that they need for the
-  // terms of contractions only.
+  // The nodes that are evaluated once for each element or row that the results need, and those that they need inside
+  // contractions only.
   std::set<int> needed() const;
   std::set<int> inside_contractions() const;
   // All nodes that these are made of, operands before their users.

@@ -17,7 +17,7 @@ namespace cudal1 {
 struct product_way {
   std::string_view parameter, value;
   bool tensor_cores = true;
-  // What the kernel does, for people, behind the product's name; and of float32 factors.
+  // What the kernel does, for people, behind the product's name; for float32 operands.
   std::string_view explanation, float32_explanation;
 };
 

@@ -68,7 +68,7 @@ class layer_finder {
     const auto* const op = std::ranges::find(k_operators, call.op->record->name(), &layer_operator::name);
     if (op == std::end(k_operators)) return no("it is no product with weights");
     layer out{step, name_in(s, op->input), "", name_in(s, op->bias), op->bias == "bias", 0};
-    if (!find_weight(name_in(s, op->weight), out)) return no("its right operand is no matrix of weights");
+    if (!find_weight(name_in(s, op->weight), out)) return no("its second operand is no matrix of weights");
     const tensor_type &weight = p_->types.at(out.weight), &result = p_->types.at(s.results[0]);
     out.features = result.shape.back();
     if (result.type != dtype::float32 && !is_half(result.type)) return no("it is not of a floating type of kernels");
@@ -77,8 +77,8 @@ class layer_finder {
     if (!out.bias.empty() &&
         (!constants_.contains(out.bias) || p_->types.at(out.bias).shape != std::vector<int64_t>{out.features}))
       return no("what it adds is no weight of one number a feature");
-    for (const char* factor : {"alpha", "beta"})
-      if (const json* by = argument_of(s, factor); by != nullptr && (!by->is_number() || by->as_number() != 1))
+    for (const char* scale : {"alpha", "beta"})
+      if (const json* by = argument_of(s, scale); by != nullptr && (!by->is_number() || by->as_number() != 1))
         return no("it scales what it adds");
     return out;
   }
@@ -152,8 +152,8 @@ class layer_sets {
       return fail(errc::invalid_argument, "step {} ({}) is the only layer of {} among these", first,
                   step_of(*p_, first).op, layers.front().input);
     const tensor_type& weight = p_->types.at(layers.front().weight);
-    const int64_t depth = weight.shape[layers.front().row_a_feature ? 1 : 0], features = features_of(layers);
-    if (depth * features * size_of(weight.type) > k_largest_weight)
+    const int64_t k = weight.shape[layers.front().row_a_feature ? 1 : 0], features = features_of(layers);
+    if (k * features * size_of(weight.type) > k_largest_weight)
       return fail(errc::invalid_argument, "the joined weight of step {} would have more than a GiB", first);
     for (const auto& each : layers)
       CUDAL1_CHECK(check_readers(each, features));

@@ -146,7 +146,7 @@ class scaling_chain {
       return form{sum_of(x.scale, more.scale), sum_of(x.offset, more.offset)};
     }
     if (name == "aten::mul" && is_number(x.scale, 0)) return times(y, x.offset);
-    if (!is_number(y.scale, 0)) return no(s, "both factors depend on the inputs");
+    if (!is_number(y.scale, 0)) return no(s, "both operands depend on the inputs");
     if (name == "aten::mul") return times(x, y.offset);
     if (is_number(y.offset, 0)) return no(s, "it divides by zero");
     return form{quotient_of(x.scale, y.offset), quotient_of(x.offset, y.offset)};

@@ -296,20 +296,20 @@ expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s) {
   };
   if (s.dropped || s.group >= 0) return no("it is dropped or in a group");
   if (!is_plain_product(s)) return no("only aten::mm and aten::matmul are");
-  const auto& factors = s.record().traits.product;
-  const std::string left = operand_of(g, s, factors.left);
-  const std::string right = operand_of(g, s, factors.right);
+  const auto& operands = s.record().traits.product;
+  const std::string a = operand_of(g, s, operands.left);
+  const std::string b = operand_of(g, s, operands.right);
   const tensor_type& result = s.result_types[0];
-  if (g.type_of(left).dim() != 2 || g.type_of(right).dim() != 2 || result.type != dtype::float32)
+  if (g.type_of(a).dim() != 2 || g.type_of(b).dim() != 2 || result.type != dtype::float32)
     return no("both operands should be float32 matrices");
   for (const bool rows : {true, false}) {
-    const std::string& diagonal = rows ? left : right;
+    const std::string& diagonal = rows ? a : b;
     const auto proof = prove(g, diagonal, fact::diagonal);
     if (!proof) continue;
-    if (is_never_finite(g, rows ? right : left)) return no("its other operand has no finite element");
+    if (is_never_finite(g, rows ? b : a)) return no("its other operand has no finite element");
     diagonal_proof out;
     out.scales_rows = rows;
-    out.matrix = rows ? right : left;
+    out.matrix = rows ? b : a;
     out.diagonal = diagonal;
     const tensor_type& type = g.type_of(diagonal);
     out.diagonal_stride = type.strides[0] + type.strides[1];

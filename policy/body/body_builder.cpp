@@ -213,7 +213,9 @@ bool body_builder::reaches_padding(const std::vector<int64_t>& strides) const {
   });
 }
 
-int body_builder::load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, bool bounded) {
+int body_builder::load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset,
+                       load_bounds bounds) {
+  const bool bounded = bounds == load_bounds::windows;
   for (std::size_t i = 0; i < body_.nodes.size(); ++i) {
     const auto& n = body_.nodes[i];
     if (n.kind != node_kind::load || !n.operands.empty()) continue;
@@ -243,7 +245,7 @@ expected<int> body_builder::table_load(const table& from, const tensor_type& res
   if (!is_plain || is_computed(from.value) || is_computed(from.index))
     return fail(errc::unsupported, "the rows of {} are not chosen by a tensor in memory", from.value);
   CUDAL1_TRY(const place where, place_of(result));
-  const int index = load(from.index, strides_at(from.index_strides, where), 0, false);
+  const int index = load(from.index, strides_at(from.index_strides, where), 0, load_bounds::tensor);
   const tensor_type& type = graph_->type_of(from.value);
   body_node n;
   n.kind = node_kind::load;
@@ -262,7 +264,7 @@ expected<int> body_builder::table_load(const table& from, const tensor_type& res
 
 int body_builder::strided_load(const std::string& value, const std::vector<int64_t>& strides) {
   const scope& now = scope_now();
-  return load(value, strides_at(strides, now.where), offset_at(strides, now.where), now.kind == scope_kind::windows);
+  return load(value, strides_at(strides, now.where), offset_at(strides, now.where), bounds_now());
 }
 
 expected<int> body_builder::window_weights(const std::string& value, const std::vector<int64_t>& strides,
@@ -272,7 +274,7 @@ expected<int> body_builder::window_weights(const std::string& value, const std::
   const std::vector<int64_t> within = strides_at(by_place, taps_);
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] += within[a];
-  return converted(load(value, all, 0, false), dtype::float32);
+  return converted(load(value, all, 0, load_bounds::tensor), dtype::float32);
 }
 
 bool body_builder::is_computed(const std::string& value) const {
@@ -326,10 +328,9 @@ expected<int> body_builder::loaded_as(const std::string& value, const tensor_typ
   std::vector<int64_t> by_dim = type.strides;
   for (std::size_t d = 0; d < by_dim.size(); ++d)
     if (type.shape[d] == 1) by_dim[d] = 0;
-  const bool bounded = scope_now().kind == scope_kind::windows;
   // Operands in memory are read like this: a transposed one as its memory is.
   const std::string& memory = is_in_operand() ? seen_through_views(*graph_, value) : value;
-  return cast(load(memory, strides_at(by_dim, where), offset_at(by_dim, where), bounded), type.type, wanted);
+  return cast(load(memory, strides_at(by_dim, where), offset_at(by_dim, where), bounds_now()), type.type, wanted);
 }
 
 expected<int> body_builder::view_of_memory(const std::string& name, const tensor_type& as) {
@@ -445,7 +446,7 @@ expected<int> body_builder::operand_in_memory(const std::string& value, const pl
     return fail(errc::unsupported, "the product's operand {} is not in memory: a kernel computes only one of A and B",
                 value);
   const std::vector<int64_t>& strides = graph_->type_of(value).strides;
-  return load(memory, strides_at(strides, where), offset_at(strides, where), false);
+  return load(memory, strides_at(strides, where), offset_at(strides, where), load_bounds::tensor);
 }
 
 expected<int> body_builder::computed_operand(const std::string& a, const place& where) {

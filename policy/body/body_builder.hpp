@@ -122,7 +122,12 @@ class body_builder {
   std::vector<int64_t> strides_at(const std::vector<int64_t>& by_dim, const place& where) const;
   static int64_t offset_at(const std::vector<int64_t>& by_dim, const place& where);
   bool reaches_padding(const std::vector<int64_t>& strides) const;
-  int load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, bool bounded);
+  // Where the elements of a load are: in the tensor, or those of windows, which may lie outside of it.
+  enum class load_bounds { tensor, windows };
+  load_bounds bounds_now() const {
+    return scope_now().kind == scope_kind::windows ? load_bounds::windows : load_bounds::tensor;
+  }
+  int load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, load_bounds bounds);
   expected<int> computed(const std::string& value, int in);
   expected<int> loaded_as(const std::string& value, const tensor_type& type, const place& where, dtype wanted);
   int converted(int n, dtype wanted);

@@ -108,7 +108,7 @@ struct kernel_body {
   bool is_one_per_row(const std::vector<int64_t>& strides) const;
   bool is_one_per_row(const body_access& a) const { return is_one_per_row(a.strides); }
   // The nodes that are evaluated where this one is: its operands, but for those of a contraction.
-  const std::vector<int>& operands_beside(int node) const;
+  const std::vector<int>& uncontracted_operands(int node) const;
   // The nodes that are evaluated once for each element or row that the results need, and those that they need inside
   // contractions only.
   std::set<int> needed() const;

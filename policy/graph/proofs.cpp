@@ -29,8 +29,8 @@ bool is_square_matrix(const tensor_type& t) {
   return t.dim() >= 2 && t.shape[t.shape.size() - 1] == t.shape[t.shape.size() - 2];
 }
 
-std::optional<std::string> prove_triangular(const graph& g, const std::string& value, bool upper) {
-  const fact wanted = upper ? fact::upper_triangular : fact::lower_triangular;
+std::optional<std::string> prove_triangular(const graph& g, const std::string& value, fact wanted) {
+  const bool upper = wanted == fact::upper_triangular;
   if (auto diagonal = prove(g, value, fact::diagonal)) return diagonal;
   const graph_step* s = definition_of(g, value);
   if (s == nullptr) return std::nullopt;
@@ -136,7 +136,9 @@ std::optional<bounds> limits_of(const graph_step& s, const clipping& c) {
   return out;
 }
 
-expected<drop_proof> cuts_nothing(const graph& g, const graph_step& s, bool upper) {
+// Of a step that reads a triangle, that its operand is one.
+expected<drop_proof> cuts_nothing(const graph& g, const graph_step& s) {
+  const bool upper = s.record().traits.reads == reading::upper_triangle;
   const int64_t diagonal = integer_argument(s, "diagonal").value_or(0);
   const std::string x = operand_of(g, s, "self");
   const auto proof = prove(g, x, upper ? fact::upper_triangular : fact::lower_triangular);
@@ -189,8 +191,7 @@ expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
   }
   if (traits.is_self_inverse) return undone(g, s);
   if (traits.is_noop_on_size_one) return over_one_element(g, s);
-  if (traits.reads == reading::upper_triangle || traits.reads == reading::lower_triangle)
-    return cuts_nothing(g, s, traits.reads == reading::upper_triangle);
+  if (traits.reads == reading::upper_triangle || traits.reads == reading::lower_triangle) return cuts_nothing(g, s);
   return stays(s, "it is not known to change nothing");
 }
 
@@ -235,9 +236,9 @@ std::optional<std::string> prove(const graph& g, const std::string& name, fact p
     case fact::diagonal:
       return prove_diagonal_value(g, value);
     case fact::upper_triangular:
-      return prove_triangular(g, value, true);
+      return prove_triangular(g, value, property);
     case fact::lower_triangular:
-      return prove_triangular(g, value, false);
+      return prove_triangular(g, value, property);
     case fact::non_negative: {
       const value_range range = range_of(g, value);
       if (range.low >= 0) return range.why;

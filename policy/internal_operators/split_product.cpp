@@ -79,7 +79,7 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   kernel_body body;
   body.axes = parallel_axes(walked.shape);
   body_access from{name, walked, walked.strides, starts_aligned(*graph_, value)};
-  const int x = add_load(body, std::move(from), false);
+  const int x = add_load(body, std::move(from), values_per::element);
   const int high = add_pointwise(body, k_rounded, {x});
   const int rest = add_pointwise(body, "$0 - $1", {x, high});
   const int low = add_pointwise(body, k_rounded, {rest});
@@ -177,7 +177,7 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
   body.axes = parallel_axes(type.shape);
   std::vector<int> nodes;
   for (const auto& sum : sums)
-    nodes.push_back(add_load(body, {sum, type, type.strides}, false));
+    nodes.push_back(add_load(body, {sum, type, type.strides}, values_per::element));
   const double alpha = number_argument(s, "alpha").value_or(1);
   const std::string expression =
       alpha == 1 ? "$0 + ($1 + $2)" : "$0 + " + c_literal(alpha, dtype::float32) + " * ($1 + $2)";

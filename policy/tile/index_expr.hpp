@@ -24,6 +24,9 @@ struct index_range {
 };
 inline constexpr index_range range_of_int = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
 
+// In which C computes integers.
+enum class int_width { bits_32, bits_64 };
+
 class index_expr {
  public:
   index_expr(int64_t value);  // NOLINT(google-explicit-constructor): numbers are indices
@@ -48,15 +51,15 @@ class index_expr {
   // The range, where variables have those that `known` says, or else their own.
   using known_ranges = std::function<std::optional<index_range>(const std::string& variable)>;
   index_range range_in(const known_ranges& known) const;
-  // The same as C computes it: `is_wide` in 64 bits.
+  // The range as C computes the index: `is_wide` in 64 bits.
   struct c_value {
     index_range range;
     bool is_wide = false;
   };
   using known_values = std::function<std::optional<c_value>(const std::string& variable)>;
-  // `overflows` gets the text of a part that is computed in 32 bits, and leaves them. `after_wide`: as what is added to
-  // a number of 64 bits.
-  c_value computed_in(const known_values& known, std::string& overflows, bool after_wide = false) const;
+  // `overflows` gets the text of a part that is computed in 32 bits, and leaves them. `added_to`: the numbers that it
+  // is added to.
+  c_value computed_in(const known_values& known, std::string& overflows, int_width added_to = int_width::bits_32) const;
   // What is left of it by a divisor: a sum of a constant and of variables times factors, all less than the divisor.
   // `known`: of a variable, or nothing where it stands for itself. What is not such a sum stands for itself, too.
   struct residue {

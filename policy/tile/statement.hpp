@@ -146,25 +146,27 @@ struct reduce_lanes {
   reduction_kind how = reduction_kind::sum;
   int64_t lanes = 1;
 };
-// Elements of a tensor, `step` apart, to and from neighbouring ones of an array in registers; `together`: as vectors of
-// up to 16 bytes.
+// How elements of a tensor are moved: one by one, or contiguous ones as vectors of up to 16 bytes.
+enum class access_form { scalar, vector };
+// Elements of a tensor, with a stride of `step`, to and from neighbouring ones of an array in registers.
 struct load_vector {
   buffer_id into = 0;
   index_expr at = 0;
   access from;
   int64_t width = 1, step = 1;
-  bool together = false;
+  access_form form = access_form::scalar;
 };
 struct store_vector {
   access to;
   buffer_id from = 0;
   int64_t width = 1, step = 1;
-  bool together = false;
+  access_form form = access_form::scalar;
 };
+enum class unrolling { none, whole };
 struct loop {
   std::string variable;  // from `first` to below `count`
   int64_t count = 0;
-  bool unrolled = false;
+  unrolling unroll = unrolling::none;
   block body;
   index_expr first = 0;
   int64_t step = 1;
@@ -212,6 +214,9 @@ struct kernel {
   block body;
 };
 
+// Whether a kernel only reads what a pointer of it leads to.
+enum class pointee { read, written };
+
 class kernel_builder {
  public:
   kernel_builder(int64_t threads, int64_t blocks) : made_{threads, blocks, {}, {}} {}
@@ -220,7 +225,7 @@ class kernel_builder {
   // Declares it, too.
   buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape,
                   std::optional<std::string> values = {});
-  buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, bool writes);
+  buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, pointee use);
 
   index_expr let(const std::string& type, const std::string& name, const index_expr& i);
   std::vector<index_expr> let(const std::string& type, std::vector<std::pair<std::string, index_expr>> names);
@@ -230,10 +235,9 @@ class kernel_builder {
   }
   void change(std::string name, value v) { add({tile::define{std::move(name), std::move(v), {}, true}}); }
   void store(access to, value v) { add({tile::store{std::move(to), std::move(v)}}); }
-  // `together`: see load_vector.
-  void load(buffer_id into, const index_expr& at, const access& from, int64_t width, int64_t step, bool together);
-  void store(const access& to, buffer_id from, int64_t width, int64_t step, bool together);
-  void loop(const std::string& variable, int64_t count, bool unrolled, const std::function<void(index_expr)>& body);
+  void load(buffer_id into, const index_expr& at, const access& from, int64_t width, int64_t step, access_form form);
+  void store(const access& to, buffer_id from, int64_t width, int64_t step, access_form form);
+  void loop(const std::string& variable, int64_t count, unrolling unroll, const std::function<void(index_expr)>& body);
   void loop(tile::loop of, const std::function<void()>& body);
   void guard(std::vector<condition> all, const std::function<void()>& body);  // without conditions: just the body
   void guard(std::vector<condition> all, std::vector<std::string> tests, const std::function<void()>& body,

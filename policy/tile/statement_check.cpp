@@ -55,12 +55,9 @@ struct fact {
   std::size_t before = 0;  // how many facts there were
 };
 
-// Those of the blocks that are open, the innermost last.
+// The facts of the blocks that are open, the innermost last.
 class known_facts {
  public:
-  void define(std::string name, index_range range, bool differs) {
-    define({.name = std::move(name), .range = range, .differs = differs});
-  }
   void define(fact f) {
     f.definition = ++definitions_;
     f.before = facts_.size();
@@ -88,11 +85,13 @@ class known_facts {
   int definitions_ = 0;
 };
 
+enum class reached_by { all_threads, some_threads };  // of a block
+
 class checker {
  public:
   explicit checker(const kernel& k) : kernel_(&k) {
-    facts_.define("threadIdx.x", {0, k.threads - 1}, true);
-    facts_.define("blockIdx.x", {0, k.blocks - 1}, false);
+    facts_.define({.name = "threadIdx.x", .range = {0, k.threads - 1}, .differs = true});
+    facts_.define({.name = "blockIdx.x", .range = {0, k.blocks - 1}, .differs = false});
     states_.resize(k.buffers.size());
     for (std::size_t i = 0; i < k.buffers.size(); ++i) {
       const bool is_global = k.buffers[i].where == space::global && !k.buffers[i].into;
@@ -131,8 +130,8 @@ class checker {
            text == "threadIdx.x" || text == "blockIdx.x";
   }
 
-  // `after_wide`: as what is added to a number of 64 bits.
-  expected<index_range> range_of(const index_expr& i, bool after_wide = false) {
+  // `added_to`: the numbers that it is added to.
+  expected<index_range> range_of(const index_expr& i, int_width added_to = int_width::bits_32) {
     std::string why;
     i.each_variable([&](const std::string& name, std::optional<index_range> made_with) {
       const fact* known = facts_.find(name);
@@ -150,7 +149,7 @@ class checker {
           const fact* known = facts_.find(name);
           return known == nullptr ? std::nullopt : std::optional(index_expr::c_value{known->range, known->is_wide});
         },
-        overflows, after_wide);
+        overflows, added_to);
     if (!overflows.empty())
       return wrong(fmt::format("{} is computed in 32 bits in {}, and reaches from {} to {}", overflows, i.text(),
                                value.range.least, value.range.most));
@@ -240,7 +239,7 @@ class checker {
     if (a.row) CUDAL1_CHECK(look_at(*a.row->row));
     for (std::size_t d = 0; d < a.at.size(); ++d) {
       // Outside of a mask the place itself is not used, but computed.
-      CUDAL1_TRY(index_range range, range_of(a.at[d], a.row.has_value()));
+      CUDAL1_TRY(index_range range, range_of(a.at[d], a.row ? int_width::bits_64 : int_width::bits_32));
       if (a.masked && d + 1 == a.at.size()) {
         CUDAL1_TRY(range, range_where(a, a.at[d]));
       }
@@ -405,21 +404,21 @@ class checker {
     if (v.from.masked && std::ranges::count(asked_, v.from.masked->test) == 0)
       return wrong(fmt::format("a vector of {} is loaded, and nothing asks whether {}", at(v.from.of).name,
                                v.from.masked->test));
-    CUDAL1_CHECK(is_vector(v.from, v.width, v.together));
+    CUDAL1_CHECK(is_vector(v.from, v.width, v.form));
     CUDAL1_CHECK(reads(v.from, v.width, v.step));
     return writes({v.into, {v.at}}, v.width, 1);
   }
   expected<void> look_at(const store_vector& v) {
-    CUDAL1_CHECK(is_vector(v.to, v.width, v.together));
+    CUDAL1_CHECK(is_vector(v.to, v.width, v.form));
     CUDAL1_CHECK(reads({v.from, {0}}, v.width, 1));
     return writes(v.to, v.width, v.step);
   }
-  // Whether elements that are accessed together begin at a multiple of the vectors that do it, of at most 16 bytes.
-  // Global memory begins at one.
-  expected<void> is_vector(const access& a, int64_t width, bool together) {
+  // Whether elements that are accessed as vectors begin at a multiple of these vectors, of at most 16 bytes. Global
+  // memory begins at one.
+  expected<void> is_vector(const access& a, int64_t width, access_form form) {
     const buffer& b = at(a.of);
     if (a.within) return wrong(fmt::format("a vector of {} is not bounded element by element", b.name));
-    if (!together || width == 1) return {};
+    if (form == access_form::scalar || width == 1) return {};
     const int64_t whole = std::min(width, 16 / size_of(b.type));
     index_expr::residue left = residue_of(a.at.back(), whole, facts_.size());
     if (b.into) left.add(residue_of(b.offset, whole, states_[a.of].facts_of_offset), 1, whole);
@@ -438,8 +437,9 @@ class checker {
       return wrong(fmt::format("{} is an int, and counts to {}", l.variable, l.count));
     facts_.define({.name = l.variable, .range = {from.least, last}, .differs = some, .first = l.first, .step = l.step});
     const auto before = states_;
-    CUDAL1_CHECK(inside(l.body, some));
-    if (rounds > 1) CUDAL1_CHECK(inside(l.body, some));
+    const reached_by who = some ? reached_by::some_threads : reached_by::all_threads;
+    CUDAL1_CHECK(inside(l.body, who));
+    if (rounds > 1) CUDAL1_CHECK(inside(l.body, who));
     facts_.resize(outside);
     if (rounds < 1)
       states_ = before;
@@ -499,14 +499,15 @@ class checker {
       CUDAL1_TRY(const bool differ, narrow(known->second));
       some = some || differ;
     }
+    const reached_by who = some ? reached_by::some_threads : reached_by::all_threads;
     const auto before = states_;
     const auto asked = asked_;
     asked_.insert(asked_.end(), g.tests.begin(), g.tests.end());
-    CUDAL1_CHECK(inside(g.body, some));
+    CUDAL1_CHECK(inside(g.body, who));
     asked_ = asked;
     facts_.resize(outside);
     auto after = std::exchange(states_, before);
-    CUDAL1_CHECK(inside(g.otherwise, some));
+    CUDAL1_CHECK(inside(g.otherwise, who));
     join(after);
     return {};
   }
@@ -522,14 +523,15 @@ class checker {
   expected<void> look_at(const branch& b) {
     CUDAL1_CHECK(look_at(b.when));
     const auto before = states_;
-    CUDAL1_CHECK(inside(b.body, true));
+    CUDAL1_CHECK(inside(b.body, reached_by::some_threads));
     join(before);
     return {};
   }
-  expected<void> inside(const block& body, bool some_threads) {
-    some_threads_ += some_threads;
+  expected<void> inside(const block& body, reached_by who) {
+    const int some = who == reached_by::some_threads ? 1 : 0;
+    some_threads_ += some;
     CUDAL1_CHECK(look_at(body));
-    some_threads_ -= some_threads;
+    some_threads_ -= some;
     return {};
   }
   expected<void> look_at(const barrier& b) {

@@ -75,7 +75,7 @@ class counter {
   template <class Vector>
   pieces pieces_of(const Vector& v, dtype type) const {
     const int64_t size = size_of(type);
-    if (!v.together) return {v.width, v.step * size, size};
+    if (v.form == access_form::scalar) return {v.width, v.step * size, size};
     const int64_t bytes = std::min(v.width * size, k_instruction);
     return {v.width * size / bytes, bytes, bytes};
   }
@@ -150,7 +150,7 @@ class counter {
     const int64_t whole_rounds = (l.count - first[0] + l.step - 1) / l.step;
     const auto rounds = static_cast<double>(whole_rounds);
     const double before = weight_;
-    if (in_rounds_ || l.unrolled || !reads_memory(l.body)) {
+    if (in_rounds_ || l.unroll == unrolling::whole || !reads_memory(l.body)) {
       weight_ *= rounds;
       add(l.body);
     } else {

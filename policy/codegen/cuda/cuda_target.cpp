@@ -70,7 +70,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
     if (!in_place.empty() && body.accesses[static_cast<std::size_t>(operand)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
   if (is_one_kernel(body, whole)) {
-    CUDAL1_CHECK(pass_plan(body).check_row_kernel(!in_place.empty()));
+    CUDAL1_CHECK(pass_plan(body).check_row_kernel(in_place));
     return whole.loop->emit(request, whole);
   }
   const auto [product, rest] = split_k(body, whole.parts, request.values);

@@ -90,7 +90,7 @@ class cuda_transposed_writer {
                     const std::function<void(const index_expr&)>& body) {
     const std::size_t other = lanes == along_ ? across_ : along_;
     const auto from = [&](std::size_t d) { return d == along_ ? start[0] : start[1]; };
-    b_.loop("k", k_side * 32 / threads_, true, [&](const index_expr& k) {
+    b_.loop("k", k_side * 32 / threads_, tile::unrolling::whole, [&](const index_expr& k) {
       const index_expr row = own[1] + k * (threads_ / 32);
       const auto at = b_.let(
           "int", {{fmt::format("i{}", lanes), from(lanes) + own[0]}, {fmt::format("i{}", other), from(other) + row}});

@@ -151,8 +151,8 @@ void product_writer::write_row_values(const std::vector<int>& nodes) {
 void product_writer::write_pass(const pass_plan& plan, int pass, const row_shares& shares) {
   const pass_work work = plan.work_of(pass, kept_);
   if (work.empty()) return;
-  const std::vector<int> keeping = plan.worth_keeping(work, pass, kept_, true);
-  for (const int n : keeping)
+  const std::vector<int> stored_now = plan.worth_keeping(work, pass, kept_, keeping::costly_or_joined);
+  for (const int n : stored_now)
     w_.line(fmt::format("{} {}_k[{}];", c_type(w_.node(n).type), w_.variable(n), shares.elements));
   write_row_values(plan.operands_of(work));
   for (const int n : work.reduced)
@@ -160,7 +160,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
   open_elements(shares);
   w_.line("const int column = begin_of_row + at;");
   write_values(work.elements, each_of("product[k]"));
-  for (const int n : keeping)
+  for (const int n : stored_now)
     w_.line(fmt::format("{0}_k[k] = {0};", w_.variable(n)));
   for (const int n : work.reduced)
     w_.line(accumulate(w_.node(n).reduction, "part_" + w_.variable(n), w_.spelled(w_.node(n).operands[0])));
@@ -174,7 +174,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
     write_reduced_lanes(w_, w_.node(n).reduction, w_.node(n).type, part, shares.lanes);
     w_.define(n, part);
   }
-  kept_.insert(keeping.begin(), keeping.end());
+  kept_.insert(stored_now.begin(), stored_now.end());
 }
 
 void product_writer::write_row_results(const pass_plan& plan) {

@@ -33,7 +33,7 @@ std::pair<kernel_body, kernel_body> split_k(const kernel_body& whole, int64_t pa
     body_access from = sums;
     from.offset = part * elements;
     from.aligned = from.offset % 4 == 0;
-    const int load = add_load(rest, std::move(from), false);
+    const int load = add_load(rest, std::move(from), values_per::element);
     sum = part == 0 ? load : add_pointwise(rest, "$0 + $1", {sum, load});
   }
   body_node& total = rest.nodes[static_cast<std::size_t>(at)];

@@ -116,7 +116,7 @@ void body_builder::add_scopes() {
   }
 }
 
-// Of values that are one per row: with the reduced dimensions of size 1, or without them.
+// The place of values that are one per row: with the reduced dimensions of size 1, or without them.
 std::optional<place> body_builder::place_of_rows(const std::vector<int64_t>& shape) const {
   const row_domain& rows = domain_.rows;
   if (rows.split_dim >= 0 || rows.reduced.empty()) return std::nullopt;
@@ -135,7 +135,7 @@ std::optional<place> body_builder::place_of_rows(const std::vector<int64_t>& sha
   return shape == squeezed ? std::optional(where_squeezed) : std::nullopt;
 }
 
-// Of values that are the same along dimensions of the results.
+// The place of values that are the same along dimensions of the results.
 std::optional<place> body_builder::place_along(const std::vector<int64_t>& shape) const {
   const row_domain& rows = domain_.rows;
   if (rows.split_dim >= 0 || !rows.windows.empty()) return std::nullopt;
@@ -337,7 +337,7 @@ expected<int> body_builder::view_of_memory(const std::string& name, const tensor
   const std::string& value = graph_->resolve(name);
   const auto where = place_here(as.shape);
   if (is_computed(value) || !where)
-    return fail(errc::unsupported, "a view as {} of {}, which the kernel computes", as.text(), value);
+    return fail(errc::unsupported, "the kernel cannot read {} from memory as {}", value, as.text());
   return loaded_as(value, as, *where, as.type);
 }
 
@@ -439,7 +439,7 @@ int body_builder::k_axis_of(const std::string& a, int64_t count) {
   return known.axis;
 }
 
-// Of a transposed weight, the weight: its strides say how it is read, and it is known to be constant.
+// A transposed weight is read as the weight: its strides say how it is read, and it is known to be constant.
 expected<int> body_builder::operand_in_memory(const std::string& value, const place& where) {
   const std::string memory = seen_through_views(*graph_, value);
   if (is_computed(value) || is_computed(memory))
@@ -598,7 +598,8 @@ expected<void> body_builder::add_results(const graph_step& s, std::size_t result
                 value, type.text());
   if (domain_.parts && !row &&
       (type.dim() != std::ssize(domain_.parts->part) || (whole && !domain_.parts->covers_whole())))
-    return fail(errc::unsupported, "{} is read outside of the kernel, which has no element for each of its own", value);
+    return fail(errc::unsupported, "{} is read outside of the kernel, which does not compute all of its elements",
+                value);
   for (std::size_t p = 0; p < nodes.size(); ++p) {
     const place where = whole ? scopes_[at(first_part_) + p].where : *place_here(type.shape);
     const int64_t offset = offset_at(type.strides, where);

@@ -52,7 +52,7 @@ class body_builder {
   expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
   // Loads what is in memory as a view of its type and first element has it: `as`.
   expected<int> view_of_memory(const std::string& name, const tensor_type& as);
-  // The same, where the result is that of the step whose part is being built: the operand of that number in a list.
+  // An operand in an argument that is a list: the one with the number of the part that is being built.
   expected<int> joined_operand(const graph_step& s, std::string_view name, dtype wanted);
   // What the windows slide over, an argument of a step that reduces them.
   expected<int> slid_operand(const graph_step& s, std::string_view name);
@@ -173,7 +173,7 @@ struct row_operator {
   operator_builder build;
 };
 const row_operator* find_row_operator(const graph_step& s);
-// The same, or of windows, or an internal operator's.
+// The builder of a row operator, of windows, or of an internal operator.
 const row_operator* find_row_builder(const graph_step& s);
 // Whether the operator works on rows in this step. Batch norm in training mode does, which computes its statistics from
 // the batch, and a loss that is averaged or summed; otherwise they are pointwise.

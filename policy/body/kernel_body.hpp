@@ -60,8 +60,8 @@ struct body_access {
   std::vector<int64_t> strides;
   bool aligned = true;  // the first element is 16-byte aligned; a view may not be
   int64_t offset = 0;   // of the axes' first element from the tensor's, in elements
-  // Where another value chooses the row that is read: how far rows are apart, and how many there are. The load's
-  // operand is the node of the row's number.
+  // Where another value chooses the row that is read: the stride of rows, and how many there are. The load's operand is
+  // the node of the row's number.
   int64_t gather_stride = 0, gather_count = 0;
   bool bounded = false;   // its elements are those of the body's windows, which may lie outside of the tensor
   bool constant = false;  // a weight, or made of weights at set-up: the same in every call
@@ -88,8 +88,8 @@ struct kernel_body {
   std::vector<body_node> nodes;  // operands before their users
   std::vector<body_access> accesses;
   std::vector<body_result> results;
-  // Where rows are windows: along which dimensions. Strides say how far consecutive windows and their elements are
-  // apart, and accesses begin with the tensor's first element, `padding` elements behind the first window's.
+  // Where rows are windows: along which dimensions. Strides are those of consecutive windows and of their elements, and
+  // accesses begin with the tensor's first element, `padding` elements behind the first window's.
   std::vector<body_window> windows;
 
   int row_dims() const;  // how many axes index the rows

@@ -32,7 +32,7 @@ struct matrix_product {
   int number_of(int node) const;
 };
 
-// Of a body with contractions. errc::unsupported with the reason where it is no such product.
+// The product of a body with contractions. errc::unsupported with the reason where it is no such product.
 expected<matrix_product> matrix_product_of(const kernel_body& body);
 
 }  // namespace cudal1

@@ -103,8 +103,8 @@ bool pass_plan::joins(int root) const {
 }
 
 expected<void> pass_plan::check_row_kernel(const std::string& in_place) const {
-  const bool has_column_dims = body_->dims() - body_->row_dims() > 1;
-  if (body_->has_scan() && (body_->has(node_kind::reduce) || has_column_dims))
+  const bool has_several_column_dims = body_->dims() - body_->row_dims() > 1;
+  if (body_->has_scan() && (body_->has(node_kind::reduce) || has_several_column_dims))
     return fail(errc::unsupported,
                 "a running sum cannot share a kernel with a reduction, nor be over several column dimensions");
   if (has_scan_of_scan())

@@ -20,7 +20,7 @@ constexpr double k_tile = 64, k_least_part = 512;  // rows and columns of a bloc
 // each in 64 bits and does not read ahead. Measured for maxima of volumes on an H200.
 constexpr double k_pooled_elements = 6e3;
 
-// A permuting copy: what neighbouring threads write side by side they read from lines of their own. Measured on an
+// A permuting copy: what neighbouring threads write contiguously they read from lines of their own. Measured on an
 // H200: 2.0 times as long where the channels become the last dimension, 2.7 where they have been.
 constexpr double k_permuted_copy = 2.5;
 // ATen's convolutions of single channels, on a multiprocessor: outputs, and taps of their windows, in a microsecond.
@@ -100,7 +100,7 @@ double windows_us(const operator_call& call, const tensor_type& result, const de
   return elements / (k_pooled_elements * static_cast<double>(gpu.multiprocessors));
 }
 
-// Of the dimensions with several elements, the one along which they are neighbours.
+// The contiguous one of the dimensions with several elements.
 int innermost(const tensor_type& t) {
   int out = -1;
   for (int d = 0; d < t.dim(); ++d) {
@@ -119,7 +119,7 @@ bool permutes(const operator_call& call, const tensor_type& result) {
          from->shape == result.shape && innermost(*from) != innermost(result);
 }
 
-// Of a convolution that takes each channel alone; 0 for others.
+// The time of a convolution that takes each channel alone; 0 for others.
 double single_channels_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
   const auto* const weight = work_parts::tensor_of(call, "weight");
   if (work_parts::convolved_operand(call) == nullptr || weight == nullptr || weight->dim() < 4) return 0;

@@ -76,7 +76,7 @@ class layer_finder {
     if (weight.shape[out.row_a_feature ? 0 : 1] != out.features) return no("its weight is no matrix of its features");
     if (!out.bias.empty() &&
         (!constants_.contains(out.bias) || p_->types.at(out.bias).shape != std::vector<int64_t>{out.features}))
-      return no("what it adds is no weight of one number a feature");
+      return no("what it adds is not a weight with one number for each feature");
     for (const char* scale : {"alpha", "beta"})
       if (const json* by = argument_of(s, scale); by != nullptr && (!by->is_number() || by->as_number() != 1))
         return no("it scales what it adds");
@@ -100,7 +100,7 @@ class layer_finder {
     return true;
   }
 
-  // As the view's strides have it: all other views of a matrix as a matrix keep the order, or leave elements out.
+  // Decided by the view's strides: all other views of a matrix as a matrix keep the order, or leave elements out.
   static bool is_transposed(const tensor_type& from, const tensor_type& view) {
     return from.dim() == 2 && view.shape[0] == from.shape[1] && view.shape[1] == from.shape[0] &&
            view.strides[0] == from.strides[1] && view.strides[1] == from.strides[0];
@@ -304,7 +304,7 @@ std::string certificate_of(const std::vector<layer_set>& sets) {
   std::vector<std::string> parts;
   for (const auto& layers : sets)
     parts.push_back(fmt::format(
-        "steps {} multiply {} by weights that no input changes: one layer with these weights side by side has their "
+        "steps {} multiply {} by weights that no input changes: one layer with these weights concatenated has their "
         "results as slices of its features",
         print_steps(steps_of(layers)), layers.front().input));
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -348,7 +348,7 @@ expected<joined_task> with_joined_layers(const task& t, std::span<const int> ste
   CUDAL1_TRY(auto with, with_program(with_records_of(t, joiner.results()), std::move(text)));
   for (const auto& [value, whole] : p.view_of)
     if (!with->reference.view_of.contains(value))
-      return fail(errc::invalid_argument, "{} would be a copy, and is a view", value);
+      return fail(errc::invalid_argument, "{} is a view, and would become a copy", value);
   for (const auto& output : p.text.outputs)
     if (with->reference.types.at(output) != p.types.at(output))
       return fail(errc::invalid_argument, "the output {} would have other strides", output);

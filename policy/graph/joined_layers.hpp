@@ -1,5 +1,5 @@
 // Linear layers that read one value as one layer: the queries, keys and values of attention, the gates of a recurrent
-// cell, both halves of a gated layer. Their weights lie side by side in one, which set-up makes, and their results are
+// cell, both halves of a gated layer. Their weights are concatenated to one, which set-up makes, and their results are
 // slices of its result.
 #pragma once
 

@@ -136,7 +136,7 @@ std::optional<bounds> limits_of(const graph_step& s, const clipping& c) {
   return out;
 }
 
-// Of a step that reads a triangle, that its operand is one.
+// The proof that the operand of a step that reads a triangle is one.
 expected<drop_proof> cuts_nothing(const graph& g, const graph_step& s) {
   const bool upper = s.record().traits.reads == reading::upper_triangle;
   const int64_t diagonal = integer_argument(s, "diagonal").value_or(0);
@@ -386,7 +386,7 @@ expected<constant_proof> prove_constant(const graph& g, const graph_step& s) {
     return fail(errc::invalid_argument, "step {} ({}) is not known to be constant: {}", s.number, s.op(), why);
   };
   if (s.dropped || s.group >= 0 || s.is_replaced()) return no("it is dropped, in a group or replaced");
-  if (s.text->results.size() != 1 || s.text->results[0].empty()) return no("it has not one result");
+  if (s.text->results.size() != 1 || s.text->results[0].empty()) return no("it has several results, or none");
   const std::string& value = s.text->results[0];
   const auto found = constant_of(g, value);
   if (!found) return no("no rule says so");
@@ -395,7 +395,7 @@ expected<constant_proof> prove_constant(const graph& g, const graph_step& s) {
                         const auto& results = g.step_at(n).text->results;
                         return results.size() != 1 || !constant_of(g, results[0]);
                       });
-  if (!needed) return no("only steps read it that are constant too");
+  if (!needed) return no("only constant steps read it");
   constant_proof proof{found->base, found->chain, ""};
   proof.certificate = fmt::format(
       "step {} ({}) is the same number everywhere, whatever the inputs hold: {}; assumes that the inputs are finite "

@@ -205,7 +205,7 @@ expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph
   if (are_last) leave_out_arrangements();
   if (takes_logarithms &&
       !leave_out(log_softmax_of(g, reader, out.values, are_last ? class_dimension::last : class_dimension::second)))
-    return no("no log-softmax over the classes makes its logarithms, for it alone");
+    return no("its input is not a log-softmax over the classes that nothing else reads");
   if (are_last) leave_out_arrangements();
   if (leave_out(conversion_of(g, reader, out.values)) && are_last) leave_out_arrangements();
   const tensor_type& from = g.type_of(out.values);

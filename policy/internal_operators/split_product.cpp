@@ -55,7 +55,7 @@ class product_splitter final : public step_lowering {
   };
   expected<parts> split(const std::string& value, const std::string& name);
   void multiply(const product_signature& line, const std::string& x, const std::string& y, const std::string& into);
-  // The same as so many products of pieces, added up.
+  // Multiplies as so many products of pieces, added up.
   void multiply_in_pieces(const product_signature& line, int64_t pieces, const std::string& x, const std::string& y,
                           const std::string& into);
   // `value` with the pieces of `dim` as the first of three dimensions.

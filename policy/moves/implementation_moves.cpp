@@ -122,7 +122,8 @@ expected<std::string> apply_index(graph& g, const move& m, const lowering_target
 
 // ---- the activation of a layer --------------------------------------------------------------------------------------
 
-// cuDNN convolves single elements of images whose channels are apart in float32, and in TF32 where it applies a ReLU.
+// cuDNN convolves single elements of images whose channels are not contiguous in float32, and in TF32 where it applies
+// a ReLU.
 bool loses_precision(const graph& g, const activated_convolution_operands& of) {
   const graph_step& layer = g.step_at(of.layer);
   const auto& weight = g.type_of(operand_of(g, layer, "weight")).shape;

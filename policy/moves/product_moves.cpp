@@ -229,7 +229,7 @@ expected<product_way> way_of(const move& m, const lowering_target& target) {
     if (std::ranges::find(k_ways, std::string_view(name)) == k_ways.end()) continue;
     if (name == k_factors && value == k_usual_factors) continue;
     if (ways.empty())
-      return fail(errc::unsupported, "{}={}: kernels for {} make products in no way of their own", name, value,
+      return fail(errc::unsupported, "{}={}: kernels for {} have only one way to make products", name, value,
                   target.name());
     const auto found = std::ranges::find(ways, std::pair<std::string_view, std::string_view>(name, value),
                                          [](const product_way& w) { return std::pair(w.parameter, w.value); });
@@ -330,13 +330,11 @@ std::vector<move_kind> product_moves() {
        .summary =
            "a matrix product as a kernel on tensor cores, which keeps float32's precision (cuda), together with the "
            "group that reads it and the one that makes its A, also two or four products of one A, or one and its "
-           "slices, or with a pool over its features; factors=halves, for large ones, "
-           "multiplies scaled halves, which other "
-           "kernels make of the operands; depth=warps, for small ones, gives each warp a slice of k; by=warpgroups, "
-           "for large ones of half types, multiplies by wgmma; by=threads, for a small k, uses no tensor cores, and "
-           "may "
-           "begin with another product; "
-           "rows=clusters lets the blocks of a cluster hold the rows of a softmax or norm after it together",
+           "slices, or with a pool over its features; factors=halves, for large ones, multiplies scaled halves of the "
+           "operands, which other kernels make; depth=warps, for small ones, gives each warp a slice of k; "
+           "by=warpgroups, for large ones of half types, multiplies by wgmma; by=threads, for a small k, uses no "
+           "tensor cores, and may begin with another product; rows=clusters lets the blocks of a cluster hold the rows "
+           "of a softmax or norm after it together",
        .parameters = {"steps"},
        .optional = {k_factors, k_depth, k_by, k_rows},
        .phase = move_phase::implementation,

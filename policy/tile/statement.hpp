@@ -24,10 +24,11 @@ enum class space { global, shared, warp_shared, registers };
 
 struct buffer {
   std::string name;  // in C
-  // As it lies in memory; registers and shared memory hold elements in the type that kernels compute in.
+  // The type in memory; registers and shared memory hold elements in the type that kernels compute in.
   dtype type = dtype::float32;
   space where = space::global;
-  // Of the array in C: of a tensor one extent, the elements from the pointer to its last one; of arrays as declared.
+  // The extents of the array in C: of a tensor one, the elements from the pointer to its last one; of arrays as
+  // declared.
   std::vector<int64_t> shape;
   int64_t first = 0;  // elements of the tensor before the pointer
   // A pointer into another tensor of the kernel, `offset` from its own, which a statement declares (point).
@@ -39,7 +40,7 @@ using buffer_id = std::size_t;  // in the order of a kernel's buffers
 
 class value;
 
-// Where another value chooses the row that is read: that row of `count`, `stride` elements apart, kept within them.
+// Where another value chooses the row that is read: that one of `count` rows with this stride, kept within them.
 struct gather {
   std::shared_ptr<const value> row;
   int64_t count = 0, stride = 0;

@@ -49,7 +49,7 @@ struct fact {
   bool is_wide = false;                // of 64 bits
   int definition = 0;                  // which of those that have this name
   std::optional<linear_form> is = {};  // what it was defined as, until more is known of it
-  // The same as it stands, of what was known before; of a variable that counts, its first number.
+  // The index as it stands, in terms of what was known before; of a variable that counts, its first number.
   std::optional<index_expr> first = {};
   int64_t step = 0;
   std::size_t before = 0;  // how many facts there were
@@ -102,8 +102,8 @@ class checker {
   expected<void> run() { return look_at(kernel_->body); }
 
  private:
-  // Of a buffer, at the statement that is looked at. Since the last barrier that orders accesses to it: the places that
-  // were written and read, as text.
+  // The state of a buffer at the statement that is looked at. Since the last barrier that orders accesses to it: the
+  // places that were written and read, as text.
   struct state {
     bool declared = false, written = false;
     std::set<std::string> writes, reads;
@@ -166,7 +166,7 @@ class checker {
     });
   }
 
-  // Of an index whose range is known.
+  // The linear form of an index whose range is known.
   linear_form linear(const index_expr& i) const {
     linear_form out;
     const int64_t constant = i.each_part([&](const index_expr& part, int64_t factor) {
@@ -188,14 +188,15 @@ class checker {
     return out;
   }
 
-  // Of a place that is accessed only where these conditions are true.
+  // The range of a place that is accessed only where these conditions are true.
   expected<index_range> range_where(const access& a, const index_expr& at_place) {
     const auto known = tests_.find(a.masked->test);
     const std::string& name = at(a.of).name;
     if (known == tests_.end())
       return wrong(fmt::format("{} masks {}, and nothing has tested it", a.masked->test, name));
     if (known->second.size() != a.masked->strides.size())
-      return wrong(fmt::format("{} has other conditions than {} has strides", a.masked->test, name));
+      return wrong(
+          fmt::format("the mask {} has another number of conditions than {} has strides", a.masked->test, name));
     linear_form rest = linear(at_place);
     int64_t most = 0;  // of the places
     for (std::size_t i = 0; i < known->second.size(); ++i) {
@@ -228,7 +229,7 @@ class checker {
     return out;
   }
 
-  // `width` elements from there on, `step` apart.
+  // `width` elements from there on, with a stride of `step`.
   expected<void> within(const access& a, int64_t width, int64_t step) {
     const buffer& b = at(a.of);
     if (a.at.size() != b.shape.size())
@@ -426,7 +427,7 @@ class checker {
     return wrong(fmt::format("vectors of {} elements of {}{} need not begin at a multiple of {}", whole, b.name,
                              place_of(a), whole));
   }
-  // Twice, so that a round follows another.
+  // Looks at the body twice, so that a round follows another.
   expected<void> look_at(const loop& l) {
     const std::size_t outside = facts_.size();
     CUDAL1_TRY(const index_range from, range_of(l.first));
@@ -511,7 +512,7 @@ class checker {
     join(after);
     return {};
   }
-  // Either of two ways has led here: what one of them leaves without a barrier is so.
+  // One of two ways has led here: what one of them leaves without a barrier is so.
   void join(const std::vector<state>& other) {
     for (std::size_t i = 0; i < states_.size(); ++i) {
       states_[i].declared = states_[i].declared || other[i].declared;

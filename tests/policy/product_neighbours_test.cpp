@@ -265,7 +265,7 @@ std::string refusal(const std::string& inputs, const std::string& weights, const
   return refusal_of(made("refused", inputs, weights, steps, R"("y")"), schedule);
 }
 
-TEST(ProductNeighbours, HaveOneLeftFactor) {
+TEST(ProductNeighbours, HaveOneA) {
   const auto mm = [](const char* a, const char* b, const char* result) {
     return step("mm", fmt::format(R"("self": "{}", "mat2": "{}")", a, b), result) + ", ";
   };
@@ -301,7 +301,7 @@ TEST(ProductNeighbours, AreEqualSlices) {
   EXPECT_NE(with(slice(R"("start": 0, "end": 32)", "a") + ", " + slice(R"("start": 16, "end": 48)", "b")), "");
 }
 
-TEST(ProductNeighbours, MakeOneFactorAlone) {
+TEST(ProductNeighbours, MakeOneOperandAlone) {
   const auto f = step("sigmoid", R"("self": "x")", "f") + ", ";
   const auto mm = [](const char* b, const char* result) {
     return step("mm", fmt::format(R"("self": "f", "mat2": "{}")", b), result);

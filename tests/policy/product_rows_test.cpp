@@ -283,7 +283,7 @@ TEST(RowsOfProducts, CompileForAnH100) {
   expect_compiled(all_cases());
 }
 
-TEST(RowsOfProducts, SlicesAreOfARightFactorInMemory) {
+TEST(RowsOfProducts, SlicesOfBAreInMemory) {
   const auto gate = step("sigmoid", R"("self": "w")", "f") + ", " +
                     step("linear", R"("input": "x", "weight": "f")", "h") + ", " +
                     R"({"aten": "aten::chunk", "args": {"self": "h", "chunks": 2, "dim": -1}, "out": ["u", "g"]})" +

@@ -114,7 +114,8 @@ expected<void> build_product(body_builder& builder, const graph_step& s) {
   const auto [a_value, b_value] = product_operands(g, s);
   CUDAL1_CHECK(check_types(s, {&g.type_of(a_value), &g.type_of(b_value), &result}));
   // A layer's weight has a row for each column of the result.
-  matrix_operand a{a_value, true, dims - 2}, b{b_value, s.op() == "aten::linear", dims - 1};
+  matrix_operand a{.value = a_value, .is_k_last = true, .result_dim = dims - 2},
+      b{.value = b_value, .is_k_last = s.op() == "aten::linear", .result_dim = dims - 1};
   note_bands(g, s, a, b);
   if (in_parts) b.known = {};
   if (!in_parts && !builder.is_computed(a_value) && builder.is_computed(b_value)) {

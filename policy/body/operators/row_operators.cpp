@@ -92,7 +92,7 @@ expected<row_domain> group_dims(const graph& g, const graph_step& s) {
   const tensor_type& type = type_of_argument(g, s, "input");
   const int64_t groups = integer_argument(s, "num_groups").value_or(0);
   if (type.dim() < 2 || groups < 1 || type.shape[1] % groups != 0)
-    return fail(errc::unsupported, "{} of {} in {} groups", s.op(), type.text(), groups);
+    return fail(errc::unsupported, "{} cannot divide the channels of {} into {} groups", s.op(), type.text(), groups);
   std::vector<int64_t> dims;
   for (int64_t d = 1; d < type.dim(); ++d)
     dims.push_back(d);

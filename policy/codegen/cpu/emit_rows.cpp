@@ -213,7 +213,7 @@ class rows_writer {
 
   // ---- values ----
 
-  // Of column `j` of the innermost ones, in the loops over the others.
+  // The coordinates of column `j` of the innermost ones, in the loops over the others.
   std::vector<index_expr> column_coordinates(const std::string& j) const {
     auto at = named_coordinates("c", columns_);
     if (!at.empty()) at.back() = index_expr::variable(j, columns_.back());

@@ -92,7 +92,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   return out;
 }
 
-// Of the body's kernel; of a body with a product, of the kernel of what follows it.
+// The tunables of the body's kernel; for a body with a product, those of the kernel of what follows it.
 std::span<const kernel_tunable> tunables_without_products(const kernel_body& body) {
   if (!body.windows.empty()) return tunables_of_windows();
   return has_rows(body) ? tunables_of_rows() : tunables_of_elements();
@@ -109,7 +109,7 @@ struct cuda_capability {
   bool operator==(const cuda_capability&) const = default;
 };
 
-// Of an environment's details; of none, everything.
+// The capability in an environment's details; everything where there are none.
 cuda_capability capability_of(std::string_view details) {
   const std::string number = compute_capability_of(details);
   if (number.empty()) return {};

@@ -69,7 +69,7 @@ class cuda_rows_writer {
   int64_t array_width(int n) const {
     return access_of(operand_of(n), l_.width) == vector_access::uniform ? 1 : l_.width;
   }
-  // Of the node's elements, in registers.
+  // Declares an array for the node's elements, in registers.
   void declare_array(int n, int64_t elements) {
     arrays_[n] = b_.array(w_.variable(n) + "_q", w_.node(n).type, tile::space::registers, {elements});
   }

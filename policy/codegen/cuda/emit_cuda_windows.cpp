@@ -59,7 +59,7 @@ class cuda_windows_writer {
  private:
   using how = tile::condition::how;
 
-  // Where some of the numbers are beyond the last one.
+  // The condition where some of the numbers are beyond the last one.
   static std::vector<tile::condition> below(const index_expr& i, int64_t count, int64_t multiple) {
     if (count % multiple == 0) return {};
     return {{i, how::below, count}};
@@ -233,7 +233,7 @@ class cuda_windows_writer {
     }
     return out;
   }
-  // How far neighbouring places are apart in the tensor.
+  // With the strides of places in the tensor.
   tile::mask mask_of(const body_access& o) const {
     tile::mask out{k_inside, {}};
     for (const auto& w : body_.windows)
@@ -393,7 +393,7 @@ class cuda_windows_writer {
   bool in_window_ = false;                                // a single window of a thread is being written
   index_expr window_ = 0;                                 // which
   std::vector<int> reduced_;                              // the reductions
-  std::set<int> front_, behind_;                          // what they and the results are made of, apart from them
+  std::set<int> front_, behind_;                          // what they and the results are made of, without them
 };
 
 }  // namespace

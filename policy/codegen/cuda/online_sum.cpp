@@ -73,7 +73,7 @@ void online_sum_writer::end() {
   write_total(of_.sum, fmt::format("run_{} * __expf(run_{} - below_{})", sum(), top(), top()));
 }
 
-// Of one value of each thread.
+// The total of one value of each thread.
 void online_sum_writer::write_total(int node, const std::string& own) {
   const std::string& name = w_->variable(node);
   const reduction_kind how = w_->node(node).reduction;

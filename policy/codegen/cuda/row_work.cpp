@@ -18,7 +18,7 @@ constexpr double k_exponential = 30;  // of a dependent exponential
 
 constexpr double k_online_element = 6, k_online_vector = 8;  // instructions: comparison, exponential, sum; scaling
 constexpr double k_index = 10;                               // instructions of a division by a constant
-constexpr double k_registers = 20;                           // beside those for elements, roughly
+constexpr double k_registers = 20;                           // besides those for elements, roughly
 
 double steps_of(int64_t lanes) {
   return static_cast<double>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))) - 1);

@@ -28,7 +28,7 @@ std::vector<const body_access*> operands_within(const kernel_body& body) {
   return out;
 }
 
-// Those of these loads which windows slide over.
+// The loads whose elements differ within a window, and which windows slide over.
 std::vector<const body_access*> pooled_operands(const kernel_body& body) {
   auto out = operands_within(body);
   std::erase_if(out, [](const auto* o) { return !o->bounded; });

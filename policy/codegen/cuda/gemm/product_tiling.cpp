@@ -128,7 +128,7 @@ int64_t bytes_of_shared_memory(const product_tiling& t) {
 tile::layout layout_of(const product_tiling& t, const product_side& side, int64_t rows) {
   // Warpgroups read lines of 128 bytes: where these are of columns of B, strips of them follow each other.
   if (t.loop->swizzled) return {rows, t.stage_k, t.stage_k, true};
-  // Of the 32 banks, the lanes of a warp then read each once, or the rows of a matrix do.
+  // The lanes of a warp then read each of the 32 banks once, or the rows of a matrix do.
   if (side.is_k_major) return {rows, t.stage_k, t.stage_k + 16 / size_of(t.type)};
   return {t.stage_k, rows, rows + 8};
 }
@@ -205,7 +205,7 @@ bool holds_rows(const kernel_body& body, const product_tiling& t) {
 }
 
 // Lets the kernel compute the rows that follow the product where it can and that pays, with as many stages as shared
-// memory has room for beside them. Of warpgroups' tiles it does not pay: few threads compute them, while nothing is
+// memory has room for besides them. It does not pay for tiles of warpgroups: few threads compute them, while nothing is
 // multiplied (16,384 x 256 of bfloat16, a layer norm: 27.0 us on an H200, 24.7 in two kernels). False where the options
 // ask for clusters and there can be none.
 bool compute_rows(const kernel_body& body, const kernel_options& options, product_tiling& t) {
@@ -327,7 +327,7 @@ bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
 
 expected<product_tiling> tiling_of(const kernel_body& body, const kernel_options& options) {
   const mainloop* const loop = find_mainloop(options.product_way);
-  if (loop == nullptr) return fail(errc::unsupported, "no kernel makes products by \"{}\"", options.product_way);
+  if (loop == nullptr) return fail(errc::unsupported, "there is no main loop \"{}\"", options.product_way);
   CUDAL1_TRY(timed_tiling best, fastest(body, *loop, options));
   return std::move(best.how);
 }

@@ -37,17 +37,18 @@ struct product_tiling {
   int64_t parts = 1, part_k = 0;            // into which k is split; `part_k`: a multiple of `stage_k`
   int64_t stages = 0, stage_k = 0;          // tiles in flight (of a warp, with sliced K); k of one
   int64_t blocks = 0;
-  // Blocks of a cluster, whose tiles lie side by side: each gets some rows of the body as a whole from the others.
+  // Blocks of a cluster, whose tiles are neighbours: each gets some rows of the body as a whole from the others.
   int64_t row_blocks = 1;
   bool has_row_epilogue = false;  // the kernel computes the rows that follow the product, over which the body reduces
   const mainloop* loop = nullptr;
 
   int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }
+  // `side`: one of this object's.
   bool is_a(const product_side& side) const { return &side == &a; }
   // Lines of the side (A's rows, B's columns): in a tile, of one B; and of all matrices, in whole tiles.
   int64_t tile_lines(const product_side& side) const { return is_a(side) ? rows : own_columns(); }
   int64_t padded_lines(const product_side& side) const { return is_a(side) ? padded_rows() : padded_columns(); }
-  // Of the result, in a tile and in a warp's share of it.
+  // Columns of the result, in a tile and in a warp's share of it.
   int64_t own_columns() const { return columns / products; }
   int64_t warp_own_columns() const { return warp_columns / products; }
   int64_t row_tiles() const { return (a.size + rows - 1) / rows; }
@@ -68,7 +69,7 @@ inline constexpr std::array<int64_t, 4> product_tile_rows{16, 32, 64, 128};
 inline constexpr std::array<int64_t, 6> product_tile_columns{16, 32, 64, 128, 192, 256};
 inline constexpr std::array<int64_t, 6> product_k_parts{1, 2, 3, 4, 8, 16};
 
-// Columns of B that lie side by side in shared memory where warpgroups multiply them as they are in memory.
+// Columns of B that are contiguous in shared memory where warpgroups multiply them as they are in memory.
 inline constexpr int64_t strip_columns = 64;
 
 // How one stage of an operand's tile of so many rows (or columns) lies in shared memory: k-major, or a line for each
@@ -87,7 +88,7 @@ int64_t bytes_of_sums(const product_tiling& t);
 int64_t line_of_sums(const product_tiling& t);
 int64_t place_of_shared_rows(const product_tiling& t);  // in bytes
 int64_t bytes_of_rows(const product_tiling& t);
-// Of stages and rows, as the kernel has them.
+// Bytes of stages and rows, as the kernel has them.
 int64_t bytes_of_shared_memory(const product_tiling& t);
 
 // Whether the product's kernel computes the rest of the body too. Otherwise a second kernel does, and adds the sums of

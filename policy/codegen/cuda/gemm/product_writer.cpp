@@ -24,7 +24,7 @@ std::string product_writer::all_stages() const {
 
 void product_writer::limit_k(const product_side& side, const std::string& first, std::string& begin,
                              std::string& end) const {
-  // Of the A's terms from one diagonal to the other, or of the right one's.
+  // The band of A, or that of B as one of its columns.
   const band known = t_.is_a(side) ? of_.a_band : of_.b_band.transposed();
   const auto moved = [](const std::string& at, int64_t by) {
     return by == 0 ? at : fmt::format("{} {} {}", at, by < 0 ? "-" : "+", std::abs(by));
@@ -42,18 +42,18 @@ void product_writer::limit_k(const product_side& side, const std::string& first,
 void product_writer::write_place(int64_t rows_of_band) {
   w_.line("const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;");
   w_.line("int block = (int)blockIdx.x;");
-  const auto take = [&](const char* name, int64_t count, int64_t size, bool last) {
+  const auto take = [&](const char* name, int64_t count, int64_t size) {
     if (count == 1) return w_.line(fmt::format("const int {} = 0;", name));
-    const std::string at = last ? "block" : fmt::format("block % {}", count);
+    const std::string at = fmt::format("block % {}", count);
     w_.line(fmt::format("const int {} = {};", name, size == 1 ? at : fmt::format("({}) * {}", at, size)));
-    if (!last) w_.line(fmt::format("block /= {};", count));
+    w_.line(fmt::format("block /= {};", count));
   };
   const int64_t row_tiles = t_.row_tiles(), column_tiles = t_.column_tiles();
-  // The tiles with the most terms come first.
+  // The tiles with the largest k come first.
   const bool from_last = of_.a_band.above != band::unbounded && of_.a_band.below == band::unbounded;
   const char* row = from_last ? "above_last" : "first_row";
   if (!t_.shares_rows() && rows_of_band > 1 && row_tiles > rows_of_band && column_tiles > 1) {
-    take("tile", row_tiles * column_tiles, 1, false);
+    take("tile", row_tiles * column_tiles, 1);
     const int64_t in_band = rows_of_band * column_tiles;
     w_.line(fmt::format("const int band = tile / {}, of_band = tile % {}, down = min({}, {} - band * {});", in_band,
                         in_band, rows_of_band, row_tiles, rows_of_band));
@@ -61,15 +61,15 @@ void product_writer::write_place(int64_t rows_of_band) {
                         rows_of_band, t_.rows, t_.own_columns()));
   } else if (t_.shares_rows()) {
     w_.line("const int rank = (int)cluster_rank();");
-    take("first_column", column_tiles, t_.own_columns(), false);
-    take(row, row_tiles, t_.rows, false);
+    take("first_column", column_tiles, t_.own_columns());
+    take(row, row_tiles, t_.rows);
   } else {
-    take(row, row_tiles, t_.rows, false);
-    take("first_column", column_tiles, t_.own_columns(), false);
+    take(row, row_tiles, t_.rows);
+    take("first_column", column_tiles, t_.own_columns());
   }
   if (from_last) w_.line(fmt::format("const int first_row = {} - above_last;", (row_tiles - 1) * t_.rows));
-  take("part", t_.parts, 1, false);
-  take("batch", t_.batches, 1, true);
+  take("part", t_.parts, 1);
+  w_.line(fmt::format("const int batch = {};", t_.batches == 1 ? "0" : "block"));
   std::string begin = fmt::format("part * {}", t_.part_k);
   std::string end = fmt::format("min(part * {0} + {0}, {1})", t_.part_k, t_.k);
   // Zeros are not multiplied.
@@ -401,7 +401,7 @@ void product_writer::write_pair_values(int64_t n_fragments) {
   w_.close();
 }
 
-// The same values, each stored by itself.
+// The values of write_pair_values, each stored by itself.
 void product_writer::write_single_values(int64_t n_fragments) {
   w_.open_unrolled("for (int next = 0; next < 2; ++next)");
   w_.line("const int column = first + next;");

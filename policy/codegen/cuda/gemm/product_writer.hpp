@@ -19,24 +19,24 @@ enum class result_stores { direct, by_lines };
 
 class product_writer {
  public:
-  // `of`: the product of the request's body; of a kernel that makes an operand for one, that one's.
+  // `of`: the product of the request's body, or that for which the kernel makes an operand.
   product_writer(const emit_request& request, const product_tiling& tiling, matrix_product of)
       : w_(request), t_(tiling), of_(std::move(of)), threads_(32 * tiling.warps()) {}
   product_writer(const emit_request& request, const product_tiling& tiling)
       : product_writer(request, tiling, tiling.of) {}
 
  protected:
-  // The kernel ends here; of so many bytes of dynamic shared memory.
+  // Ends the kernel, which has so many bytes of dynamic shared memory.
   emitted_kernel finished(int64_t shared_bytes);
 
   const body_access& operand(int n) const { return w_.body().accesses[static_cast<std::size_t>(n)]; }
 
-  // `first_row`, `first_column`, `batch` of the block's tile, and `begin` to `end` along k that it adds up, a multiple
-  // of `stage_k` each unless they are at its end. Where tiles form bands of several rows of tiles, blocks that run at
-  // the same time share columns and rows, whose tiles are then in the cache.
+  // Declares `first_row`, `first_column`, `batch` of the block's tile, and `begin` to `end` along k that it adds up, a
+  // multiple of `stage_k` each unless they are at its end. Where tiles form bands of several rows of tiles, blocks that
+  // run at the same time share columns and rows, whose tiles are then in the cache.
   void write_place(int64_t rows_of_band);
-  // Writes `write_place` for warpgroups, of which each warp has 16 rows and all columns of the tile, and the lane's
-  // place in fragments.
+  // The place for warpgroups, of which each warp has 16 rows and all columns of the tile, and the lane's place in
+  // fragments.
   void write_place_of_warpgroups();
   // Limits k to what may not be zeros, where the side's operand is a triangle or a band: for its lines of a tile from
   // `first`.
@@ -63,7 +63,7 @@ class product_writer {
   std::string element(const body_access& o, const char* column) const;
   // Writes the copy of the stage of that number to shared memory.
   using stage_copy = std::function<void(const std::string&)>;
-  // The loop over the block's `steps` stages: the copy of a stage begins `ahead` stages before it is waited for.
+  // Opens the loop over the block's `steps` stages: the copy of a stage begins `ahead` stages before it is waited for.
   // Everything that it brought is then seen by all threads of the block, also by the products of warpgroups where the
   // main loop has them. The caller closes the loop over `step`.
   void open_stages(int64_t ahead, const stage_copy& copy);
@@ -78,9 +78,9 @@ class product_writer {
   std::string all_stages() const;
   int64_t a_elements() const { return layout_of(t_, t_.a, t_.rows).elements(); }  // of a stage
   int64_t stage_elements() const { return a_elements() + layout_of(t_, t_.b, t_.columns).elements(); }
-  // What follows the product per element, and the stores: a thread has sums[m_fragments][n_fragments][4] as fragments
-  // have them, of its warp's tile at (`warp_row`, `warp_column`) of the block's. `by_lines`: through `tiles` in shared
-  // memory, which nothing else uses any more, so that a warp stores whole lines; see stores_lines and bytes_of_lines.
+  // The epilogue per element, with the stores: a thread has sums[m_fragments][n_fragments][4] as fragments have them,
+  // of its warp's tile at (`warp_row`, `warp_column`) of the block's. `by_lines`: through `tiles` in shared memory,
+  // which nothing else uses any more, so that a warp stores whole lines; see stores_lines and bytes_of_lines.
   void write_epilogue(int64_t m_fragments, int64_t n_fragments, result_stores how = result_stores::direct);
   // Whether the results can be stored by lines, and that pays: where storing the results takes longer than the sums.
   bool stores_lines() const;
@@ -90,11 +90,10 @@ class product_writer {
   // Elements of an array with one for each product, or its name where there is one product only.
   product_spelling each_of(const std::string& array) const;
   std::string size_of_products() const { return t_.products == 1 ? "" : fmt::format("[{}]", t_.products); }
-  // What follows the product, and the stores, for the element at (`row`, `column`) of the batch, which the caller knows
-  // to exist.
+  // The epilogue of the element at (`row`, `column`) of the batch, which the caller knows to exist.
   void write_element(const product_spelling& product);
-  // Of a tile's columns, which are those of several Bs in turn for each warp's share: to which column of the result one
-  // belongs, counted from the tile's first, and to which B. And where a column of a B is in the tile.
+  // A tile's columns are those of several Bs in turn for each warp's share: to which column of the result one belongs,
+  // counted from the tile's first, and to which B. And where a column of a B is in the tile.
   std::string column_of(const std::string& tile_column) const;
   std::string product_of(const std::string& tile_column) const;
   std::string tile_column_of(int product, const std::string& column) const;
@@ -102,22 +101,23 @@ class product_writer {
   // of the tile.
   bool is_of_several(const product_side& side) const { return t_.products > 1 && !t_.is_a(side); }
   std::string b_matrix_at(const std::string& tile_column) const;
-  // Over the elements of the block's tile, of which each thread has every `threads_`-th one, at (`row`, `column`) or,
-  // in the tile, (`tile_row`, `tile_column`): those that exist, or all of them, at the last rows and columns where they
-  // do not exist.
+  // Opens the loop over the elements of the block's tile, of which each thread has every `threads_`-th one, at (`row`,
+  // `column`) or, in the tile, (`tile_row`, `tile_column`): those that exist, or all of them, at the last rows and
+  // columns where they do not exist.
   void open_elements_of_tile(tile_elements which);
   void close_elements_of_tile(tile_elements which);
   int64_t elements_of_thread() const { return (t_.rows * t_.own_columns() + threads_ - 1) / threads_; }
   // Reads what the epilogue of these elements needs from memory before the product, so that nothing waits for it.
   void prefetch_elements();
-  // The sums of the warp's tile, as above, to `memory`, which then has the block's tile once for each slice.
+  // Writes the sums of the warp's tile, as write_epilogue has them, to `memory`, which then has the block's tile once
+  // for each slice.
   void write_tile_to(const char* memory, int64_t m_fragments, int64_t n_fragments);
-  // The sum of all slices of the products' elements at (`tile_row`, `tile_column`) of `memory`: `total`.
+  // Declares the sum of all slices of the products' elements at (`tile_row`, `tile_column`) of `memory`: `total`.
   void write_totals(const char* memory);
   product_spelling totals() const { return each_of("total"); }
-  // What follows the product where it reduces rows, and the stores: neighbouring lanes share a row of the tile in
-  // `memory`, and keep their elements' sums of all slices in registers. prefetch_rows, before the product, reads what
-  // it needs from memory, so that nothing waits for it.
+  // The epilogue where it reduces rows, with the stores: neighbouring lanes share a row of the tile in `memory`, and
+  // keep their elements' sums of all slices in registers. prefetch_rows, before the product, reads what it needs from
+  // memory, so that nothing waits for it.
   void prefetch_rows();
   void write_row_epilogue(const char* memory);
   // The row epilogue through the memory of the stages, after the last of them: `write_tile_to` and

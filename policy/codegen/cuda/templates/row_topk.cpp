@@ -50,8 +50,8 @@ expected<void> fits(const graph& g, const graph_step& s) {
   if (!x.is_contiguous() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1)) return no("its rows are not contiguous");
   if (r.rows == 0 || r.rows > k_most_rows || r.columns > k_most_columns)
     return no("it has no rows, or too many or too long ones");
-  if (r.k < 1 || r.k > k_most) return no(fmt::format("k is not 1 to {}", k_most));
-  if (!*boolean_argument(s, "sorted")) return no("its result is not sorted, so that nothing says in which order it is");
+  if (r.k < 1 || r.k > k_most) return no(fmt::format("k is not from 1 to {}", k_most));
+  if (!*boolean_argument(s, "sorted")) return no("it asks for an unsorted result, whose order is not defined");
   return {};
 }
 

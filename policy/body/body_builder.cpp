@@ -116,7 +116,7 @@ void body_builder::add_scopes() {
   }
 }
 
-// Of values that are one per row: with the reduced dimensions of size 1, or without them.
+// The place of values that are one per row: with the reduced dimensions of size 1, or without them.
 std::optional<place> body_builder::place_of_rows(const std::vector<int64_t>& shape) const {
   const row_domain& rows = domain_.rows;
   if (rows.split_dim >= 0 || rows.reduced.empty()) return std::nullopt;
@@ -135,7 +135,7 @@ std::optional<place> body_builder::place_of_rows(const std::vector<int64_t>& sha
   return shape == squeezed ? std::optional(where_squeezed) : std::nullopt;
 }
 
-// Of values that are the same along dimensions of the results.
+// The place of values that are the same along dimensions of the results.
 std::optional<place> body_builder::place_along(const std::vector<int64_t>& shape) const {
   const row_domain& rows = domain_.rows;
   if (rows.split_dim >= 0 || !rows.windows.empty()) return std::nullopt;
@@ -150,7 +150,7 @@ std::optional<place> body_builder::place_along(const std::vector<int64_t>& shape
 std::optional<place> body_builder::place_in(int number, const std::vector<int64_t>& shape) const {
   const scope& now = scopes_[at(number)];
   if (shape == now.shape) return now.where;
-  if (now.kind == scope_kind::factor) return broadcast_place(shape, now.shape, now.where);
+  if (now.kind == scope_kind::operand) return broadcast_place(shape, now.shape, now.where);
   if (now.kind != scope_kind::results) return std::nullopt;
   if (is_ungrouped(shape)) {
     place out(now.where.begin(), now.where.begin() + std::ssize(shape) - 1);
@@ -174,9 +174,9 @@ expected<place> body_builder::place_of(const tensor_type& result) const {
 }
 
 bool body_builder::is_by_element(const std::vector<int64_t>& shape) const {
-  if (scope_now().kind != scope_kind::factor && (domain_.parts || !domain_.rows.windows.empty())) return false;
+  if (scope_now().kind != scope_kind::operand && (domain_.parts || !domain_.rows.windows.empty())) return false;
   if (shape == this->shape()) return true;
-  return place_here(shape) && (scope_now().kind == scope_kind::factor || !place_of_rows(shape));
+  return place_here(shape) && (scope_now().kind == scope_kind::operand || !place_of_rows(shape));
 }
 
 bool body_builder::has_columns(const place& where) const {
@@ -213,7 +213,9 @@ bool body_builder::reaches_padding(const std::vector<int64_t>& strides) const {
   });
 }
 
-int body_builder::load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, bool bounded) {
+int body_builder::load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset,
+                       load_bounds bounds) {
+  const bool bounded = bounds == load_bounds::windows;
   for (std::size_t i = 0; i < body_.nodes.size(); ++i) {
     const auto& n = body_.nodes[i];
     if (n.kind != node_kind::load || !n.operands.empty()) continue;
@@ -239,11 +241,11 @@ int body_builder::load(const std::string& value, const std::vector<int64_t>& str
 }
 
 expected<int> body_builder::table_load(const table& from, const tensor_type& result) {
-  const bool is_plain = is_in_factor() || (!domain_.parts && domain_.rows.windows.empty());
+  const bool is_plain = is_in_operand() || (!domain_.parts && domain_.rows.windows.empty());
   if (!is_plain || is_computed(from.value) || is_computed(from.index))
     return fail(errc::unsupported, "the rows of {} are not chosen by a tensor in memory", from.value);
   CUDAL1_TRY(const place where, place_of(result));
-  const int index = load(from.index, strides_at(from.index_strides, where), 0, false);
+  const int index = load(from.index, strides_at(from.index_strides, where), 0, load_bounds::tensor);
   const tensor_type& type = graph_->type_of(from.value);
   body_node n;
   n.kind = node_kind::load;
@@ -262,7 +264,7 @@ expected<int> body_builder::table_load(const table& from, const tensor_type& res
 
 int body_builder::strided_load(const std::string& value, const std::vector<int64_t>& strides) {
   const scope& now = scope_now();
-  return load(value, strides_at(strides, now.where), offset_at(strides, now.where), now.kind == scope_kind::windows);
+  return load(value, strides_at(strides, now.where), offset_at(strides, now.where), bounds_now());
 }
 
 expected<int> body_builder::window_weights(const std::string& value, const std::vector<int64_t>& strides,
@@ -272,7 +274,7 @@ expected<int> body_builder::window_weights(const std::string& value, const std::
   const std::vector<int64_t> within = strides_at(by_place, taps_);
   for (std::size_t a = 0; a < all.size(); ++a)
     all[a] += within[a];
-  return converted(load(value, all, 0, false), dtype::float32);
+  return converted(load(value, all, 0, load_bounds::tensor), dtype::float32);
 }
 
 bool body_builder::is_computed(const std::string& value) const {
@@ -293,7 +295,7 @@ expected<int> body_builder::computed(const std::string& value, int in) {
                 first == scope_kind::windows || kind == scope_kind::windows ? "each window again"
                                                                             : "a product, in front of it");
   // What makes an A is written where the product is.
-  const int step_before = std::exchange(step_, kind != scope_kind::factor ? s.number : step_);
+  const int step_before = std::exchange(step_, kind != scope_kind::operand ? s.number : step_);
   const auto added = in_scope(in, [&] { return add_step(s); });
   step_ = step_before;
   CUDAL1_CHECK(added);
@@ -326,17 +328,16 @@ expected<int> body_builder::loaded_as(const std::string& value, const tensor_typ
   std::vector<int64_t> by_dim = type.strides;
   for (std::size_t d = 0; d < by_dim.size(); ++d)
     if (type.shape[d] == 1) by_dim[d] = 0;
-  const bool bounded = scope_now().kind == scope_kind::windows;
-  // As factors in memory are read: of a transposed one the memory.
-  const std::string& memory = is_in_factor() ? seen_through_views(*graph_, value) : value;
-  return cast(load(memory, strides_at(by_dim, where), offset_at(by_dim, where), bounded), type.type, wanted);
+  // Operands in memory are read like this: a transposed one as its memory is.
+  const std::string& memory = is_in_operand() ? seen_through_views(*graph_, value) : value;
+  return cast(load(memory, strides_at(by_dim, where), offset_at(by_dim, where), bounds_now()), type.type, wanted);
 }
 
 expected<int> body_builder::view_of_memory(const std::string& name, const tensor_type& as) {
   const std::string& value = graph_->resolve(name);
   const auto where = place_here(as.shape);
   if (is_computed(value) || !where)
-    return fail(errc::unsupported, "a view as {} of {}, which the kernel computes", as.text(), value);
+    return fail(errc::unsupported, "the kernel cannot read {} from memory as {}", value, as.text());
   return loaded_as(value, as, *where, as.type);
 }
 
@@ -428,7 +429,7 @@ int body_builder::window_size(bool counts_padding) {
   return add_node(std::move(n));
 }
 
-int body_builder::terms_of(const std::string& a, int64_t count) {
+int body_builder::k_axis_of(const std::string& a, int64_t count) {
   contracted_a& known = contracted_[a];
   if (known.axis >= 0) return known.axis;
   known.axis = static_cast<int>(body_.axes.size());
@@ -438,23 +439,25 @@ int body_builder::terms_of(const std::string& a, int64_t count) {
   return known.axis;
 }
 
-// Of a transposed weight, the weight: its strides say how it is read, and it is known to be constant.
-expected<int> body_builder::factor_in_memory(const std::string& value, const place& where) {
+// A transposed weight is read as the weight: its strides say how it is read, and it is known to be constant.
+expected<int> body_builder::operand_in_memory(const std::string& value, const place& where) {
   const std::string memory = seen_through_views(*graph_, value);
   if (is_computed(value) || is_computed(memory))
-    return fail(errc::unsupported, "the product's operand {} is not in memory: a kernel makes one factor alone", value);
+    return fail(errc::unsupported, "the product's operand {} is not in memory: a kernel computes only one of A and B",
+                value);
   const std::vector<int64_t>& strides = graph_->type_of(value).strides;
-  return load(memory, strides_at(strides, where), offset_at(strides, where), false);
+  return load(memory, strides_at(strides, where), offset_at(strides, where), load_bounds::tensor);
 }
 
-expected<int> body_builder::computed_factor(const std::string& a, const place& where) {
-  if (is_in_factor()) return fail(errc::unsupported, "the product's operand {} is not in memory", a);
+expected<int> body_builder::computed_operand(const std::string& a, const place& where) {
+  if (is_in_operand()) return fail(errc::unsupported, "the product's operand {} is not in memory", a);
   int& in = contracted_[a].scope;
   if (in < 0) {
     in = static_cast<int>(scopes_.size());
-    scopes_.push_back({scope_kind::factor, graph_->type_of(a).shape, where, 0});
+    scopes_.push_back({scope_kind::operand, graph_->type_of(a).shape, where, 0});
   }
-  if (scopes_[at(in)].where != where) return fail(errc::unsupported, "{} is a factor of products of different rows", a);
+  if (scopes_[at(in)].where != where)
+    return fail(errc::unsupported, "{} is an operand of products whose rows differ", a);
   return computed(a, in);
 }
 
@@ -540,7 +543,7 @@ expected<void> body_builder::add_feature_pool(const graph_step& s) {
 }
 
 expected<bool> body_builder::adds_parts(const graph_step& s) {
-  if (!domain_.parts || is_in_factor()) return false;
+  if (!domain_.parts || is_in_operand()) return false;
   if (place_of_slice(*graph_, s, 0)) {
     CUDAL1_CHECK(add_slices(s));
     return true;
@@ -595,7 +598,8 @@ expected<void> body_builder::add_results(const graph_step& s, std::size_t result
                 value, type.text());
   if (domain_.parts && !row &&
       (type.dim() != std::ssize(domain_.parts->part) || (whole && !domain_.parts->covers_whole())))
-    return fail(errc::unsupported, "{} is read outside of the kernel, which has no element for each of its own", value);
+    return fail(errc::unsupported, "{} is read outside of the kernel, which does not compute all of its elements",
+                value);
   for (std::size_t p = 0; p < nodes.size(); ++p) {
     const place where = whole ? scopes_[at(first_part_) + p].where : *place_here(type.shape);
     const int64_t offset = offset_at(type.strides, where);

@@ -52,7 +52,7 @@ class body_builder {
   expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
   // Loads what is in memory as a view of its type and first element has it: `as`.
   expected<int> view_of_memory(const std::string& name, const tensor_type& as);
-  // The same, where the result is that of the step whose part is being built: the operand of that number in a list.
+  // An operand in an argument that is a list: the one with the number of the part that is being built.
   expected<int> joined_operand(const graph_step& s, std::string_view name, dtype wanted);
   // What the windows slide over, an argument of a step that reduces them.
   expected<int> slid_operand(const graph_step& s, std::string_view name);
@@ -76,13 +76,13 @@ class body_builder {
   int wrapped_to(dtype type, int n);
   // Where elements of a result lie in this scope; the step's results have such a place.
   expected<place> place_of(const tensor_type& result) const;
-  // The axis of the terms of a product with that A: a new one, or that of another product of the same.
-  int terms_of(const std::string& a, int64_t count);
-  // What a product multiplies, at these places: a load of what is in memory, or A as the kernel computes it.
-  expected<int> factor_in_memory(const std::string& value, const place& where);
-  expected<int> computed_factor(const std::string& a, const place& where);
+  // The contracted axis of a product with that A: a new one, or that of another product with the same A.
+  int k_axis_of(const std::string& a, int64_t count);
+  // An operand of a product, at these places: a load of what is in memory, or A as the kernel computes it.
+  expected<int> operand_in_memory(const std::string& value, const place& where);
+  expected<int> computed_operand(const std::string& a, const place& where);
   int contraction(int axis, int a, int b, band a_band, band b_band);
-  bool is_in_factor() const { return scope_now().kind == scope_kind::factor; }
+  bool is_in_operand() const { return scope_now().kind == scope_kind::operand; }
   int reduce(reduction_kind how, int node);
   int scan(int node);
   int window_size(bool counts_padding);
@@ -91,7 +91,7 @@ class body_builder {
   body_node& node(int n) { return body_.nodes[static_cast<std::size_t>(n)]; }
 
  private:
-  enum class scope_kind { results, part, windows, factor };
+  enum class scope_kind { results, part, windows, operand };
   struct scope {
     scope_kind kind = scope_kind::results;
     std::vector<int64_t> shape;
@@ -122,7 +122,12 @@ class body_builder {
   std::vector<int64_t> strides_at(const std::vector<int64_t>& by_dim, const place& where) const;
   static int64_t offset_at(const std::vector<int64_t>& by_dim, const place& where);
   bool reaches_padding(const std::vector<int64_t>& strides) const;
-  int load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, bool bounded);
+  // Where the elements of a load are: in the tensor, or those of windows, which may lie outside of it.
+  enum class load_bounds { tensor, windows };
+  load_bounds bounds_now() const {
+    return scope_now().kind == scope_kind::windows ? load_bounds::windows : load_bounds::tensor;
+  }
+  int load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, load_bounds bounds);
   expected<int> computed(const std::string& value, int in);
   expected<int> loaded_as(const std::string& value, const tensor_type& type, const place& where, dtype wanted);
   int converted(int n, dtype wanted);
@@ -168,7 +173,7 @@ struct row_operator {
   operator_builder build;
 };
 const row_operator* find_row_operator(const graph_step& s);
-// The same, or of windows, or an internal operator's.
+// The builder of a row operator, of windows, or of an internal operator.
 const row_operator* find_row_builder(const graph_step& s);
 // Whether the operator works on rows in this step. Batch norm in training mode does, which computes its statistics from
 // the batch, and a loss that is averaged or summed; otherwise they are pointwise.

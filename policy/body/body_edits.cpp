@@ -12,24 +12,24 @@ int add_node(kernel_body& body, body_node n) {
   return static_cast<int>(body.nodes.size()) - 1;
 }
 
-int add_load(kernel_body& body, body_access from, bool per_row, std::vector<int> row) {
+int add_load(kernel_body& body, body_access from, values_per each, std::vector<int> row) {
   body_node n;
   n.kind = node_kind::load;
   n.type = computed_in(from.type.type);
   n.value = from.value;
   n.access = static_cast<int>(body.accesses.size());
   n.operands = std::move(row);
-  n.per_row = per_row;
+  n.per_row = each == values_per::row;
   n.cost = 0;
   body.accesses.push_back(std::move(from));
   return add_node(body, std::move(n));
 }
 
-int add_pointwise(kernel_body& body, std::string expression, std::vector<int> operands, bool per_row, int cost) {
+int add_pointwise(kernel_body& body, std::string expression, std::vector<int> operands, values_per each, int cost) {
   body_node n;
   n.expression = std::move(expression);
   n.operands = std::move(operands);
-  n.per_row = per_row;
+  n.per_row = each == values_per::row;
   n.cost = n.operations = cost;
   return add_node(body, std::move(n));
 }

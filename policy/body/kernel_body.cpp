@@ -66,7 +66,7 @@ bool kernel_body::is_one_per_row(const std::vector<int64_t>& strides) const {
   return std::all_of(strides.begin() + row_dims(), strides.begin() + dims(), [](int64_t s) { return s == 0; });
 }
 
-const std::vector<int>& kernel_body::operands_beside(int node) const {
+const std::vector<int>& kernel_body::uncontracted_operands(int node) const {
   static const std::vector<int> none;
   const body_node& n = nodes[static_cast<std::size_t>(node)];
   return n.kind == node_kind::contraction ? none : n.operands;
@@ -81,7 +81,7 @@ std::set<int> kernel_body::needed() const {
     const int n = reach.back();
     reach.pop_back();
     if (!out.insert(n).second) continue;
-    const auto& operands = operands_beside(n);
+    const auto& operands = uncontracted_operands(n);
     reach.insert(reach.end(), operands.begin(), operands.end());
   }
   return out;
@@ -89,11 +89,11 @@ std::set<int> kernel_body::needed() const {
 
 std::set<int> kernel_body::inside_contractions() const {
   std::set<int> out;
-  const std::set<int> beside = needed();
-  for (const int n : beside)
+  const std::set<int> evaluated = needed();
+  for (const int n : evaluated)
     if (nodes[static_cast<std::size_t>(n)].kind == node_kind::contraction)
       for (const int each : made_of(nodes[static_cast<std::size_t>(n)].operands))
-        if (!beside.contains(each)) out.insert(each);
+        if (!evaluated.contains(each)) out.insert(each);
   return out;
 }
 
@@ -117,15 +117,15 @@ bool has_adjacent_rows(const kernel_body& body) {
   if (body.row_dims() == 0 || body.is_elementwise()) return false;
   const auto row = static_cast<std::size_t>(body.row_dims()) - 1;
   const auto column = static_cast<std::size_t>(body.dims()) - 1;
-  int64_t beside = 0, along = 0;
+  int64_t evaluated = 0, along = 0;
   for (const auto& o : body.accesses) {
     // What is one per row is read once per row, whatever its layout.
     if (body.is_one_per_row(o)) continue;
-    if (o.strides[row] == 1) ++beside;
+    if (o.strides[row] == 1) ++evaluated;
     // What is the same for adjacent rows is read once for them, from a cache.
     if (o.strides[column] == 1 && o.strides[row] != 0) ++along;
   }
-  return beside > along && body.extent(row) >= 8;
+  return evaluated > along && body.extent(row) >= 8;
 }
 
 namespace {

@@ -20,7 +20,7 @@ enum class axis_role {
   reduced,     // a column of a row
   sequential,  // a column of a row over which a running sum goes
   tap,         // a column whose rows are windows: the element of a window
-  contracted,  // a term of a contraction
+  contracted,  // an index along k of a contraction
 };
 
 struct body_axis {
@@ -46,7 +46,7 @@ struct body_node {
   reduction_kind reduction{};   // reduce (scans are sums)
   int access = -1;              // load: which of the body's accesses
   int axis = -1;                // contraction: the one along which it adds A times B up
-  band a_band, b_band;          // contraction: where A, of rows and terms, and B, of terms and columns, may not be zero
+  band a_band, b_band;          // contraction: where A (m by k) and B (k by n) may not be zero
   bool per_row = false;         // one value per row
   int cost = 1;                 // of recomputing it and what it is made of, roughly, in additions
   int operations = 1;           // the same of itself: pointwise
@@ -60,8 +60,8 @@ struct body_access {
   std::vector<int64_t> strides;
   bool aligned = true;  // the first element is 16-byte aligned; a view may not be
   int64_t offset = 0;   // of the axes' first element from the tensor's, in elements
-  // Where another value chooses the row that is read: how far rows are apart, and how many there are. The load's
-  // operand is the node of the row's number.
+  // Where another value chooses the row that is read: the stride of rows, and how many there are. The load's operand is
+  // the node of the row's number.
   int64_t gather_stride = 0, gather_count = 0;
   bool bounded = false;   // its elements are those of the body's windows, which may lie outside of the tensor
   bool constant = false;  // a weight, or made of weights at set-up: the same in every call
@@ -88,8 +88,8 @@ struct kernel_body {
   std::vector<body_node> nodes;  // operands before their users
   std::vector<body_access> accesses;
   std::vector<body_result> results;
-  // Where rows are windows: along which dimensions. Strides say how far consecutive windows and their elements are
-  // apart, and accesses begin with the tensor's first element, `padding` elements behind the first window's.
+  // Where rows are windows: along which dimensions. Strides are those of consecutive windows and of their elements, and
+  // accesses begin with the tensor's first element, `padding` elements behind the first window's.
   std::vector<body_window> windows;
 
   int row_dims() const;  // how many axes index the rows
@@ -108,9 +108,9 @@ struct kernel_body {
   bool is_one_per_row(const std::vector<int64_t>& strides) const;
   bool is_one_per_row(const body_access& a) const { return is_one_per_row(a.strides); }
   // The nodes that are evaluated where this one is: its operands, but for those of a contraction.
-  const std::vector<int>& operands_beside(int node) const;
-  // The nodes that are evaluated once for each element or row that the results need, and those that they need for the
-  // terms of contractions only.
+  const std::vector<int>& uncontracted_operands(int node) const;
+  // The nodes that are evaluated once for each element or row that the results need, and those that they need inside
+  // contractions only.
   std::set<int> needed() const;
   std::set<int> inside_contractions() const;
   // All nodes that these are made of, operands before their users.

@@ -36,19 +36,18 @@ class product_finder {
       return fail(errc::unsupported, "the product's operand {} is not in memory", b.value);
     if (out_.nodes.empty()) {
       out_.axis = made.axis;
-      out_.depth = body_.extent(static_cast<std::size_t>(made.axis));
+      out_.k = body_.extent(static_cast<std::size_t>(made.axis));
       out_.a_band = made.a_band;
       out_.b_band = made.b_band;
     } else {
       if (made.operands[0] != node(out_.nodes.front()).operands[0] || made.axis != out_.axis)
-        return fail(errc::unsupported, "a kernel computes products of one left factor only");
+        return fail(errc::unsupported, "the products of a kernel share one A");
       if (out_.bs.size() == most_products)
         return fail(errc::unsupported, "a kernel computes at most {} products", most_products);
       const body_access &o = access(b.access), &first = access(out_.bs.front());
       if (std::tie(o.strides, o.type.type) != std::tie(first.strides, first.type.type))
-        return fail(errc::unsupported,
-                    "{} does not lie in memory as {} does, the right factor of the kernel's other product", o.value,
-                    first.value);
+        return fail(errc::unsupported, "{} does not lie in memory as {} does, the B of the kernel's other product",
+                    o.value, first.value);
       if (made.b_band != out_.b_band) out_.b_band = {};
     }
     out_.nodes.push_back(n);
@@ -56,12 +55,12 @@ class product_finder {
     return {};
   }
 
-  // Of a load whose row another value chooses.
+  // Notes the table of a load whose row another value chooses.
   expected<void> note_gather(const body_node& load) {
     if (load.operands.empty()) return {};
     const body_node& number = node(load.operands[0]);
     if (out_.a_rows >= 0 || number.kind != node_kind::load)
-      return fail(errc::unsupported, "a product's factor has rows of one table, chosen by a tensor in memory");
+      return fail(errc::unsupported, "the rows of A can be chosen from one table only, by a tensor in memory");
     out_.a_rows = number.access;
     return {};
   }
@@ -85,24 +84,24 @@ class product_finder {
     CUDAL1_CHECK(visit(visit, a));
     if (out_.inner_b >= 0) return {};
     out_.a = gathered.empty() ? whole_access() : gathered.front();
-    if (out_.a < 0) return fail(errc::unsupported, "no operand has an element for each of the product's factors");
+    if (out_.a < 0) return fail(errc::unsupported, "no tensor in memory has an element for each of A's");
     return {};
   }
 
   expected<void> take_inner(const body_node& inner) {
     const body_node &a = node(inner.operands[0]), &b = node(inner.operands[1]);
-    if (out_.inner_b >= 0) return fail(errc::unsupported, "a product's left factor is made of one other product");
+    if (out_.inner_b >= 0) return fail(errc::unsupported, "A can be made of one other product only");
     for (const auto* each : {&a, &b})
       if (each->kind != node_kind::load || !each->operands.empty())
         return fail(errc::unsupported, "the product's operand {} is not in memory", each->value);
     out_.a = a.access;
     out_.inner_b = b.access;
     out_.inner_axis = inner.axis;
-    out_.inner_depth = body_.extent(static_cast<std::size_t>(inner.axis));
+    out_.inner_k = body_.extent(static_cast<std::size_t>(inner.axis));
     return {};
   }
 
-  // The first access that differs along the terms, and along the last axis of A's rows.
+  // The first access that differs along k, and along the last axis of A's rows.
   int whole_access() const {
     int rows = -1;
     for (int axis = 0; axis < body_.dims(); ++axis) {

@@ -9,7 +9,7 @@ namespace cudal1 {
 std::vector<int64_t> memory_order(const tensor_type& t) {
   std::vector<int64_t> order(t.shape.size());
   std::iota(order.begin(), order.end(), int64_t{0});
-  // Of equal strides, that of one element says nothing.
+  // The stride of a dimension of one element says nothing.
   const auto key = [&](int64_t d) {
     const auto i = static_cast<std::size_t>(d);
     return std::pair(-t.strides[i], t.shape[i] == 1);

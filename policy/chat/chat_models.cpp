@@ -92,10 +92,11 @@ expected<void> check_tables(const toml::table& document, const fs::path& file) {
   return {};
 }
 
-// The document of models_file; empty if there is no such file and none is named. Copies of it have no line numbers.
-expected<toml::table> read_document(const fs::path& file, bool must_exist) {
+// The document of models_file. Copies of it have no line numbers.
+enum class missing_file { is_error, is_empty };
+expected<toml::table> read_document(const fs::path& file, missing_file missing) {
   std::ifstream in(file, std::ios::binary);
-  if (!in && must_exist)
+  if (!in && missing == missing_file::is_error)
     return fail(errc::not_found, "the file of models {} cannot be read; llm.models_file names it", file.string());
   if (!in) return toml::table();
   const std::string text((std::istreambuf_iterator<char>(in)), {});
@@ -152,7 +153,7 @@ expected<std::vector<chat_model>> read_chat_models(const std::vector<std::string
                                                    const std::vector<std::string>& environment) {
   const bool is_named = !options.models_file.empty();
   const fs::path file = fs::path(data_folder) / (is_named ? options.models_file : "models.toml");
-  CUDAL1_TRY(const auto document, read_document(file, is_named));
+  CUDAL1_TRY(const auto document, read_document(file, is_named ? missing_file::is_error : missing_file::is_empty));
   static const toml::table no_tables;
   const auto* models_table = document["models"].as_table();
   const toml::table& tables = models_table == nullptr ? no_tables : *models_table;

@@ -34,7 +34,8 @@ struct kernel_template {
   // errc::unsupported with the reason where the template cannot make the results of the step, which may be replaced by
   // it already.
   expected<void> (*fits)(const graph& g, const graph_step& s);
-  // Of a step that fits. Pure, and called from many threads at once. errc::unsupported where values exclude each other.
+  // The kernel for a step that fits. Pure, and called from many threads at once. errc::unsupported where values exclude
+  // each other.
   expected<template_kernel> (*write)(const graph& g, const graph_step& s, const tunable_values& chosen);
 };
 

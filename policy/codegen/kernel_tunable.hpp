@@ -10,13 +10,13 @@
 namespace cudal1 {
 
 struct kernel_tunable {
-  // Those that templates of several devices share.
+  // The names that templates of several devices share.
   static constexpr std::string_view block = "block", items = "items", row_threads = "row_threads", unroll = "unroll",
                                     tile_rows = "tile_rows", tile_columns = "tile_columns", depth_parts = "depth_parts",
                                     clusters = "clusters";
 
   std::string_view name;  // of the move, and in kernel_options
-  // Of the move: its parameter, what it chooses, and what it has chosen ({}).
+  // The move's parameter, what it chooses, and what it has chosen ({}).
   std::string_view parameter, summary, explanation;
   std::span<const int64_t> values = {};  // in the order in which they are tried
   // Whether the value could help a kernel of this body with its options until now.

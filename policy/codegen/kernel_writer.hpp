@@ -27,7 +27,7 @@ class kernel_writer {
   void close();
   // Declares an `int` for each coordinate, the last one first, and returns them: `prefix` and the dimension's number.
   std::vector<index_expr> write_coordinates(const std::string& prefix, std::span<const index_expr> coordinates);
-  // The same of the coordinates of `row`, where rows have several dimensions: r0, r1, ...; as `long long`.
+  // Declares the coordinates of `row`, where rows have several dimensions: r0, r1, ...; as `long long`.
   std::vector<index_expr> write_row_coordinates();
   // Declares a pointer, NAME_r, to the row of each operand that is used and of each result: `offset` of its strides on.
   void write_row_pointers(const std::function<index_expr(const std::vector<int64_t>&)>& offset);

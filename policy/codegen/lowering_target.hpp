@@ -17,7 +17,7 @@ namespace cudal1 {
 struct product_way {
   std::string_view parameter, value;
   bool tensor_cores = true;
-  // What the kernel does, for people, behind the product's name; and of float32 factors.
+  // What the kernel does, for people, behind the product's name; for float32 operands.
   std::string_view explanation, float32_explanation;
 };
 
@@ -55,11 +55,11 @@ class lowering_target {
   virtual std::span<const product_way> product_ways() const { return {}; }
   // How a kernel can make this product, what is estimated to be the fastest first.
   virtual std::vector<product_choice> product_choices(const kernel_body&) const { return {}; }
-  // Whether the threads of a kernel of this body access memory side by side. Where a copy into another order is in the
+  // Whether the threads of a kernel of this body access memory coalesced. Where a copy into another order is in the
   // kernel and they do not, the copy is better in another one.
   virtual bool is_coalesced(const kernel_body&) const { return true; }
-  // The same target without what the device of this environment (as in environment::details) cannot do. Schedules for
-  // the one are schedules for the other.
+  // This target without what the device of this environment (as in environment::details) cannot do. Schedules for the
+  // one are schedules for the other.
   virtual const lowering_target& limited_to(std::string_view /*details*/) const { return *this; }
 };
 

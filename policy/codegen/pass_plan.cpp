@@ -11,7 +11,7 @@ constexpr int k_worth_keeping = 8;  // additions: cheaper values are recomputed
 pass_plan::pass_plan(const kernel_body& body) : body_(&body), reached_(body.needed()) {
   for (const auto& n : body.nodes) {
     int level = 0;
-    for (const int o : body.operands_beside(static_cast<int>(levels_.size())))
+    for (const int o : body.uncontracted_operands(static_cast<int>(levels_.size())))
       level = std::max(level, levels_[static_cast<std::size_t>(o)]);
     levels_.push_back(n.kind == node_kind::reduce ? level + 1 : level);
   }
@@ -21,8 +21,8 @@ pass_plan::pass_plan(const kernel_body& body) : body_(&body), reached_(body.need
 
 // What the node is computed from, where it is.
 void pass_plan::add_operands(int of, std::vector<int>& into) const {
-  const auto& beside = body_->operands_beside(of);
-  into.insert(into.end(), beside.begin(), beside.end());
+  const auto& operands = body_->uncontracted_operands(of);
+  into.insert(into.end(), operands.begin(), operands.end());
 }
 
 bool pass_plan::is_row_result(const body_result& r) const {
@@ -69,11 +69,11 @@ std::vector<int> pass_plan::operands_of(const pass_work& work) const {
 }
 
 std::vector<int> pass_plan::worth_keeping(const pass_work& work, int pass, const std::set<int>& kept,
-                                          bool joined) const {
+                                          keeping which) const {
   std::vector<int> out;
   std::set<int> candidates;
   for (const int n : work.elements) {
-    const bool worth = node(n).cost >= k_worth_keeping || (joined && joins(n));
+    const bool worth = node(n).cost >= k_worth_keeping || (which == keeping::costly_or_joined && joins(n));
     if (node(n).kind == node_kind::pointwise && worth && !kept.contains(n)) candidates.insert(n);
   }
   std::set<int> barrier = kept;
@@ -102,14 +102,14 @@ bool pass_plan::joins(int root) const {
   return loads > 1;
 }
 
-expected<void> pass_plan::check_row_kernel(bool in_place) const {
-  const bool columns_apart = body_->dims() - body_->row_dims() > 1;
-  if (body_->has_scan() && (body_->has(node_kind::reduce) || columns_apart))
+expected<void> pass_plan::check_row_kernel(const std::string& in_place) const {
+  const bool has_several_column_dims = body_->dims() - body_->row_dims() > 1;
+  if (body_->has_scan() && (body_->has(node_kind::reduce) || has_several_column_dims))
     return fail(errc::unsupported,
                 "a running sum cannot share a kernel with a reduction, nor be over several column dimensions");
   if (has_scan_of_scan())
     return fail(errc::unsupported, "a running sum cannot share a kernel with one that it depends on");
-  if (in_place && reads_after_write())
+  if (!in_place.empty() && reads_after_write())
     return fail(errc::unsupported, "the operand to overwrite is still read after the first write");
   return {};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "policy/body/kernel_body.hpp"
@@ -16,6 +17,8 @@ struct pass_work {
   bool empty() const { return reduced.empty() && results.empty(); }
 };
 
+enum class keeping { costly, costly_or_joined };
+
 class pass_plan {
  public:
   explicit pass_plan(const kernel_body& body);
@@ -27,12 +30,13 @@ class pass_plan {
   pass_work work_of(int pass, const std::set<int>& kept) const;
   // What the pass's elements, reductions and results are made of, among them values that are one per row.
   std::vector<int> operands_of(const pass_work& work) const;
-  // Nodes that this pass computes and later passes need, and that are cheaper to store than to recompute. `joined`:
-  // also nodes computed from several tensors, which would all be stored otherwise.
-  std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept, bool joined = false) const;
-  // errc::unsupported with the reason where no kernel with independent rows can compute the body.
-  // `in_place`: the result overwrites an operand.
-  expected<void> check_row_kernel(bool in_place) const;
+  // Nodes that this pass computes and later passes need, and that are cheaper to store than to recompute. costly: those
+  // that are expensive to recompute; joined: those computed from several tensors, which would all be stored otherwise.
+  std::vector<int> worth_keeping(const pass_work& work, int pass, const std::set<int>& kept,
+                                 keeping which = keeping::costly) const;
+  // errc::unsupported with the reason where no kernel with independent rows can compute the body. `in_place`: the
+  // operand that the result overwrites, or "".
+  expected<void> check_row_kernel(const std::string& in_place) const;
   // Whether an operand that the (only) result overwrites would still be read after the first write.
   bool reads_after_write() const;
 

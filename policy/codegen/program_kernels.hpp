@@ -14,7 +14,7 @@ struct template_kernel;
 
 class program_kernels {
  public:
-  // Both must outlive it.
+  // The target and the program must outlive it.
   program_kernels(const lowering_target& target, program& out) : target_(&target), out_(&out) {}
 
   // Adds the kernel to the program's source, unless an equal one is there, and its steps of set-up to the program.

@@ -326,13 +326,13 @@ expected<void> contrastive_training::restore(const std::string& checkpoint) {
   std::vector<searched> trials;
   for (std::size_t i = 0; i < state.tasks.size(); ++i) {
     if (state.tasks[i] >= tasks_.size())
-      return fail(errc::corrupt, "the training was of {} tasks or more, and there are {}", state.tasks[i] + 1,
+      return fail(errc::corrupt, "the training used at least {} tasks, and there are {}", state.tasks[i] + 1,
                   tasks_.size());
     trials.push_back(new_trial(state.tasks[i]));
     CUDAL1_CHECK(trials.back().trial.set_state(state.trials.as_array()[i]));
   }
   if (writer.words().words() != writer_->words().words())
-    return fail(errc::corrupt, "the training was of a model with other words");
+    return fail(errc::corrupt, "the model of the training had another vocabulary");
   *writer_ = std::move(writer);
   reference_ = std::move(reference);
   trials_ = std::move(trials);

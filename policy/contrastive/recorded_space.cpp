@@ -158,7 +158,7 @@ expected<recorded_space> read_space(const std::string& path) {
   }
   if (text.empty()) return fail(errc::corrupt, "{} is empty", path);
   if (static_cast<int64_t>(out.tasks.size()) != out.head.tasks)
-    return fail(errc::corrupt, "{} has {} of {} tasks", path, out.tasks.size(), out.head.tasks);
+    return fail(errc::corrupt, "{} has only {} of its {} tasks", path, out.tasks.size(), out.head.tasks);
   return out;
 }
 

@@ -144,7 +144,7 @@ expected<void> recorded_trial::set_state(const json& state) {
     return fail(errc::corrupt, "the state of a trial has lists of different lengths");
   for (std::size_t i = 0; i < in.candidates.size(); ++i) {
     if (in.candidates[i] >= of_->candidates.size() || !fresh.open_.test(in.candidates[i]))
-      return fail(errc::corrupt, "the state of a trial has candidate {}, which its task has not, or twice",
+      return fail(errc::corrupt, "the state of a trial has candidate {} twice, or its task has no such candidate",
                   in.candidates[i]);
     fresh.add(in.candidates[i], in.scores[i]);
   }

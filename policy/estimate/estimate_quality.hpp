@@ -19,7 +19,7 @@ double rank_correlation(std::span<const estimated_time> all);
 
 // The shortest measured time of all, as a share of the shortest one of the `first` ones by estimate: 1 is perfect.
 double share_by_estimate(std::vector<estimated_time> all, std::size_t first);
-// The same of as many in a random order: the geometric mean over all orders.
+// The share of as many in a random order: the geometric mean over all orders.
 double share_by_chance(std::span<const estimated_time> all, std::size_t first);
 
 }  // namespace cudal1

@@ -41,7 +41,7 @@ loop_work unrolled(const loop_work& l) {
   return out;
 }
 
-// Of a block, where its multiprocessor runs so many warps.
+// The cycles of a block, where its multiprocessor runs so many warps.
 double loop_cycles(const loop_work& given, double warps) {
   const loop_work l = unrolled(given);
   const double sectors = l.read_sectors + l.written_sectors;

@@ -20,12 +20,12 @@ struct step_traffic {
 
 double memory_us(const step_traffic& t, const device_data& gpu);
 
-// Of a kernel whose work is not known: each thread reads and writes its share of these bytes, coalesced.
+// The work of a kernel that does not describe it: each thread reads and writes its share of these bytes, coalesced.
 kernel_work evenly_shared(const launch_step& l, double read_bytes, double written_bytes);
 
 double launch_us(const launch_step& l, const kernel_work& work, const step_traffic& t, const device_data& gpu);
 
-// Of all blocks.
+// The threads of all blocks.
 double all_threads(const launch_step& l);
 
 // Blocks that a multiprocessor runs at the same time.

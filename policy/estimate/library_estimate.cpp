@@ -14,13 +14,13 @@ namespace {
 // Chosen on two thirds of the tasks of a recorded space of an H100.
 constexpr double k_kernel = 2, k_product = 3;      // microseconds of a kernel that has little to do
 constexpr double k_plain_kernels = 1.3;            // memory's time of the library's kernels, to that of the best
-constexpr double k_tile = 64, k_least_part = 512;  // rows and columns of a block's tile of a product; terms of a part
+constexpr double k_tile = 64, k_least_part = 512;  // rows and columns of a block's tile of a product; k of a part
 
 // Elements of windows that ATen's pools go through in a microsecond on a multiprocessor: a thread computes the place of
 // each in 64 bits and does not read ahead. Measured for maxima of volumes on an H200.
 constexpr double k_pooled_elements = 6e3;
 
-// A permuting copy: what neighbouring threads write side by side they read from lines of their own. Measured on an
+// A permuting copy: what neighbouring threads write contiguously they read from lines of their own. Measured on an
 // H200: 2.0 times as long where the channels become the last dimension, 2.7 where they have been.
 constexpr double k_permuted_copy = 2.5;
 // ATen's convolutions of single channels, on a multiprocessor: outputs, and taps of their windows, in a microsecond.
@@ -58,17 +58,17 @@ double arithmetic_us(const task_flops& f, const arithmetic_rates& r) {
   return out;
 }
 
-// Blocks of a product compute tiles in waves. Of a plain product with few tiles they share the depth.
+// Blocks of a product compute tiles in waves. In a plain product with few tiles they share k.
 double whole_waves(const operator_call& call, const tensor_type& result, double flops, double processors) {
   if (result.dim() < 1 || result.numel() == 0) return 1;
   const auto columns = static_cast<double>(result.shape.back());
   const double rows = result.dim() > 1 ? static_cast<double>(result.shape[result.shape.size() - 2]) : 1;
   const double batches = static_cast<double>(result.numel()) / (rows * columns);
-  const double depth = flops / (2 * static_cast<double>(result.numel()));
+  const double k = flops / (2 * static_cast<double>(result.numel()));
   const double tiles = batches * std::ceil(rows / k_tile) * std::ceil(columns / k_tile);
   double parts = 1;
   if (work_parts::operands_of(call).size() == 2)
-    parts = std::max(1.0, std::min(std::floor(processors / tiles), std::floor(depth / k_least_part)));
+    parts = std::max(1.0, std::min(std::floor(processors / tiles), std::floor(k / k_least_part)));
   const double waves = std::ceil(tiles * parts / processors);
   return waves * processors / parts * k_tile * k_tile / static_cast<double>(result.numel());
 }
@@ -100,7 +100,7 @@ double windows_us(const operator_call& call, const tensor_type& result, const de
   return elements / (k_pooled_elements * static_cast<double>(gpu.multiprocessors));
 }
 
-// Of the dimensions with several elements, the one along which they are neighbours.
+// The contiguous one of the dimensions with several elements.
 int innermost(const tensor_type& t) {
   int out = -1;
   for (int d = 0; d < t.dim(); ++d) {
@@ -119,7 +119,7 @@ bool permutes(const operator_call& call, const tensor_type& result) {
          from->shape == result.shape && innermost(*from) != innermost(result);
 }
 
-// Of a convolution that takes each channel alone; 0 for others.
+// The time of a convolution that takes each channel alone; 0 for others.
 double single_channels_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
   const auto* const weight = work_parts::tensor_of(call, "weight");
   if (work_parts::convolved_operand(call) == nullptr || weight == nullptr || weight->dim() < 4) return 0;

@@ -25,7 +25,8 @@ inline double compared_us(const task& of, const program_estimate& e) {
 // Takes some microseconds a step. A kernel that `work` does not name is taken for one whose threads share what it reads
 // and writes.
 program_estimate estimate_of(const checked_program& p, const kernel_works& work, const device_data& gpu);
-// Of the program that the schedule makes of a task; nothing if it is not legal, as one of an older version may be.
+// The estimate of the program that the schedule makes of a task; nothing if it is not legal, as one of an older version
+// may be.
 std::optional<program_estimate> estimate_of(const task& t, const schedule& s, const lowering_target& target,
                                             const device_data& gpu);
 

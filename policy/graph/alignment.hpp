@@ -16,8 +16,8 @@ bool starts_aligned(const graph& g, const std::string& value);
 struct slice_place {
   int64_t dim = 0, first = 0;
 };
-// Of that result of the step: a slice of neighbours, or one of the views that chunk, split or unbind make. Empty for
-// other steps.
+// The place of that result of the step: a slice of neighbours, or one of the views that chunk, split or unbind make.
+// Empty for other steps.
 std::optional<slice_place> place_of_slice(const graph& g, const graph_step& s, std::size_t result);
 
 // The value whose memory this one is, read in another order: the operand of the views that produced it, as far as these

@@ -1,5 +1,5 @@
-// Convolutions over tensors whose channels lie side by side in memory (NHWC), for which libraries have faster kernels
-// than for channels that lie apart. What comes before and after them has to follow, or to be copied into another order.
+// Convolutions over tensors whose channels are contiguous in memory (NHWC), for which libraries have faster kernels
+// than for channels that are not. What comes before and after them has to follow, or to be copied into another order.
 #pragma once
 
 #include <memory>

@@ -96,11 +96,11 @@ class graph {
   // The step before any rewriting: what its results are, whatever computes them now.
   const graph_step& definition(int number) const { return tables_->steps[static_cast<std::size_t>(number)]; }
 
-  // The same for the step that defines a value; null for inputs and weights.
+  // The step before any rewriting that defines a value; null for inputs and weights.
   const graph_step* definition_of(const std::string& value) const;
 
-  // The same, by the program before moves of preparation that have a certificate: what a value is, where such a move
-  // computes it in another way. For values that such a move added, the step that it added.
+  // definition_of by the program before moves of preparation that have a certificate: what a value is, where such a
+  // move computes it in another way. For values that such a move added, the step that it added.
   const graph_step* original_definition_of(const std::string& value) const;
   // Whether a move of preparation added the value.
   bool is_added(const std::string& value) const;

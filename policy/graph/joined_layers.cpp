@@ -68,7 +68,7 @@ class layer_finder {
     const auto* const op = std::ranges::find(k_operators, call.op->record->name(), &layer_operator::name);
     if (op == std::end(k_operators)) return no("it is no product with weights");
     layer out{step, name_in(s, op->input), "", name_in(s, op->bias), op->bias == "bias", 0};
-    if (!find_weight(name_in(s, op->weight), out)) return no("its right operand is no matrix of weights");
+    if (!find_weight(name_in(s, op->weight), out)) return no("its second operand is no matrix of weights");
     const tensor_type &weight = p_->types.at(out.weight), &result = p_->types.at(s.results[0]);
     out.features = result.shape.back();
     if (result.type != dtype::float32 && !is_half(result.type)) return no("it is not of a floating type of kernels");
@@ -76,9 +76,9 @@ class layer_finder {
     if (weight.shape[out.row_a_feature ? 0 : 1] != out.features) return no("its weight is no matrix of its features");
     if (!out.bias.empty() &&
         (!constants_.contains(out.bias) || p_->types.at(out.bias).shape != std::vector<int64_t>{out.features}))
-      return no("what it adds is no weight of one number a feature");
-    for (const char* factor : {"alpha", "beta"})
-      if (const json* by = argument_of(s, factor); by != nullptr && (!by->is_number() || by->as_number() != 1))
+      return no("what it adds is not a weight with one number for each feature");
+    for (const char* scale : {"alpha", "beta"})
+      if (const json* by = argument_of(s, scale); by != nullptr && (!by->is_number() || by->as_number() != 1))
         return no("it scales what it adds");
     return out;
   }
@@ -100,7 +100,7 @@ class layer_finder {
     return true;
   }
 
-  // As the view's strides have it: all other views of a matrix as a matrix keep the order, or leave elements out.
+  // Decided by the view's strides: all other views of a matrix as a matrix keep the order, or leave elements out.
   static bool is_transposed(const tensor_type& from, const tensor_type& view) {
     return from.dim() == 2 && view.shape[0] == from.shape[1] && view.shape[1] == from.shape[0] &&
            view.strides[0] == from.strides[1] && view.strides[1] == from.strides[0];
@@ -152,8 +152,8 @@ class layer_sets {
       return fail(errc::invalid_argument, "step {} ({}) is the only layer of {} among these", first,
                   step_of(*p_, first).op, layers.front().input);
     const tensor_type& weight = p_->types.at(layers.front().weight);
-    const int64_t depth = weight.shape[layers.front().row_a_feature ? 1 : 0], features = features_of(layers);
-    if (depth * features * size_of(weight.type) > k_largest_weight)
+    const int64_t k = weight.shape[layers.front().row_a_feature ? 1 : 0], features = features_of(layers);
+    if (k * features * size_of(weight.type) > k_largest_weight)
       return fail(errc::invalid_argument, "the joined weight of step {} would have more than a GiB", first);
     for (const auto& each : layers)
       CUDAL1_CHECK(check_readers(each, features));
@@ -304,7 +304,7 @@ std::string certificate_of(const std::vector<layer_set>& sets) {
   std::vector<std::string> parts;
   for (const auto& layers : sets)
     parts.push_back(fmt::format(
-        "steps {} multiply {} by weights that no input changes: one layer with these weights side by side has their "
+        "steps {} multiply {} by weights that no input changes: one layer with these weights concatenated has their "
         "results as slices of its features",
         print_steps(steps_of(layers)), layers.front().input));
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -348,7 +348,7 @@ expected<joined_task> with_joined_layers(const task& t, std::span<const int> ste
   CUDAL1_TRY(auto with, with_program(with_records_of(t, joiner.results()), std::move(text)));
   for (const auto& [value, whole] : p.view_of)
     if (!with->reference.view_of.contains(value))
-      return fail(errc::invalid_argument, "{} would be a copy, and is a view", value);
+      return fail(errc::invalid_argument, "{} is a view, and would become a copy", value);
   for (const auto& output : p.text.outputs)
     if (with->reference.types.at(output) != p.types.at(output))
       return fail(errc::invalid_argument, "the output {} would have other strides", output);

@@ -1,5 +1,5 @@
 // Linear layers that read one value as one layer: the queries, keys and values of attention, the gates of a recurrent
-// cell, both halves of a gated layer. Their weights lie side by side in one, which set-up makes, and their results are
+// cell, both halves of a gated layer. Their weights are concatenated to one, which set-up makes, and their results are
 // slices of its result.
 #pragma once
 
@@ -13,8 +13,8 @@
 namespace cudal1 {
 
 // The steps that may be joined, those of one input and orientation of weights together, in the order of their first
-// ones. They are aten::linear, mm, matmul and addmm with weights as the right operand, which may be transposed, and
-// what reads their results can read slices in their place, without a copy that was not there before.
+// ones. They are aten::linear, mm, matmul and addmm with weights as B, which may be transposed, and what reads their
+// results can read slices in their place, without a copy that was not there before.
 std::vector<std::vector<int>> joinable_layers(const checked_program& p);
 
 struct joined_task {

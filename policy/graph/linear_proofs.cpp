@@ -146,7 +146,7 @@ class scaling_chain {
       return form{sum_of(x.scale, more.scale), sum_of(x.offset, more.offset)};
     }
     if (name == "aten::mul" && is_number(x.scale, 0)) return times(y, x.offset);
-    if (!is_number(y.scale, 0)) return no(s, "both factors depend on the inputs");
+    if (!is_number(y.scale, 0)) return no(s, "both operands depend on the inputs");
     if (name == "aten::mul") return times(x, y.offset);
     if (is_number(y.offset, 0)) return no(s, "it divides by zero");
     return form{quotient_of(x.scale, y.offset), quotient_of(x.offset, y.offset)};
@@ -159,10 +159,10 @@ class scaling_chain {
 
   // (x - mean) / sqrt(variance + eps) * weight + bias, with the statistics of training.
   expected<form> of_batch_norm(const graph_step& s) {
-    if (boolean_argument(s, "training").value_or(false)) return no(s, "its statistics are those of its input");
+    if (boolean_argument(s, "training").value_or(false)) return no(s, "it computes its statistics from its input");
     for (const auto& other : std::span(s.text->results).subspan(1))
       if (!other.empty() && (graph_->is_output(other) || !graph_->readers(other).empty()))
-        return no(s, "not only its first result is needed");
+        return no(s, "more than its first result is needed");
     CUDAL1_TRY(const auto mean, channel_weight(s, "running_mean", 0));
     CUDAL1_TRY(const auto variance, channel_weight(s, "running_var", 1));
     CUDAL1_TRY(const auto weight, channel_weight(s, "weight", 1));
@@ -251,7 +251,7 @@ expected<drop_proof> prove_shift(const graph& g, const graph_step& s) {
     if (std::any_of(others.begin() + 1, others.end(), [&](const auto& value) {
           return !value.empty() && (g.is_output(value) || !g.readers(value).empty());
         }))
-      return no(fmt::format("step {} ({}) reads it, of which not only the first result is needed", reader, by.op()));
+      return no(fmt::format("step {} ({}) reads it, and more than its first result is needed", reader, by.op()));
     const auto centred = by.is_replaced() ? std::vector<std::size_t>() : centred_dims(by, dims);
     if (centred.empty() || operand_of(g, by, name) != result || g.operands(by).front() != result ||
         std::ranges::count(g.operands(by), result) != 1)

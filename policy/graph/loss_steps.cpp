@@ -44,7 +44,7 @@ std::shared_ptr<const task> with_loss_steps(const task& t) {
   std::vector<int64_t> reductions;
   for (std::size_t i = 0; i < p.text.steps.size(); ++i)
     reductions.push_back(reduction_of_rows(p, i));
-  // Of almost every graph: nothing is copied.
+  // Almost every graph has no such loss: nothing is copied.
   if (std::ranges::count(reductions, 0) == std::ssize(reductions)) return nullptr;
   std::vector<step> steps;
   for (std::size_t i = 0; i < p.text.steps.size(); ++i) {

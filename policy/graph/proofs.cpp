@@ -29,8 +29,8 @@ bool is_square_matrix(const tensor_type& t) {
   return t.dim() >= 2 && t.shape[t.shape.size() - 1] == t.shape[t.shape.size() - 2];
 }
 
-std::optional<std::string> prove_triangular(const graph& g, const std::string& value, bool upper) {
-  const fact wanted = upper ? fact::upper_triangular : fact::lower_triangular;
+std::optional<std::string> prove_triangular(const graph& g, const std::string& value, fact wanted) {
+  const bool upper = wanted == fact::upper_triangular;
   if (auto diagonal = prove(g, value, fact::diagonal)) return diagonal;
   const graph_step* s = definition_of(g, value);
   if (s == nullptr) return std::nullopt;
@@ -136,7 +136,9 @@ std::optional<bounds> limits_of(const graph_step& s, const clipping& c) {
   return out;
 }
 
-expected<drop_proof> cuts_nothing(const graph& g, const graph_step& s, bool upper) {
+// The proof that the operand of a step that reads a triangle is one.
+expected<drop_proof> cuts_nothing(const graph& g, const graph_step& s) {
+  const bool upper = s.record().traits.reads == reading::upper_triangle;
   const int64_t diagonal = integer_argument(s, "diagonal").value_or(0);
   const std::string x = operand_of(g, s, "self");
   const auto proof = prove(g, x, upper ? fact::upper_triangular : fact::lower_triangular);
@@ -189,8 +191,7 @@ expected<drop_proof> reason_to_drop(const graph& g, const graph_step& s) {
   }
   if (traits.is_self_inverse) return undone(g, s);
   if (traits.is_noop_on_size_one) return over_one_element(g, s);
-  if (traits.reads == reading::upper_triangle || traits.reads == reading::lower_triangle)
-    return cuts_nothing(g, s, traits.reads == reading::upper_triangle);
+  if (traits.reads == reading::upper_triangle || traits.reads == reading::lower_triangle) return cuts_nothing(g, s);
   return stays(s, "it is not known to change nothing");
 }
 
@@ -235,9 +236,9 @@ std::optional<std::string> prove(const graph& g, const std::string& name, fact p
     case fact::diagonal:
       return prove_diagonal_value(g, value);
     case fact::upper_triangular:
-      return prove_triangular(g, value, true);
+      return prove_triangular(g, value, property);
     case fact::lower_triangular:
-      return prove_triangular(g, value, false);
+      return prove_triangular(g, value, property);
     case fact::non_negative: {
       const value_range range = range_of(g, value);
       if (range.low >= 0) return range.why;
@@ -296,20 +297,20 @@ expected<diagonal_proof> prove_diagonal(const graph& g, const graph_step& s) {
   };
   if (s.dropped || s.group >= 0) return no("it is dropped or in a group");
   if (!is_plain_product(s)) return no("only aten::mm and aten::matmul are");
-  const auto& factors = s.record().traits.product;
-  const std::string left = operand_of(g, s, factors.left);
-  const std::string right = operand_of(g, s, factors.right);
+  const auto& operands = s.record().traits.product;
+  const std::string a = operand_of(g, s, operands.left);
+  const std::string b = operand_of(g, s, operands.right);
   const tensor_type& result = s.result_types[0];
-  if (g.type_of(left).dim() != 2 || g.type_of(right).dim() != 2 || result.type != dtype::float32)
+  if (g.type_of(a).dim() != 2 || g.type_of(b).dim() != 2 || result.type != dtype::float32)
     return no("both operands should be float32 matrices");
   for (const bool rows : {true, false}) {
-    const std::string& diagonal = rows ? left : right;
+    const std::string& diagonal = rows ? a : b;
     const auto proof = prove(g, diagonal, fact::diagonal);
     if (!proof) continue;
-    if (is_never_finite(g, rows ? right : left)) return no("its other operand has no finite element");
+    if (is_never_finite(g, rows ? b : a)) return no("its other operand has no finite element");
     diagonal_proof out;
     out.scales_rows = rows;
-    out.matrix = rows ? right : left;
+    out.matrix = rows ? b : a;
     out.diagonal = diagonal;
     const tensor_type& type = g.type_of(diagonal);
     out.diagonal_stride = type.strides[0] + type.strides[1];
@@ -385,7 +386,7 @@ expected<constant_proof> prove_constant(const graph& g, const graph_step& s) {
     return fail(errc::invalid_argument, "step {} ({}) is not known to be constant: {}", s.number, s.op(), why);
   };
   if (s.dropped || s.group >= 0 || s.is_replaced()) return no("it is dropped, in a group or replaced");
-  if (s.text->results.size() != 1 || s.text->results[0].empty()) return no("it has not one result");
+  if (s.text->results.size() != 1 || s.text->results[0].empty()) return no("it has several results, or none");
   const std::string& value = s.text->results[0];
   const auto found = constant_of(g, value);
   if (!found) return no("no rule says so");
@@ -394,7 +395,7 @@ expected<constant_proof> prove_constant(const graph& g, const graph_step& s) {
                         const auto& results = g.step_at(n).text->results;
                         return results.size() != 1 || !constant_of(g, results[0]);
                       });
-  if (!needed) return no("only steps read it that are constant too");
+  if (!needed) return no("only constant steps read it");
   constant_proof proof{found->base, found->chain, ""};
   proof.certificate = fmt::format(
       "step {} ({}) is the same number everywhere, whatever the inputs hold: {}; assumes that the inputs are finite "

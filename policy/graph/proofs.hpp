@@ -30,7 +30,7 @@ struct band {
   band transposed() const { return {above, below}; }
   bool operator==(const band&) const = default;
 };
-// Of the matrices of this value, in every draw.
+// The band of the matrices of this value, in every draw.
 band band_of(const graph& g, const std::string& value);
 
 struct value_range {

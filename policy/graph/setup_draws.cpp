@@ -28,17 +28,17 @@ moments sum_of(const moments& a, const moments& b) {
   return {a.mean + b.mean, a.variance + b.variance};
 }
 
-// Of the sum of so many products.
-moments products_of(const moments& a, const moments& b, double terms) {
+// The moments of the sum of so many products.
+moments products_of(const moments& a, const moments& b, double count) {
   const double variance = a.variance * b.variance + a.variance * b.mean * b.mean + b.variance * a.mean * a.mean;
-  return {terms * a.mean * b.mean, terms * variance};
+  return {count * a.mean * b.mean, count * variance};
 }
 
 moments root_of(const moments& square) {
   return square.mean > 0 ? moments{std::sqrt(square.mean), square.variance / (4 * square.mean)} : square;
 }
 
-// As if the divisor were its mean.
+// The moments of a quotient, as if the divisor were its mean.
 moments quotient_of(const moments& a, const moments& b) {
   const double by = std::max(std::fabs(b.mean), std::sqrt(b.variance));
   return by > 0 ? moments{a.mean / by, a.variance / (by * by)} : a;
@@ -46,7 +46,7 @@ moments quotient_of(const moments& a, const moments& b) {
 
 moments moments_of(const graph& g, const std::string& value);
 
-// Of tensors side by side.
+// The moments of joined tensors.
 moments joined_moments(const graph& g, const json::array& tensors) {
   double count = 0, sum = 0, squares = 0;
   for (const auto& each : tensors) {

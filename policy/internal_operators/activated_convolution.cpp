@@ -97,7 +97,7 @@ expected<activated_convolution_operands> operands_of_activated_convolution(const
     found->left_out.push_back(sum->number);
     return std::move(*found);
   }
-  return no("neither of the values that it adds is a convolution that nothing else reads, and the other one as large");
+  return no("it does not add a value of the same shape to a convolution that nothing else reads");
 }
 
 operator_use activated_convolution(const graph& g, const activated_convolution_operands& of, const std::string& weight,

@@ -18,7 +18,7 @@ struct activated_convolution_operands {
 // still a library call, with nothing between them but that, and nothing else that reads what is between.
 expected<activated_convolution_operands> operands_of_activated_convolution(const graph& g, const graph_step& s);
 
-// With the weight and bias that are to be used; bias "" for none.
+// The operator with the weight and bias that are to be used; bias "" for none.
 operator_use activated_convolution(const graph& g, const activated_convolution_operands& of, const std::string& weight,
                                    const std::string& bias);
 internal_operator activated_convolution_operator();

@@ -22,10 +22,10 @@ class layer_writer final : public step_lowering {
     writer_.add("aten::t", {{"self", json(name_of("weight"))}}, columns);
     std::string rows = name_of("input"), made = result;
     if (type.dim() != 2) {
-      const int64_t terms = graph_->type_of(*tensor_argument_name(s, "weight")).shape[1];
+      const int64_t k = graph_->type_of(*tensor_argument_name(s, "weight")).shape[1];
       rows = writer_.fresh(rows + "_rows");
       made = writer_.fresh(result + "_rows");
-      reshape(name_of("input"), {-1, terms}, rows);
+      reshape(name_of("input"), {-1, k}, rows);
     }
     writer_.add("aten::_addmm_activation",
                 {{"self", json(name_of("bias"))},

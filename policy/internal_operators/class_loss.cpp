@@ -49,9 +49,11 @@ const graph_step* arrangement_of(const graph& g, int step, const std::string& va
   return x.size() >= 2 && x.back() == y.back() ? made : nullptr;
 }
 
+enum class class_dimension { second, last };
+
 // The log-softmax over the classes, which are the last dimension or the second one, that is made for this step alone;
 // null for none.
-const graph_step* log_softmax_of(const graph& g, int step, const std::string& value, bool classes_are_last) {
+const graph_step* log_softmax_of(const graph& g, int step, const std::string& value, class_dimension classes) {
   const graph_step* made = made_for(g, step, value);
   if (made == nullptr || !made->record().traits.rows || made->record().traits.rows->form != row_form::log_softmax)
     return nullptr;
@@ -59,7 +61,7 @@ const graph_step* log_softmax_of(const graph& g, int step, const std::string& va
   const auto from = tensor_argument_name(*made, "self");
   const bool same = from && g.type_of(g.resolve(*from)).type == made->result_types[0].type;
   const int64_t rank = made->result_types[0].dim();
-  return same && (dim < 0 ? dim + rank : dim) == (classes_are_last ? rank - 1 : 1) ? made : nullptr;
+  return same && (dim < 0 ? dim + rank : dim) == (classes == class_dimension::last ? rank - 1 : 1) ? made : nullptr;
 }
 
 class loss_writer final : public step_lowering {
@@ -114,22 +116,23 @@ class loss_writer final : public step_lowering {
     body.axes = parallel_axes(extents);
     body.axes.back().role = axis_role::reduced;
     const auto strides = classes_last(x.strides, of.classes);
-    const int element = add_load(body, {values, x, strides, starts_aligned(*graph_, of.values)}, false);
+    const int element = add_load(body, {values, x, strides, starts_aligned(*graph_, of.values)}, values_per::element);
     const int top = reduce(body, reduction_kind::max, element);
-    const int power = add_pointwise(body, exponential_of_difference, {element, top}, false, k_exponential);
+    const int power =
+        add_pointwise(body, exponential_of_difference, {element, top}, values_per::element, k_exponential);
     const int total = reduce(body, reduction_kind::sum, power);
-    const int log_sum = add_pointwise(body, "logf($0)", {total}, true);
-    const int index = add_load(body, {target, t, row_strides(extents, t.strides)}, true);
+    const int log_sum = add_pointwise(body, "logf($0)", {total}, values_per::row);
+    const int index = add_load(body, {target, t, row_strides(extents, t.strides)}, values_per::row);
     body_access of_class{values, x, strides};
     of_class.strides.back() = 0;
     of_class.gather_stride = strides.back();
     of_class.gather_count = extents.back();
-    const int chosen = add_load(body, std::move(of_class), true, {index});
+    const int chosen = add_load(body, std::move(of_class), values_per::row, {index});
     const std::string ignored = fmt::format("$0 == {}ll", integer_argument(s, "ignore_index").value_or(-100));
     const std::string expression =
         fmt::format("{} ? 0.0f : ($0 < 0ll || $0 >= {}ll ? {} : $1 - ($2 - $3))", ignored, extents.back(),
                     c_literal(std::numeric_limits<double>::quiet_NaN(), dtype::float32));
-    const int loss = add_pointwise(body, expression, {index, log_sum, chosen, top}, true);
+    const int loss = add_pointwise(body, expression, {index, log_sum, chosen, top}, values_per::row);
     const tensor_type of_rows = contiguous(dtype::float32, t.shape);
     body.results.push_back({loss, {rows, of_rows, row_strides(extents, of_rows.strides)}});
     return body;
@@ -143,13 +146,12 @@ class loss_writer final : public step_lowering {
     for (const auto extent : t.shape)
       body.axes.push_back({extent, axis_role::reduced});
     const tensor_type of_rows = contiguous(dtype::float32, t.shape);
-    int sum = reduce(body, reduction_kind::sum, add_load(body, {rows, of_rows, of_rows.strides}, false));
+    int sum = reduce(body, reduction_kind::sum, add_load(body, {rows, of_rows, of_rows.strides}, values_per::element));
     if (integer_argument(s, "reduction").value_or(1) == 1) {
-      const int index = add_load(body, {target, t, t.strides}, false);
+      const int index = add_load(body, {target, t, t.strides}, values_per::element);
       const int counts = add_pointwise(
-          body, fmt::format("$0 == {}ll ? 0.0f : 1.0f", integer_argument(s, "ignore_index").value_or(-100)), {index},
-          false);
-      sum = add_pointwise(body, "$0 / $1", {sum, reduce(body, reduction_kind::sum, counts)}, true);
+          body, fmt::format("$0 == {}ll ? 0.0f : 1.0f", integer_argument(s, "ignore_index").value_or(-100)), {index});
+      sum = add_pointwise(body, "$0 / $1", {sum, reduce(body, reduction_kind::sum, counts)}, values_per::row);
     }
     const tensor_type& type = s.result_types[0];
     body.results.push_back({sum, {result, type, std::vector<int64_t>(t.shape.size(), 0)}});
@@ -201,14 +203,15 @@ expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph
   // With the classes last, the rows may be reached through views; else they are as the loss has them.
   const bool are_last = x.dim() == 2;
   if (are_last) leave_out_arrangements();
-  if (takes_logarithms && !leave_out(log_softmax_of(g, reader, out.values, are_last)))
-    return no("no log-softmax over the classes makes its logarithms, for it alone");
+  if (takes_logarithms &&
+      !leave_out(log_softmax_of(g, reader, out.values, are_last ? class_dimension::last : class_dimension::second)))
+    return no("its input is not a log-softmax over the classes that nothing else reads");
   if (are_last) leave_out_arrangements();
   if (leave_out(conversion_of(g, reader, out.values)) && are_last) leave_out_arrangements();
   const tensor_type& from = g.type_of(out.values);
   out.classes = are_last ? from.dim() - 1 : 1;
-  // As those of an image do, which ATen's kernel reads better than one that takes row after row.
-  if (!are_last && from.strides[1] != 1) return no("the classes of a row lie apart");
+  // The classes of an image are not, and ATen's kernel reads them better than one that takes row after row.
+  if (!are_last && from.strides[1] != 1) return no("the classes of a row are not contiguous");
   return out;
 }
 

@@ -21,24 +21,24 @@ constexpr const char* k_name = "cudal1::tf32x3_product";
 // Rounded to TF32, half away from zero as cvt.rna does; values that are not finite or would overflow are unchanged.
 constexpr const char* k_rounded = "fabsf($0) < 3.4e38f ? __int_as_float((__float_as_int($0) + 0x1000) & ~0x1fff) : $0";
 
-// Tensor cores truncate when they accumulate: 131,072 terms near one, in one sum, are off by 5.5e-5 (H200), in pieces
-// of 1024 by 6.2e-6. Sums of more than k_longest_sum terms are made of pieces, which float32 adds up; shorter ones are
-// not, since that takes memory and time and most inputs have terms of both signs.
-constexpr int64_t k_longest_sum = 8192, k_terms = 512;
+// Tensor cores truncate when they accumulate: 131,072 products near one, in one sum, are off by 5.5e-5 (H200), in
+// pieces of 1024 by 6.2e-6. Sums over a k above k_longest_sum are made of pieces, which float32 adds up; shorter ones
+// are not, since that takes memory and time and most inputs have products of both signs.
+constexpr int64_t k_longest_sum = 8192, k_piece = 512;
 constexpr int64_t k_largest_pieces = int64_t{1} << 30;  // bytes of all pieces of a product
 
 int64_t product_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Into how many pieces a product of matrices goes; 1 if it is short, has other than two dimensions, or has no number of
-// terms that can be divided evenly.
-int64_t pieces_of(const tensor_type& left, const tensor_type& right, const tensor_type& result) {
-  if (left.dim() != 2 || right.dim() != 2) return 1;
-  const int64_t terms = left.shape.back(), least = (terms + k_terms - 1) / k_terms;
-  if (terms <= k_longest_sum) return 1;
+// Into how many pieces a product of matrices goes; 1 if it is short, has other than two dimensions, or its k cannot be
+// divided evenly.
+int64_t pieces_of(const tensor_type& a, const tensor_type& b, const tensor_type& result) {
+  if (a.dim() != 2 || b.dim() != 2) return 1;
+  const int64_t k = a.shape.back(), least = (k + k_piece - 1) / k_piece;
+  if (k <= k_longest_sum) return 1;
   for (int64_t p = least; p > 1 && p <= 4 * least; ++p)
-    if (terms % p == 0 && 3 * p * product_of(result.shape) * size_of(dtype::float32) <= k_largest_pieces) return p;
+    if (k % p == 0 && 3 * p * product_of(result.shape) * size_of(dtype::float32) <= k_largest_pieces) return p;
   return 1;
 }
 
@@ -55,7 +55,7 @@ class product_splitter final : public step_lowering {
   };
   expected<parts> split(const std::string& value, const std::string& name);
   void multiply(const product_signature& line, const std::string& x, const std::string& y, const std::string& into);
-  // The same as so many products of pieces, added up.
+  // Multiplies as so many products of pieces, added up.
   void multiply_in_pieces(const product_signature& line, int64_t pieces, const std::string& x, const std::string& y,
                           const std::string& into);
   // `value` with the pieces of `dim` as the first of three dimensions.
@@ -79,10 +79,10 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
   kernel_body body;
   body.axes = parallel_axes(walked.shape);
   body_access from{name, walked, walked.strides, starts_aligned(*graph_, value)};
-  const int x = add_load(body, std::move(from), false);
+  const int x = add_load(body, std::move(from), values_per::element);
   const int high = add_pointwise(body, k_rounded, {x});
-  const int left = add_pointwise(body, "$0 - $1", {x, high});
-  const int low = add_pointwise(body, k_rounded, {left});
+  const int rest = add_pointwise(body, "$0 - $1", {x, high});
+  const int low = add_pointwise(body, k_rounded, {rest});
   const std::string names[2] = {writer_.fresh(name + "_high"), writer_.fresh(name + "_low")};
   const tensor_type dense = contiguous(dtype::float32, walked.shape);
   std::vector<step> views;
@@ -104,8 +104,7 @@ expected<product_splitter::parts> product_splitter::split(const std::string& val
 void product_splitter::multiply(const product_signature& line, const std::string& x, const std::string& y,
                                 const std::string& into) {
   const product_signature* plain = find_product_signature(line.plain);
-  writer_.add(line.plain.data(), {{std::string(plain->left), json(x)}, {std::string(plain->right), json(y)}}, into,
-              "tf32");
+  writer_.add(line.plain.data(), {{std::string(plain->a), json(x)}, {std::string(plain->b), json(y)}}, into, "tf32");
 }
 
 std::string product_splitter::in_pieces(const std::string& value, int64_t dim, int64_t pieces) {
@@ -129,27 +128,25 @@ std::string product_splitter::in_pieces(const std::string& value, int64_t dim, i
 
 void product_splitter::multiply_in_pieces(const product_signature& line, int64_t pieces, const std::string& x,
                                           const std::string& y, const std::string& into) {
-  const std::string left = in_pieces(x, 1, pieces), products = writer_.fresh(into + "_pieces");
-  std::string right;
-  if (line.op == "aten::linear") {  // [n, terms]
-    right = writer_.fresh(y + "_right");
+  const std::string a = in_pieces(x, 1, pieces), products = writer_.fresh(into + "_pieces");
+  std::string b;
+  if (line.op == "aten::linear") {  // [n, k]
+    b = writer_.fresh(y + "_right");
     writer_.add("aten::transpose.int",
-                {{"self", json(in_pieces(y, 1, pieces))}, {"dim0", json(int64_t{1})}, {"dim1", json(int64_t{2})}},
-                right);
+                {{"self", json(in_pieces(y, 1, pieces))}, {"dim0", json(int64_t{1})}, {"dim1", json(int64_t{2})}}, b);
   } else {
-    right = in_pieces(y, 0, pieces);
+    b = in_pieces(y, 0, pieces);
   }
-  writer_.add("aten::bmm", {{"self", json(left)}, {"mat2", json(right)}}, products, "tf32");
+  writer_.add("aten::bmm", {{"self", json(a)}, {"mat2", json(b)}}, products, "tf32");
   writer_.add("aten::sum.dim_IntList", {{"self", json(products)}, {"dim", json(json::array{json(int64_t{0})})}}, into);
 }
 
 expected<void> product_splitter::add(const graph_step& s, const aten_step& call) {
-  CUDAL1_TRY(const factor_values operands, operands_of_product(*graph_, s));
+  CUDAL1_TRY(const float32_operands operands, float32_operands_of(*graph_, s));
   const product_signature* line = find_product_signature(s.task_op());
-  const std::string left = argument_of(call, line->left)->as_string(),
-                    right = argument_of(call, line->right)->as_string();
-  CUDAL1_TRY(const parts a, split(operands.left, left));
-  CUDAL1_TRY(const parts b, split(operands.right, right));
+  const std::string a_name = argument_of(call, line->a)->as_string(), b_name = argument_of(call, line->b)->as_string();
+  CUDAL1_TRY(const parts a, split(operands.a, a_name));
+  CUDAL1_TRY(const parts b, split(operands.b, b_name));
   const std::string& result = call.results[0];
   const std::string sums[3] = {writer_.fresh(result + "_high"), writer_.fresh(result + "_low"),
                                writer_.fresh(result + "_low2")};
@@ -157,8 +154,7 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
   const json* bias = argument_of(call, "bias");
   const bool adds = line->op != line->plain && line->op != "aten::linear";  // addmm, baddbmm
   const bool is_plain = !adds && (bias == nullptr || !bias->is_string());
-  const int64_t pieces =
-      is_plain ? pieces_of(graph_->type_of(operands.left), graph_->type_of(operands.right), type) : 1;
+  const int64_t pieces = is_plain ? pieces_of(graph_->type_of(operands.a), graph_->type_of(operands.b), type) : 1;
   if (pieces > 1) {
     multiply_in_pieces(*line, pieces, a.high, b.high, sums[0]);
     multiply_in_pieces(*line, pieces, a.high, b.low, sums[1]);
@@ -169,8 +165,8 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
     main.precision = "tf32";
     main.results = {sums[0]};
     for (auto& [name, value] : main.args) {
-      if (name == line->left) value = json(a.high);
-      if (name == line->right) value = json(b.high);
+      if (name == line->a) value = json(a.high);
+      if (name == line->b) value = json(b.high);
     }
     out_->steps.emplace_back(std::move(main));
     multiply(*line, a.high, b.low, sums[1]);
@@ -181,7 +177,7 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
   body.axes = parallel_axes(type.shape);
   std::vector<int> nodes;
   for (const auto& sum : sums)
-    nodes.push_back(add_load(body, {sum, type, type.strides}, false));
+    nodes.push_back(add_load(body, {sum, type, type.strides}, values_per::element));
   const double alpha = number_argument(s, "alpha").value_or(1);
   const std::string expression =
       alpha == 1 ? "$0 + ($1 + $2)" : "$0 + " + c_literal(alpha, dtype::float32) + " * ($1 + $2)";
@@ -195,14 +191,14 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
 
 }  // namespace
 
-expected<factor_values> operands_of_product(const graph& g, const graph_step& s) {
+expected<float32_operands> float32_operands_of(const graph& g, const graph_step& s) {
   const product_signature* line = find_product_signature(s.task_op());
   if (line == nullptr)
     return fail(errc::invalid_argument, "step {} ({}) is not a matrix product", s.number, s.task_op());
-  factor_values out;
-  out.left = g.resolve(tensor_argument_name(s, line->left).value_or(""));
-  out.right = g.resolve(tensor_argument_name(s, line->right).value_or(""));
-  for (const auto& value : {out.left, out.right}) {
+  float32_operands out;
+  out.a = g.resolve(tensor_argument_name(s, line->a).value_or(""));
+  out.b = g.resolve(tensor_argument_name(s, line->b).value_or(""));
+  for (const auto& value : {out.a, out.b}) {
     const tensor_type& type = g.type_of(value);
     if (type.type != dtype::float32)
       return fail(errc::invalid_argument, "step {} ({}) multiplies {}, not float32", s.number, s.task_op(),

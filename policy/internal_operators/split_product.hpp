@@ -1,17 +1,17 @@
 // A float32 matrix product as three TF32 products: each operand is the sum of a high part, rounded to TF32's 11 bits,
-// and a low part, rounded too; the product of the low parts is below float32's precision and is left out.
-// Products of many terms are made of pieces, since tensor cores truncate when they accumulate.
+// and a low part, rounded too; the product of the low parts is below float32's precision and is left out. Products with
+// a large k are made of pieces, since tensor cores truncate when they accumulate.
 #pragma once
 
 #include "policy/internal_operators/internal_operators.hpp"
 
 namespace cudal1 {
 
-struct factor_values {
-  std::string left, right;  // resolved values
+struct float32_operands {
+  std::string a, b;  // resolved values
 };
 // errc::invalid_argument with the reason where the step is not a float32 product.
-expected<factor_values> operands_of_product(const graph& g, const graph_step& s);
+expected<float32_operands> float32_operands_of(const graph& g, const graph_step& s);
 
 // Replaces the step's product by three. One kernel splits each operand, however many products read it; weights are
 // split in setup.

@@ -12,7 +12,7 @@ namespace cudal1 {
 
 class step_writer {
  public:
-  // Both must outlive it.
+  // The graph and the program must outlive it.
   step_writer(const graph& g, program& into) : graph_(&g), into_(&into) {}
 
   // `name`, with a suffix where the graph or this object has it already.

@@ -6,7 +6,7 @@
 
 namespace cudal1 {
 
-// What replaces the step: the operator with the template's name and the chosen values beside its own arguments.
+// What replaces the step: the operator with the template's name and the chosen values besides its own arguments.
 operator_use use_of_template(const graph_step& s, const kernel_template& t, const tunable_values& chosen);
 internal_operator kernel_template_operator();
 

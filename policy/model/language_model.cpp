@@ -255,8 +255,7 @@ class transformer final : public language_model {
     for (std::size_t b = 0; b < batch.size(); ++b) {
       const auto& g = batch[b];
       if (g.sampled.size() != chosen.of_sequence[b] || g.reference.size() != chosen.of_sequence[b])
-        return fail(errc::invalid_argument,
-                    "sequence {} has {} chosen tokens, and other numbers of their probabilities", b,
+        return fail(errc::invalid_argument, "sequence {} has {} chosen tokens, and another number of probabilities", b,
                     chosen.of_sequence[b]);
       advantages.insert(advantages.end(), chosen.of_sequence[b], g.advantage);
       sampled.insert(sampled.end(), g.sampled.begin(), g.sampled.end());

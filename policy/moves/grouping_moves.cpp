@@ -94,7 +94,8 @@ bool takes_whole_groups(const graph& g, const std::vector<int>& set) {
 
 // All sets that fuse and row_kernel may be tried on, the largest first: for each range of the free steps, the connected
 // component that contains its first and its last one.
-std::vector<std::vector<int>> candidate_sets(const graph& g, bool rows) {
+std::vector<std::vector<int>> candidate_sets(const graph& g, group_kind kind) {
+  const bool rows = kind == group_kind::rows;
   std::vector<int> free;
   std::vector<char> has_row(g.steps().size());
   for (const auto& s : g.steps()) {
@@ -136,9 +137,9 @@ std::vector<move> as_moves(const std::string& name, const std::vector<std::vecto
   return out;
 }
 
-// Those that would copy badly last, when other kernels have been made of most of their steps.
+// Sets that would copy badly come last, when other kernels have been made of most of their steps.
 std::vector<move> row_candidates(const graph& g, const lowering_target& target) {
-  auto sets = candidate_sets(g, true);
+  auto sets = candidate_sets(g, group_kind::rows);
   std::stable_partition(sets.begin(), sets.end(), [&](const auto& set) { return !copies_badly(g, set, target); });
   return as_moves("row_kernel", sets);
 }
@@ -276,7 +277,8 @@ std::vector<move_kind> grouping_moves() {
        .phase = move_phase::grouping,
        .order = 2,
        .parts = {starting_part::plain_kernels, starting_part::elementwise_kernels},
-       .candidates = [](const graph& g, const lowering_target&) { return as_moves("fuse", candidate_sets(g, false)); },
+       .candidates = [](const graph& g,
+                        const lowering_target&) { return as_moves("fuse", candidate_sets(g, group_kind::pointwise)); },
        .apply = apply_fuse},
       {.name = "fuse_into_reduction",
        .summary = "pointwise operators next to a reduction become part of its kernel",

@@ -33,16 +33,16 @@ expected<std::string> apply_precision(graph& g, const move& m, const lowering_ta
   if (as != "tf32x3") return fail(errc::invalid_argument, "as={} is not one of tf32x3", as);
   if (s->dropped || s->is_replaced() || s->group >= 0)
     return fail(errc::invalid_argument, "step {} ({}) is not a library product any more", s->number, s->task_op());
-  CUDAL1_TRY(const factor_values operands, operands_of_product(g, *s));
+  CUDAL1_TRY(const float32_operands operands, float32_operands_of(g, *s));
   g.rewrite(s->number,
             {.by = split_product(*s),
              .certificate = fmt::format("step {}: (a_high + a_low)(b_high + b_low) without a_low b_low, which is below "
                                         "2^-22 of the product; assumes that {} and {} are finite",
-                                        s->number, operands.left, operands.right)});
+                                        s->number, operands.a, operands.b)});
   return fmt::format(
       "step {} ({}): {} and {} each as a high and a low part, three TF32 products and their sum instead of one float32 "
       "product: about twice as fast where it is bound by arithmetic",
-      s->number, s->task_op(), operands.left, operands.right);
+      s->number, s->task_op(), operands.a, operands.b);
 }
 
 std::vector<move> loss_candidates(const graph& g, const lowering_target&) {
@@ -122,7 +122,8 @@ expected<std::string> apply_index(graph& g, const move& m, const lowering_target
 
 // ---- the activation of a layer --------------------------------------------------------------------------------------
 
-// cuDNN convolves single elements of images whose channels are apart in float32, and in TF32 where it applies a ReLU.
+// cuDNN convolves single elements of images whose channels are not contiguous in float32, and in TF32 where it applies
+// a ReLU.
 bool loses_precision(const graph& g, const activated_convolution_operands& of) {
   const graph_step& layer = g.step_at(of.layer);
   const auto& weight = g.type_of(operand_of(g, layer, "weight")).shape;

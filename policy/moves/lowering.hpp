@@ -18,7 +18,7 @@ struct lowered {
   kernel_works work;                      // of generated kernels
 };
 
-// The same before the program is checked. A policy that lowers what it proposes passes this on, so that it is not
+// A lowering before the program is checked. A policy that lowers what it proposes passes this on, so that it is not
 // lowered again.
 struct unchecked_lowering {
   program text;

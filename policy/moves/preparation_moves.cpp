@@ -40,7 +40,7 @@ std::vector<move> channels_last_candidates(const graph& g, const lowering_target
 
 expected<std::string> apply_channels_last(graph& g, const move& m, const lowering_target&) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  if (is_part(g)) return fail(errc::invalid_argument, "a part's tensors lie in memory as its whole has them");
+  if (is_part(g)) return fail(errc::invalid_argument, "a part keeps the layouts of its whole");
   const auto possible = possible_convolutions(g);
   for (const int n : steps)
     if (!std::ranges::binary_search(possible, n))
@@ -60,7 +60,7 @@ expected<std::string> apply_channels_last(graph& g, const move& m, const lowerin
 expected<std::string> apply_separate_bias(graph& g, const move&, const lowering_target& target) {
   if (target.convolutions_add_bias())
     return fail(errc::invalid_argument, "convolutions add their bias at no cost on this device");
-  if (is_part(g)) return fail(errc::invalid_argument, "a part's steps are those that its whole has");
+  if (is_part(g)) return fail(errc::invalid_argument, "a part keeps the steps of its whole");
   auto separate = with_separate_bias(g.origin());
   if (separate == nullptr) return fail(errc::invalid_argument, "no convolution has a bias");
   CUDAL1_CHECK(g.prepare(std::move(separate)));
@@ -87,14 +87,14 @@ std::vector<move> join_candidates(const graph& g, const lowering_target&) {
 
 expected<std::string> apply_join(graph& g, const move& m, const lowering_target&) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  if (is_part(g)) return fail(errc::invalid_argument, "a part's steps are those that its whole has");
+  if (is_part(g)) return fail(errc::invalid_argument, "a part keeps the steps of its whole");
   CUDAL1_TRY(auto joined, with_joined_layers(g.origin(), steps));
   CUDAL1_CHECK(g.prepare(std::move(joined.with), std::move(joined.certificate)));
   std::string sets;
   for (const auto& layers : joined.layers)
     sets += (sets.empty() ? "" : ", and ") + print_steps(layers);
   return fmt::format(
-      "layers {} are one each, since they read one value: their weights lie side by side, and their results are slices "
+      "layers {} are one each, since they read one value: their weights are concatenated, and their results are slices "
       "of its result",
       sets);
 }
@@ -158,7 +158,7 @@ std::vector<move_kind> preparation_moves() {
                },
            .apply = apply_separate_bias},
           {.name = "channels_last",
-           .summary = "convolutions read and make tensors whose channels lie side by side in memory (NHWC), for which "
+           .summary = "convolutions read and make tensors whose channels are contiguous in memory (NHWC), for which "
                       "the library has faster kernels; the steps have other numbers afterwards",
            .parameters = {"steps"},
            .phase = move_phase::preparation,
@@ -166,7 +166,7 @@ std::vector<move_kind> preparation_moves() {
            .candidates = channels_last_candidates,
            .apply = apply_channels_last},
           {.name = "join_layers",
-           .summary = "linear layers that read one value become one layer with their weights side by side, of whose "
+           .summary = "linear layers that read one value become one layer with their weights concatenated, of whose "
                       "result theirs are slices, with a proof that no input changes the weights and nothing copies a "
                       "slice; the steps have other numbers afterwards",
            .parameters = {"steps"},

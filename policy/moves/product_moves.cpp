@@ -24,33 +24,33 @@ constexpr const char *k_factors = "factors", *k_depth = "depth", *k_by = "by", *
                      *k_clusters = "clusters";
 // The parameters that say how the kernel makes the product.
 constexpr std::array<const char*, 3> k_ways{k_factors, k_depth, k_by};
-// What factors of float32 are in the usual way, for people who would rather say it.
+// What float32 operands are split into in the usual way, for people who would rather say it.
 constexpr const char* k_usual_factors = "tf32";
 
-// The step that makes a factor of the first product among these, which nothing but these steps reads; null where there
-// is none.
-const graph_step* maker_of_factor(const graph& g, const std::vector<int>& steps) {
+// The step that makes an operand of the first product among these, which nothing but these steps reads; null where
+// there is none.
+const graph_step* maker_of_operand(const graph& g, const std::vector<int>& steps) {
   const auto is_among = [&](int n) { return std::ranges::count(steps, n) > 0; };
   const auto product = std::ranges::find_if(steps, [&](int n) { return is_free_product(g.step_at(n)); });
-  for (const auto& factor : factors_of(g, g.step_at(*product))) {
-    const graph_step* maker = g.producer(factor);
-    if (maker != nullptr && !is_among(maker->number) && !g.is_output(factor) &&
-        std::ranges::all_of(g.readers(factor), is_among))
+  for (const auto& operand : product_operands(g, g.step_at(*product))) {
+    const graph_step* maker = g.producer(operand);
+    if (maker != nullptr && !is_among(maker->number) && !g.is_output(operand) &&
+        std::ranges::all_of(g.readers(operand), is_among))
       return maker;
   }
   return nullptr;
 }
 
-// Groups that read several products of one left factor, with these.
+// Groups that read several products of one A, with these.
 std::vector<std::vector<int>> groups_with_products(const graph& g) {
   std::vector<std::vector<int>> out;
   for (const auto& group : g.groups()) {
     if (group.steps.empty() || group.kind == group_kind::product) continue;
-    std::map<std::string, std::set<int>> of_factor;
+    std::map<std::string, std::set<int>> of_a;
     for (const int n : group.steps)
       for (const int maker : g.makers()[static_cast<std::size_t>(n)])
-        if (is_free_product(g.step_at(maker))) of_factor[factors_of(g, g.step_at(maker))[0]].insert(maker);
-    for (const auto& [factor, products] : of_factor) {
+        if (is_free_product(g.step_at(maker))) of_a[product_operands(g, g.step_at(maker))[0]].insert(maker);
+    for (const auto& [a, products] : of_a) {
       if (products.size() < 2 || products.size() > most_products) continue;
       out.push_back(group.steps);
       out.back().insert(out.back().end(), products.begin(), products.end());
@@ -124,9 +124,9 @@ class followers {
   bool has_parts_ = false, is_read_elsewhere_ = false;
 };
 
-// The steps with the group that makes a factor of the products among them, if these are all that reads it; else none.
+// The steps with the group that makes an operand of the products among them, if these are all that reads it; else none.
 std::vector<int> with_group_in_front(const graph& g, const std::vector<int>& steps) {
-  const graph_step* maker = maker_of_factor(g, steps);
+  const graph_step* maker = maker_of_operand(g, steps);
   if (maker == nullptr || maker->group < 0) return {};
   const auto& front = g.groups()[static_cast<std::size_t>(maker->group)];
   if (front.kind != group_kind::pointwise) return {};
@@ -135,7 +135,7 @@ std::vector<int> with_group_in_front(const graph& g, const std::vector<int>& ste
   return out;
 }
 
-// The steps with one more product that makes a factor of theirs, or what the group in front of it reads, and that
+// The steps with one more product that makes an operand of theirs, or what the group in front of it reads, and that
 // nothing else reads; else none. `with_front`: with_group_in_front, if that is not empty.
 std::vector<int> with_product_in_front(const graph& g, const std::vector<int>& steps,
                                        const std::vector<int>& with_front) {
@@ -145,7 +145,7 @@ std::vector<int> with_product_in_front(const graph& g, const std::vector<int>& s
   const auto look_at = [&](const graph_step* maker) {
     if (maker != nullptr && is_free_product(*maker) && !is_among(maker->number)) found.insert(maker->number);
   };
-  look_at(maker_of_factor(g, steps));
+  look_at(maker_of_operand(g, steps));
   for (const int n : with_front)
     if (std::ranges::count(steps, n) == 0)
       for (const int maker : g.makers()[static_cast<std::size_t>(n)])
@@ -158,9 +158,9 @@ std::vector<int> with_product_in_front(const graph& g, const std::vector<int>& s
   return out;
 }
 
-// Sets of steps that may be a kernel with a product: products of one left factor with the group that reads them, a
-// product whose slices a group reads, or whose features it pools, with it, a product with the group that reads it, and
-// the product alone.
+// Sets of steps that may be a kernel with a product: products of one A with the group that reads them, a product whose
+// slices a group reads, or whose features it pools, with it, a product with the group that reads it, and the product
+// alone.
 std::vector<std::vector<int>> sets_with_products(const graph& g) {
   auto out = groups_with_products(g);
   for (const auto& s : g.steps())
@@ -179,8 +179,8 @@ std::vector<std::vector<int>> sets_with_products(const graph& g) {
   return out;
 }
 
-// Each set in every way, with and without clusters, what should be the fastest first, and also with what is in front
-// of the product: before it where that is no reason for another one.
+// Kernels of each set in every way, with and without clusters, what should be the fastest first, and also with what is
+// in front of the product: before it where that is no reason for another one.
 std::vector<move> product_candidates(const graph& g, const lowering_target& target) {
   std::vector<move> out;
   const auto choices_of = [&](std::vector<int>& steps) {
@@ -229,7 +229,7 @@ expected<product_way> way_of(const move& m, const lowering_target& target) {
     if (std::ranges::find(k_ways, std::string_view(name)) == k_ways.end()) continue;
     if (name == k_factors && value == k_usual_factors) continue;
     if (ways.empty())
-      return fail(errc::unsupported, "{}={}: kernels for {} make products in no way of their own", name, value,
+      return fail(errc::unsupported, "{}={}: kernels for {} have only one way to make products", name, value,
                   target.name());
     const auto found = std::ranges::find(ways, std::pair<std::string_view, std::string_view>(name, value),
                                          [](const product_way& w) { return std::pair(w.parameter, w.value); });
@@ -258,8 +258,8 @@ struct steps_of_kernel {
   std::vector<int> behind, groups;  // the steps of whole groups, and their numbers
 };
 
-// errc::invalid_argument with the reason where the steps are not products of one left factor, with their slices or
-// pools, at most a whole group in front of them and whole groups behind.
+// errc::invalid_argument with the reason where the steps are not products of one A, with their slices or pools, at most
+// a whole group in front of them and whole groups behind.
 expected<steps_of_kernel> sorted_steps(const graph& g, const std::vector<int>& steps) {
   steps_of_kernel out;
   std::map<int, std::vector<int>> groups;
@@ -273,8 +273,8 @@ expected<steps_of_kernel> sorted_steps(const graph& g, const std::vector<int>& s
   if (out.products.empty())
     return fail(errc::invalid_argument, "the steps contain no product that is still a library call");
   std::set<int> makers;
-  for (const auto& factor : factors_of(g, g.step_at(out.products.back())))
-    if (const graph_step* maker = g.producer(factor)) makers.insert(maker->number);
+  for (const auto& operand : product_operands(g, g.step_at(out.products.back())))
+    if (const graph_step* maker = g.producer(operand)) makers.insert(maker->number);
   for (auto& [number, members] : groups) {
     if (number < 0 || g.groups()[static_cast<std::size_t>(number)].steps != members)
       return fail(errc::invalid_argument, "steps {} are not one whole group", print_steps(members));
@@ -304,7 +304,7 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
   CUDAL1_TRY(const product_way way, way_of(m, target));
   const dtype type = g.step_at(number).result_types[0].type;
   if (type != dtype::float32 && std::ranges::find(m.parameters, k_factors, name_of_parameter) != m.parameters.end())
-    return fail(errc::invalid_argument, "only the factors of a float32 product are split, not those of step {}",
+    return fail(errc::invalid_argument, "only the operands of a float32 product are split, not those of step {}",
                 number);
   CUDAL1_TRY(const bool clusters, has_clusters(m));
   kernel_options& options = g.groups()[static_cast<std::size_t>(group)].options;
@@ -329,14 +329,12 @@ std::vector<move_kind> product_moves() {
       {.name = "product_kernel",
        .summary =
            "a matrix product as a kernel on tensor cores, which keeps float32's precision (cuda), together with the "
-           "group that reads it and the one that makes its left factor, also two or four products of one left "
-           "factor, or one and its slices, or with a pool over its features; factors=halves, for large ones, "
-           "multiplies scaled halves, which other "
-           "kernels make of the operands; depth=warps, for small ones, gives each warp other terms; by=warpgroups, "
-           "for large ones of half types, multiplies by wgmma; by=threads, for few terms, uses no tensor cores, and "
-           "may "
-           "begin with another product; "
-           "rows=clusters lets the blocks of a cluster hold the rows of a softmax or norm after it together",
+           "group that reads it and the one that makes its A, also two or four products of one A, or one and its "
+           "slices, or with a pool over its features; factors=halves, for large ones, multiplies scaled halves of the "
+           "operands, which other kernels make; depth=warps, for small ones, gives each warp a slice of k; "
+           "by=warpgroups, for large ones of half types, multiplies by wgmma; by=threads, for a small k, uses no "
+           "tensor cores, and may begin with another product; rows=clusters lets the blocks of a cluster hold the rows "
+           "of a softmax or norm after it together",
        .parameters = {"steps"},
        .optional = {k_factors, k_depth, k_by, k_rows},
        .phase = move_phase::implementation,

@@ -145,7 +145,7 @@ expected<std::string> made_at_set_up(graph& g, const std::string& value) {
   const graph_step* s = g.producer(value);
   if (s == nullptr) return fail(errc::invalid_argument, "{} is an input", value);
   if (s->is_replaced() || s->group >= 0 || s->text->results.size() != 1)
-    return fail(errc::invalid_argument, "step {} ({}) is not a call of one result any more", s->number, s->op());
+    return fail(errc::invalid_argument, "step {} ({}) is no longer a call with one result", s->number, s->op());
   aten_step made = *s->text;
   for (auto& [key, written] : made.args) {
     const auto* typed = s->argument(key);

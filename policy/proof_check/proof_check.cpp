@@ -175,7 +175,9 @@ checked_step check_readers(const graph& g, const graph_step& s, checked_step own
   int64_t elements = 0;
   for (const auto& reader : g.steps()) {
     if (reader.dropped || !reads(reader, value)) continue;  // what else was rewritten is checked by itself
-    auto found = comparison(g, {g.meaning_of(reader.text->results[0]), true, reader.number}, left, value).run();
+    auto found = comparison(g, {.value = g.meaning_of(reader.text->results[0]), .of_step = true, .step = reader.number},
+                            left, value)
+                     .run();
     found.step = s.number;
     if (found.found != proof_finding::holds) return found;
     elements += found.elements;
@@ -189,9 +191,9 @@ checked_step check_step(const graph& g, const graph_step& s, int64_t& left) {
       return undecided(s.number, "its result has more than 8 dimensions");
   const std::string& value = s.text->results[0];
   if (value.empty()) return undecided(s.number, "nothing reads its first result");
-  if (!s.dropped) return comparison(g, {g.meaning_of(value), true, s.number}, left).run();
+  if (!s.dropped) return comparison(g, {.value = g.meaning_of(value), .of_step = true, .step = s.number}, left).run();
   if (g.resolve(value) == value) return check_unread(g, s);
-  auto own = comparison(g, {value, false, s.number}, left).run();
+  auto own = comparison(g, {.value = value, .of_step = false, .step = s.number}, left).run();
   return own.found == proof_finding::holds ? own : check_readers(g, s, own, left);
 }
 

@@ -60,7 +60,8 @@ expected<token_sequence> sequence_of(const answer_trace& t) {
   for (const auto* list : {&t.places, &t.chosen})
     for (const int64_t place : *list)
       if (place < 0 || place >= static_cast<int64_t>(n))
-        return fail(errc::corrupt, "the answer kept with a variant has {} tokens, and something of token {}", n, place);
+        return fail(errc::corrupt, "the answer kept with a variant has {} tokens, and says something about token {}", n,
+                    place);
   out.legal.resize(n);
   for (std::size_t i = 0; i < t.chosen.size(); ++i) {
     legal_tokens& to = out.legal[static_cast<std::size_t>(t.chosen[i])];
@@ -181,7 +182,7 @@ expected<proposal> contrastive_policy::propose_one(const prompt& p) {
     r.open.reset(m.candidate);
   if (r.open.none())
     return fail(errc::not_found, "all {} schedules of task {} were proposed{}", candidates.size(), p.what->name,
-                space->is_complete ? "" : "; it has more, of which policy contrastive takes only so many");
+                space->is_complete ? "" : "; it has more, and policy contrastive takes no more of them");
   // A model is sure of what it has seen, and may never write a move that none of its tasks had.
   random_source own = random_for(seed_, p);
   proposal out;

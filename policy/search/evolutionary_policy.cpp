@@ -136,11 +136,9 @@ drawn_schedule evolved(const prompt& p, const std::vector<parent>& correct, rand
   return {mutated(p, mutated(p, *a.plan, random).moves(), random), "mutation", {a.id()}};
 }
 
-// Makes it the proposal, with its program if it is new.
-void put(drawn_schedule drawn, bool is_new, proposal& out) {
+void note_origin(const drawn_schedule& drawn, proposal& out) {
   out.trace.set("origin", drawn.origin);
-  out.parents = std::move(drawn.parents);
-  if (is_new) propose_schedule(std::move(drawn.made), out);
+  out.parents = drawn.parents;
 }
 
 }  // namespace
@@ -184,7 +182,7 @@ bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, s
 
 // The whole schedules come first, in order. Concurrent proposals see the same exemplars, so some are skipped at random.
 std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt& p, const known_variants& known,
-                                                                    bool any_correct, const doubtful_moves& doubtful,
+                                                                    std::size_t correct, const doubtful_moves& doubtful,
                                                                     random_source& random) {
   std::size_t later = 0;
   while (random.chance(k_later))
@@ -200,7 +198,7 @@ std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt
     }
     return false;
   };
-  if (!look_through(whole_of(p, lists)) && !any_correct) look_through(further_of(p, lists));
+  if (!look_through(whole_of(p, lists)) && correct == 0) look_through(further_of(p, lists));
   return chosen == nullptr ? std::nullopt : std::optional(*chosen);
 }
 
@@ -208,7 +206,7 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
                                                            const doubtful_moves& doubtful, random_source& random) {
   attempt out;
   const auto correct = correct_of(p);
-  if (auto first = next_starting_schedule(p, known, !correct.empty(), doubtful, random)) {
+  if (auto first = next_starting_schedule(p, known, correct.size(), doubtful, random)) {
     out.made.trace.set("origin", "first");
     out.made.plan = std::move(*first);
     out.is_new = true;
@@ -217,7 +215,8 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
   drawn_schedule drawn = evolved(p, correct, random);
   out.made.plan = drawn.made.moves();
   out.is_new = drawn.is_new(known) && (!doubtful.any_in(out.made.plan) || random.chance(k_doubtful));
-  put(std::move(drawn), out.is_new, out.made);
+  note_origin(drawn, out.made);
+  if (out.is_new) propose_schedule(std::move(drawn.made), out.made);
   return out;
 }
 
@@ -253,7 +252,8 @@ std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& 
     const auto us = estimated_us(*p.what, drawn.made, gpu);
     if (!us || *us >= best_us) continue;
     best_us = *us;
-    put(std::move(drawn), true, best.emplace());
+    note_origin(drawn, best.emplace());
+    propose_schedule(std::move(drawn.made), *best);
   }
   return best;
 }

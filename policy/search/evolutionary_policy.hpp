@@ -47,7 +47,8 @@ class evolutionary_policy final : public search_policy {
   static std::vector<starting_schedule>& whole_of(const prompt& p, starting_lists& lists);
   static std::vector<starting_schedule>& further_of(const prompt& p, starting_lists& lists);
   static bool is_new(const prompt& p, const known_variants& known, starting_schedule& s);
-  std::optional<schedule> next_starting_schedule(const prompt& p, const known_variants& known, bool any_correct,
+  // `correct`: how many exemplars are.
+  std::optional<schedule> next_starting_schedule(const prompt& p, const known_variants& known, std::size_t correct,
                                                  const doubtful_moves& doubtful, random_source& random);
   attempt try_once(const prompt& p, const known_variants& known, const doubtful_moves& doubtful, random_source& random);
   std::shared_ptr<const device_data> gpu_of(const prompt& p);

@@ -37,7 +37,7 @@ expected<proposal> exhaustive_policy::propose_one(const prompt& p) {
     return out;
   }
   return fail(errc::not_found, "all {} schedules of task {} were proposed{}", w->size, p.what->name,
-              w->is_complete ? "" : "; it has more, of which policy exhaustive takes only so many");
+              w->is_complete ? "" : "; it has more, and policy exhaustive takes no more of them");
 }
 
 }  // namespace cudal1

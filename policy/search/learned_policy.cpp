@@ -285,7 +285,7 @@ expected<void> learned_policy::load(const std::string& blob, int64_t version) {
   CUDAL1_TRY(const json document, json::parse(blob));
   const json* weights = document.find("weights");
   if (weights == nullptr || !weights->is_object())
-    return fail(errc::corrupt, "the state of policy learned lacks its weights");
+    return fail(errc::corrupt, "the state of policy learned has no weights");
   std::map<std::string, double> read;
   for (const auto& [feature, value] : weights->as_object()) {
     CUDAL1_TRY(read[feature], number_of(value, "weight " + feature));

@@ -14,21 +14,23 @@ namespace {
 
 constexpr int64_t tokens_per_million = 1'000'000;
 
-// What an answer took. One from the cache costs nothing now; in a group that goes on after a restart it was paid for
-// then, by this experiment.
-answer_cost cost_of(const chat_answer& a, const chat_model& model, bool resumed) {
+// What an answer took. One from the cache costs nothing now.
+answer_cost cost_of(const chat_answer& a) {
   answer_cost c;
   c.answers = 1;
   c.prompt_tokens = a.prompt_tokens;
   c.answer_tokens = a.answer_tokens + a.lost_tokens;
   c.money = a.cost;
-  if (a.cached && resumed)
-    c.money = (static_cast<double>(a.prompt_tokens) * model.price_prompt +
-               static_cast<double>(a.answer_tokens) * model.price_answer) /
-              tokens_per_million;
   c.seconds = a.seconds;
   c.cached = a.cached ? 1 : 0;
   return c;
+}
+
+// What it would cost without the cache.
+double price_of(const chat_answer& a, const chat_model& model) {
+  return (static_cast<double>(a.prompt_tokens) * model.price_prompt +
+          static_cast<double>(a.answer_tokens) * model.price_answer) /
+         tokens_per_million;
 }
 
 // What is kept of an answer beside its text.
@@ -145,13 +147,13 @@ ticket llm_policy::refuse(const error& why) {
   return t;
 }
 
-ticket llm_policy::ask(std::size_t model, std::vector<chat_request> requests, bool resumed, answer_reading read) {
-  const auto client = client_of(model);
+ticket llm_policy::ask(asked_of of, std::vector<chat_request> requests, answer_reading read) {
+  const auto client = client_of(of.model);
   if (!client) return refuse(client.error());
-  const ticket t = open(model, requests.size());
+  const ticket t = open(of.model, requests.size());
   for (auto& r : requests) {
-    const uint64_t number = (*client)->ask(std::move(r), [this, t, model, resumed, read](expected<chat_answer> a) {
-      deliver(t, proposal_reader(model, resumed, read, std::move(a)));
+    const uint64_t number = (*client)->ask(std::move(r), [this, t, of, read](expected<chat_answer> a) {
+      deliver(t, proposal_reader(of, read, std::move(a)));
     });
     const std::lock_guard lock(mutex_);
     if (const auto found = open_.find(t); found != open_.end()) found->second.requests.push_back(number);
@@ -171,7 +173,7 @@ ticket llm_policy::replay(std::size_t model, const asked_model& asked, std::vect
     r.temperature = asked.temperature;
     r.top_p = asked.top_p;
     const auto kept = cache_->find(answer_key(asked.url, asked.model, r));
-    deliver(t, proposal_reader(model, false, read, kept ? expected<chat_answer>(*kept) : no_kept_answer(asked)));
+    deliver(t, proposal_reader({.model = model}, read, kept ? expected<chat_answer>(*kept) : no_kept_answer(asked)));
   }
   return t;
 }
@@ -183,12 +185,14 @@ ticket llm_policy::open(std::size_t model, std::size_t requests) {
   return t;
 }
 
-std::function<expected<proposal>()> llm_policy::proposal_reader(std::size_t model, bool resumed, answer_reading read,
+std::function<expected<proposal>()> llm_policy::proposal_reader(asked_of of, answer_reading read,
                                                                 expected<chat_answer> a) const {
-  return [this, model, resumed, read = std::move(read), a = std::move(a)]() -> expected<proposal> {
+  return [this, of, read = std::move(read), a = std::move(a)]() -> expected<proposal> {
     CUDAL1_TRY(const auto answer, a);
     proposal made = read(answer);
-    made.cost = cost_of(answer, models_[model], resumed);
+    made.cost = cost_of(answer);
+    // In a group that goes on after a restart it was paid for then, by this experiment.
+    if (answer.cached && of.resumed) made.cost->money = price_of(answer, models_[of.model]);
     note_answer(made.trace, answer);
     return made;
   };
@@ -208,13 +212,13 @@ ticket llm_policy::propose(prompt p, int64_t n) {
   const auto read = [context](const chat_answer& a) { return proposal_of(a.text, a.finish_reason, context); };
   const std::size_t model = place_of(p.model);
   return setup_.only_kept_answers ? replay(model, document->asked, std::move(requests), read)
-                                  : ask(model, std::move(requests), p.resumed, read);
+                                  : ask({model, p.resumed}, std::move(requests), read);
 }
 
 ticket llm_policy::give_opinion(const std::shared_ptr<const task>& what, const stored_exemplar& suspicious) {
   chat_request r;
   r.messages = opinion_messages(*what, suspicious);
-  return ask(0, {std::move(r)}, false, [](const chat_answer& a) {
+  return ask({.model = 0}, {std::move(r)}, [](const chat_answer& a) {
     proposal p;
     p.analysis = a.text;
     return p;

@@ -49,13 +49,16 @@ class llm_policy final : public policy {
   std::size_t place_of(const std::string& model) const;
   // Sends the requests of a ticket; `read` makes a proposal of each answer.
   using answer_reading = std::function<proposal(const chat_answer&)>;
-  ticket ask(std::size_t model, std::vector<chat_request> requests, bool resumed, answer_reading read);
+  struct asked_of {
+    std::size_t model = 0;
+    bool resumed = false;  // the group of proposals goes on after a restart
+  };
+  ticket ask(asked_of of, std::vector<chat_request> requests, answer_reading read);
   // The answers that were kept, or errc::not_found.
   ticket replay(std::size_t model, const asked_model& asked, std::vector<chat_request> requests,
                 const answer_reading& read);
   ticket open(std::size_t model, std::size_t requests);
-  std::function<expected<proposal>()> proposal_reader(std::size_t model, bool resumed, answer_reading read,
-                                                      expected<chat_answer> a) const;
+  std::function<expected<proposal>()> proposal_reader(asked_of of, answer_reading read, expected<chat_answer> a) const;
   ticket refuse(const error& why);
   void deliver(ticket t, std::function<expected<proposal>()> read);
 

@@ -100,7 +100,7 @@ expected<input_spec> spec_of_value(const graph& g, const std::string& value) {
   }
   const bool bounded = std::isfinite(range.low) && std::isfinite(range.high);
   if (!is_floating(type.type)) {
-    if (!bounded) return fail(errc::unsupported, "{} holds integers of which no bounds are proved", value);
+    if (!bounded) return fail(errc::unsupported, "{} holds integers, and no bounds are proved", value);
     spec.draw.kind = distribution::integer;
     spec.draw.low = range.low;
     spec.draw.high = range.high + 1;

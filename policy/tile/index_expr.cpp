@@ -11,20 +11,17 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_any = int64_t{1} << 62;  // beyond every index
+constexpr int64_t k_limit = std::numeric_limits<int64_t>::max();
 
-int64_t saturated(bool overflows, bool is_negative, int64_t exact) {
-  constexpr int64_t k_limit = std::numeric_limits<int64_t>::max();
-  return overflows ? (is_negative ? -k_limit : k_limit) : exact;
-}
 int64_t saturated_product(int64_t a, int64_t b) {
   int64_t out = 0;
-  const bool overflows = __builtin_mul_overflow(a, b, &out);
-  return saturated(overflows, (a < 0) != (b < 0), out);
+  if (!__builtin_mul_overflow(a, b, &out)) return out;
+  return (a < 0) != (b < 0) ? -k_limit : k_limit;
 }
 int64_t saturated_sum(int64_t a, int64_t b) {
   int64_t out = 0;
-  const bool overflows = __builtin_add_overflow(a, b, &out);
-  return saturated(overflows, a < 0, out);
+  if (!__builtin_add_overflow(a, b, &out)) return out;
+  return a < 0 ? -k_limit : k_limit;
 }
 index_range divided(const index_range& of, int64_t divisor) {
   return {of.least / divisor, of.most / divisor};
@@ -157,7 +154,8 @@ index_range index_expr::range_in(const known_ranges& known) const {
   }
 }
 
-index_expr::c_value index_expr::computed_in(const known_values& known, std::string& overflows, bool after_wide) const {
+index_expr::c_value index_expr::computed_in(const known_values& known, std::string& overflows,
+                                            int_width added_to) const {
   const node& n = *node_;
   if (n.kind == operation::constant) return {{n.number, n.number}, !range_of_int.holds({n.number, n.number})};
   if (n.kind == operation::variable) {
@@ -169,7 +167,7 @@ index_expr::c_value index_expr::computed_in(const known_values& known, std::stri
     return v;
   };
   if (n.kind == operation::sum) {
-    c_value out{{0, 0}, after_wide};
+    c_value out{{0, 0}, added_to == int_width::bits_64};
     for (const auto& part : n.parts) {
       const c_value next = part.computed_in(known, overflows);
       out.range = out.range + next.range;

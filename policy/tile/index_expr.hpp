@@ -18,11 +18,14 @@ namespace cudal1 {
 struct index_range {
   int64_t least = 0, most = 0;
   bool holds(const index_range& other) const { return least <= other.least && other.most <= most; }
-  // Of sums and multiples; what overflows is the largest or the smallest number.
+  // The ranges of sums and multiples; what overflows is the largest or the smallest number.
   index_range operator+(const index_range& other) const;
   index_range operator*(int64_t factor) const;
 };
 inline constexpr index_range range_of_int = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+
+// In which C computes integers.
+enum class int_width { bits_32, bits_64 };
 
 class index_expr {
  public:
@@ -38,7 +41,7 @@ class index_expr {
   index_expr operator*(int64_t factor) const;
   index_expr operator/(int64_t divisor) const;  // both take what is not negative, and a positive number
   index_expr operator%(int64_t divisor) const;
-  // As a value of this C type, in which products of it are computed.
+  // The index as a value of this C type, in which products of it are computed.
   index_expr as(const std::string& type) const;
 
   bool is(int64_t value) const { return least() == value && most() == value; }
@@ -48,15 +51,15 @@ class index_expr {
   // The range, where variables have those that `known` says, or else their own.
   using known_ranges = std::function<std::optional<index_range>(const std::string& variable)>;
   index_range range_in(const known_ranges& known) const;
-  // The same as C computes it: `is_wide` in 64 bits.
+  // The range as C computes the index: `is_wide` in 64 bits.
   struct c_value {
     index_range range;
     bool is_wide = false;
   };
   using known_values = std::function<std::optional<c_value>(const std::string& variable)>;
-  // `overflows` gets the text of a part that is computed in 32 bits, and leaves them. `after_wide`: as what is added to
-  // a number of 64 bits.
-  c_value computed_in(const known_values& known, std::string& overflows, bool after_wide = false) const;
+  // `overflows` gets the text of a part that is computed in 32 bits, and leaves them. `added_to`: the numbers that it
+  // is added to.
+  c_value computed_in(const known_values& known, std::string& overflows, int_width added_to = int_width::bits_32) const;
   // What is left of it by a divisor: a sum of a constant and of variables times factors, all less than the divisor.
   // `known`: of a variable, or nothing where it stands for itself. What is not such a sum stands for itself, too.
   struct residue {
@@ -73,7 +76,8 @@ class index_expr {
   using variable_reader = std::function<void(const std::string& variable, std::optional<index_range> made_with)>;
   void each_variable(const variable_reader& read) const;
   bool divides() const;  // by a quotient or a remainder
-  // As a sum of a constant and of variables, quotients and remainders times factors: `read` gets each of these.
+  // Reads the index as a sum of a constant and of variables, quotients and remainders times factors: `read` gets each
+  // of these.
   using part_reader = std::function<void(const index_expr& part, int64_t factor)>;
   int64_t each_part(const part_reader& read) const;  // the constant
   std::optional<std::string> name() const;           // of a variable
@@ -93,7 +97,7 @@ class index_expr {
 // The place in a row-major space of these extents that has this number, a coordinate for each extent. Extents of which
 // the product is the number of places at least, or the number's range.
 std::vector<index_expr> split(const index_expr& number, std::span<const int64_t> extents);
-// The same of the first element of a vector of so many elements along the last extent, which is a multiple of `width`:
+// The place of the first element of a vector of so many elements along the last extent, which is a multiple of `width`:
 // `number` counts vectors.
 std::vector<index_expr> split_in_vectors(const index_expr& number, std::span<const int64_t> extents, int64_t width);
 

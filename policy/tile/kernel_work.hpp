@@ -1,5 +1,5 @@
 // What the threads of a kernel do, as far as an estimate of its time needs it and its launch does not say it: the
-// writers of kernels know it, and describe it beside the text.
+// writers of kernels know it, and describe it besides the text.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct loop_work {
 struct product_work {
   double start = 0, stages = 0, latency = 0, arithmetic = 0, traffic = 0;
   bool alone = false;  // a multiprocessor has registers for one block at a time
-  // Of so many blocks that share a multiprocessor.
+  // The cycles of so many blocks that share a multiprocessor.
   double cycles(double blocks) const {
     if (alone) return blocks * (start + latency + stages * std::max(arithmetic, traffic));
     return start + stages * std::max(latency + arithmetic, blocks * std::max(arithmetic, traffic));

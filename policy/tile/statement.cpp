@@ -42,12 +42,12 @@ buffer_id kernel_builder::array(std::string name, dtype type, space where, std::
   return made_.buffers.size() - 1;
 }
 
-buffer_id kernel_builder::pointer(std::string name, buffer_id into, const index_expr& offset, bool writes) {
+buffer_id kernel_builder::pointer(std::string name, buffer_id into, const index_expr& offset, pointee use) {
   buffer made = made_.buffers[into];
   made.name = std::move(name);
   made.into = into;
   made.offset = offset;
-  made.writes = writes;
+  made.writes = use == pointee::written;
   made_.buffers.push_back(std::move(made));
   add({point{made_.buffers.size() - 1}});
   return made_.buffers.size() - 1;
@@ -78,20 +78,20 @@ block kernel_builder::inside(const std::function<void()>& body) {
 }
 
 void kernel_builder::load(buffer_id into, const index_expr& at, const access& from, int64_t width, int64_t step,
-                          bool together) {
-  add({load_vector{into, at, from, width, step, together}});
+                          access_form form) {
+  add({load_vector{into, at, from, width, step, form}});
 }
 
-void kernel_builder::store(const access& to, buffer_id from, int64_t width, int64_t step, bool together) {
-  add({store_vector{to, from, width, step, together}});
+void kernel_builder::store(const access& to, buffer_id from, int64_t width, int64_t step, access_form form) {
+  add({store_vector{to, from, width, step, form}});
 }
 
-void kernel_builder::loop(const std::string& variable, int64_t count, bool unrolled,
+void kernel_builder::loop(const std::string& variable, int64_t count, unrolling unroll,
                           const std::function<void(index_expr)>& body) {
   // A loop of one round has its variable, too.
   const index_expr i = count > 1 ? index_expr::variable(variable, count) : index_expr::unknown(variable);
   block made = inside([&] { body(i); });
-  add({tile::loop{variable, count, unrolled, std::move(made)}});
+  add({tile::loop{variable, count, unroll, std::move(made)}});
 }
 
 void kernel_builder::loop(tile::loop of, const std::function<void()>& body) {

@@ -24,10 +24,11 @@ enum class space { global, shared, warp_shared, registers };
 
 struct buffer {
   std::string name;  // in C
-  // As it lies in memory; registers and shared memory hold elements in the type that kernels compute in.
+  // The type in memory; registers and shared memory hold elements in the type that kernels compute in.
   dtype type = dtype::float32;
   space where = space::global;
-  // Of the array in C: of a tensor one extent, the elements from the pointer to its last one; of arrays as declared.
+  // The extents of the array in C: of a tensor one, the elements from the pointer to its last one; of arrays as
+  // declared.
   std::vector<int64_t> shape;
   int64_t first = 0;  // elements of the tensor before the pointer
   // A pointer into another tensor of the kernel, `offset` from its own, which a statement declares (point).
@@ -39,7 +40,7 @@ using buffer_id = std::size_t;  // in the order of a kernel's buffers
 
 class value;
 
-// Where another value chooses the row that is read: that row of `count`, `stride` elements apart, kept within them.
+// Where another value chooses the row that is read: that one of `count` rows with this stride, kept within them.
 struct gather {
   std::shared_ptr<const value> row;
   int64_t count = 0, stride = 0;
@@ -146,25 +147,27 @@ struct reduce_lanes {
   reduction_kind how = reduction_kind::sum;
   int64_t lanes = 1;
 };
-// Elements of a tensor, `step` apart, to and from neighbouring ones of an array in registers; `together`: as vectors of
-// up to 16 bytes.
+// How elements of a tensor are moved: one by one, or contiguous ones as vectors of up to 16 bytes.
+enum class access_form { scalar, vector };
+// Elements of a tensor, with a stride of `step`, to and from neighbouring ones of an array in registers.
 struct load_vector {
   buffer_id into = 0;
   index_expr at = 0;
   access from;
   int64_t width = 1, step = 1;
-  bool together = false;
+  access_form form = access_form::scalar;
 };
 struct store_vector {
   access to;
   buffer_id from = 0;
   int64_t width = 1, step = 1;
-  bool together = false;
+  access_form form = access_form::scalar;
 };
+enum class unrolling { none, whole };
 struct loop {
   std::string variable;  // from `first` to below `count`
   int64_t count = 0;
-  bool unrolled = false;
+  unrolling unroll = unrolling::none;
   block body;
   index_expr first = 0;
   int64_t step = 1;
@@ -212,6 +215,9 @@ struct kernel {
   block body;
 };
 
+// Whether a kernel only reads what a pointer of it leads to.
+enum class pointee { read, written };
+
 class kernel_builder {
  public:
   kernel_builder(int64_t threads, int64_t blocks) : made_{threads, blocks, {}, {}} {}
@@ -220,7 +226,7 @@ class kernel_builder {
   // Declares it, too.
   buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape,
                   std::optional<std::string> values = {});
-  buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, bool writes);
+  buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, pointee use);
 
   index_expr let(const std::string& type, const std::string& name, const index_expr& i);
   std::vector<index_expr> let(const std::string& type, std::vector<std::pair<std::string, index_expr>> names);
@@ -230,10 +236,9 @@ class kernel_builder {
   }
   void change(std::string name, value v) { add({tile::define{std::move(name), std::move(v), {}, true}}); }
   void store(access to, value v) { add({tile::store{std::move(to), std::move(v)}}); }
-  // `together`: see load_vector.
-  void load(buffer_id into, const index_expr& at, const access& from, int64_t width, int64_t step, bool together);
-  void store(const access& to, buffer_id from, int64_t width, int64_t step, bool together);
-  void loop(const std::string& variable, int64_t count, bool unrolled, const std::function<void(index_expr)>& body);
+  void load(buffer_id into, const index_expr& at, const access& from, int64_t width, int64_t step, access_form form);
+  void store(const access& to, buffer_id from, int64_t width, int64_t step, access_form form);
+  void loop(const std::string& variable, int64_t count, unrolling unroll, const std::function<void(index_expr)>& body);
   void loop(tile::loop of, const std::function<void()>& body);
   void guard(std::vector<condition> all, const std::function<void()>& body);  // without conditions: just the body
   void guard(std::vector<condition> all, std::vector<std::string> tests, const std::function<void()>& body,

@@ -49,18 +49,15 @@ struct fact {
   bool is_wide = false;                // of 64 bits
   int definition = 0;                  // which of those that have this name
   std::optional<linear_form> is = {};  // what it was defined as, until more is known of it
-  // The same as it stands, of what was known before; of a variable that counts, its first number.
+  // The index as it stands, in terms of what was known before; of a variable that counts, its first number.
   std::optional<index_expr> first = {};
   int64_t step = 0;
   std::size_t before = 0;  // how many facts there were
 };
 
-// Those of the blocks that are open, the innermost last.
+// The facts of the blocks that are open, the innermost last.
 class known_facts {
  public:
-  void define(std::string name, index_range range, bool differs) {
-    define({.name = std::move(name), .range = range, .differs = differs});
-  }
   void define(fact f) {
     f.definition = ++definitions_;
     f.before = facts_.size();
@@ -88,11 +85,13 @@ class known_facts {
   int definitions_ = 0;
 };
 
+enum class reached_by { all_threads, some_threads };  // of a block
+
 class checker {
  public:
   explicit checker(const kernel& k) : kernel_(&k) {
-    facts_.define("threadIdx.x", {0, k.threads - 1}, true);
-    facts_.define("blockIdx.x", {0, k.blocks - 1}, false);
+    facts_.define({.name = "threadIdx.x", .range = {0, k.threads - 1}, .differs = true});
+    facts_.define({.name = "blockIdx.x", .range = {0, k.blocks - 1}, .differs = false});
     states_.resize(k.buffers.size());
     for (std::size_t i = 0; i < k.buffers.size(); ++i) {
       const bool is_global = k.buffers[i].where == space::global && !k.buffers[i].into;
@@ -103,8 +102,8 @@ class checker {
   expected<void> run() { return look_at(kernel_->body); }
 
  private:
-  // Of a buffer, at the statement that is looked at. Since the last barrier that orders accesses to it: the places that
-  // were written and read, as text.
+  // The state of a buffer at the statement that is looked at. Since the last barrier that orders accesses to it: the
+  // places that were written and read, as text.
   struct state {
     bool declared = false, written = false;
     std::set<std::string> writes, reads;
@@ -131,8 +130,8 @@ class checker {
            text == "threadIdx.x" || text == "blockIdx.x";
   }
 
-  // `after_wide`: as what is added to a number of 64 bits.
-  expected<index_range> range_of(const index_expr& i, bool after_wide = false) {
+  // `added_to`: the numbers that it is added to.
+  expected<index_range> range_of(const index_expr& i, int_width added_to = int_width::bits_32) {
     std::string why;
     i.each_variable([&](const std::string& name, std::optional<index_range> made_with) {
       const fact* known = facts_.find(name);
@@ -150,7 +149,7 @@ class checker {
           const fact* known = facts_.find(name);
           return known == nullptr ? std::nullopt : std::optional(index_expr::c_value{known->range, known->is_wide});
         },
-        overflows, after_wide);
+        overflows, added_to);
     if (!overflows.empty())
       return wrong(fmt::format("{} is computed in 32 bits in {}, and reaches from {} to {}", overflows, i.text(),
                                value.range.least, value.range.most));
@@ -167,7 +166,7 @@ class checker {
     });
   }
 
-  // Of an index whose range is known.
+  // The linear form of an index whose range is known.
   linear_form linear(const index_expr& i) const {
     linear_form out;
     const int64_t constant = i.each_part([&](const index_expr& part, int64_t factor) {
@@ -189,14 +188,15 @@ class checker {
     return out;
   }
 
-  // Of a place that is accessed only where these conditions are true.
+  // The range of a place that is accessed only where these conditions are true.
   expected<index_range> range_where(const access& a, const index_expr& at_place) {
     const auto known = tests_.find(a.masked->test);
     const std::string& name = at(a.of).name;
     if (known == tests_.end())
       return wrong(fmt::format("{} masks {}, and nothing has tested it", a.masked->test, name));
     if (known->second.size() != a.masked->strides.size())
-      return wrong(fmt::format("{} has other conditions than {} has strides", a.masked->test, name));
+      return wrong(
+          fmt::format("the mask {} has another number of conditions than {} has strides", a.masked->test, name));
     linear_form rest = linear(at_place);
     int64_t most = 0;  // of the places
     for (std::size_t i = 0; i < known->second.size(); ++i) {
@@ -229,7 +229,7 @@ class checker {
     return out;
   }
 
-  // `width` elements from there on, `step` apart.
+  // `width` elements from there on, with a stride of `step`.
   expected<void> within(const access& a, int64_t width, int64_t step) {
     const buffer& b = at(a.of);
     if (a.at.size() != b.shape.size())
@@ -240,7 +240,7 @@ class checker {
     if (a.row) CUDAL1_CHECK(look_at(*a.row->row));
     for (std::size_t d = 0; d < a.at.size(); ++d) {
       // Outside of a mask the place itself is not used, but computed.
-      CUDAL1_TRY(index_range range, range_of(a.at[d], a.row.has_value()));
+      CUDAL1_TRY(index_range range, range_of(a.at[d], a.row ? int_width::bits_64 : int_width::bits_32));
       if (a.masked && d + 1 == a.at.size()) {
         CUDAL1_TRY(range, range_where(a, a.at[d]));
       }
@@ -405,21 +405,21 @@ class checker {
     if (v.from.masked && std::ranges::count(asked_, v.from.masked->test) == 0)
       return wrong(fmt::format("a vector of {} is loaded, and nothing asks whether {}", at(v.from.of).name,
                                v.from.masked->test));
-    CUDAL1_CHECK(is_vector(v.from, v.width, v.together));
+    CUDAL1_CHECK(is_vector(v.from, v.width, v.form));
     CUDAL1_CHECK(reads(v.from, v.width, v.step));
     return writes({v.into, {v.at}}, v.width, 1);
   }
   expected<void> look_at(const store_vector& v) {
-    CUDAL1_CHECK(is_vector(v.to, v.width, v.together));
+    CUDAL1_CHECK(is_vector(v.to, v.width, v.form));
     CUDAL1_CHECK(reads({v.from, {0}}, v.width, 1));
     return writes(v.to, v.width, v.step);
   }
-  // Whether elements that are accessed together begin at a multiple of the vectors that do it, of at most 16 bytes.
-  // Global memory begins at one.
-  expected<void> is_vector(const access& a, int64_t width, bool together) {
+  // Whether elements that are accessed as vectors begin at a multiple of these vectors, of at most 16 bytes. Global
+  // memory begins at one.
+  expected<void> is_vector(const access& a, int64_t width, access_form form) {
     const buffer& b = at(a.of);
     if (a.within) return wrong(fmt::format("a vector of {} is not bounded element by element", b.name));
-    if (!together || width == 1) return {};
+    if (form == access_form::scalar || width == 1) return {};
     const int64_t whole = std::min(width, 16 / size_of(b.type));
     index_expr::residue left = residue_of(a.at.back(), whole, facts_.size());
     if (b.into) left.add(residue_of(b.offset, whole, states_[a.of].facts_of_offset), 1, whole);
@@ -427,7 +427,7 @@ class checker {
     return wrong(fmt::format("vectors of {} elements of {}{} need not begin at a multiple of {}", whole, b.name,
                              place_of(a), whole));
   }
-  // Twice, so that a round follows another.
+  // Looks at the body twice, so that a round follows another.
   expected<void> look_at(const loop& l) {
     const std::size_t outside = facts_.size();
     CUDAL1_TRY(const index_range from, range_of(l.first));
@@ -438,8 +438,9 @@ class checker {
       return wrong(fmt::format("{} is an int, and counts to {}", l.variable, l.count));
     facts_.define({.name = l.variable, .range = {from.least, last}, .differs = some, .first = l.first, .step = l.step});
     const auto before = states_;
-    CUDAL1_CHECK(inside(l.body, some));
-    if (rounds > 1) CUDAL1_CHECK(inside(l.body, some));
+    const reached_by who = some ? reached_by::some_threads : reached_by::all_threads;
+    CUDAL1_CHECK(inside(l.body, who));
+    if (rounds > 1) CUDAL1_CHECK(inside(l.body, who));
     facts_.resize(outside);
     if (rounds < 1)
       states_ = before;
@@ -499,18 +500,19 @@ class checker {
       CUDAL1_TRY(const bool differ, narrow(known->second));
       some = some || differ;
     }
+    const reached_by who = some ? reached_by::some_threads : reached_by::all_threads;
     const auto before = states_;
     const auto asked = asked_;
     asked_.insert(asked_.end(), g.tests.begin(), g.tests.end());
-    CUDAL1_CHECK(inside(g.body, some));
+    CUDAL1_CHECK(inside(g.body, who));
     asked_ = asked;
     facts_.resize(outside);
     auto after = std::exchange(states_, before);
-    CUDAL1_CHECK(inside(g.otherwise, some));
+    CUDAL1_CHECK(inside(g.otherwise, who));
     join(after);
     return {};
   }
-  // Either of two ways has led here: what one of them leaves without a barrier is so.
+  // One of two ways has led here: what one of them leaves without a barrier is so.
   void join(const std::vector<state>& other) {
     for (std::size_t i = 0; i < states_.size(); ++i) {
       states_[i].declared = states_[i].declared || other[i].declared;
@@ -522,14 +524,15 @@ class checker {
   expected<void> look_at(const branch& b) {
     CUDAL1_CHECK(look_at(b.when));
     const auto before = states_;
-    CUDAL1_CHECK(inside(b.body, true));
+    CUDAL1_CHECK(inside(b.body, reached_by::some_threads));
     join(before);
     return {};
   }
-  expected<void> inside(const block& body, bool some_threads) {
-    some_threads_ += some_threads;
+  expected<void> inside(const block& body, reached_by who) {
+    const int some = who == reached_by::some_threads ? 1 : 0;
+    some_threads_ += some;
     CUDAL1_CHECK(look_at(body));
-    some_threads_ -= some_threads;
+    some_threads_ -= some;
     return {};
   }
   expected<void> look_at(const barrier& b) {

@@ -150,7 +150,7 @@ class printer {
   void add(const load_vector& v) {
     const buffer &from = at(v.from.of), &into = at(v.into);
     const auto element_of = [&](int64_t l) { return fmt::format("{}[{}]", into.name, (v.at + l).text()); };
-    if (!v.together) {
+    if (v.form == access_form::scalar) {
       for (int64_t l = 0; l < v.width; ++l)
         line(fmt::format("{} = {};", element_of(l),
                          loaded(from.type, fmt::format("{}[{}]", from.name, offset(v.from, l * v.step)))));
@@ -181,7 +181,7 @@ class printer {
   void add(const store_vector& v) {
     const buffer &to = at(v.to.of), &from = at(v.from);
     const auto element_of = [&](int64_t l) { return fmt::format("{}[{}]", from.name, l); };
-    if (!v.together) {
+    if (v.form == access_form::scalar) {
       for (int64_t l = 0; l < v.width; ++l)
         line(fmt::format("{}[{}] = {};", to.name, offset(v.to, l * v.step), stored(to.type, element_of(l))));
       return;
@@ -206,7 +206,7 @@ class printer {
   }
 
   void add(const loop& l) {
-    if (l.unrolled) line("#pragma unroll");
+    if (l.unroll == unrolling::whole) line("#pragma unroll");
     const std::string next = l.step == 1 ? "++" + l.variable : fmt::format("{} += {}", l.variable, l.step);
     inside(fmt::format("for (int {0} = {1}; {0} < {2}; {3})", l.variable, l.first.text(), l.count, next), l.body);
   }

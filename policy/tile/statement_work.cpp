@@ -14,7 +14,7 @@ constexpr int64_t k_instruction = 16;  // bytes that a lane accesses at once, at
 constexpr std::size_t k_lanes = 32;
 constexpr double k_division = 10;   // instructions of a division by a constant
 constexpr double k_barrier = 60;    // cycles that a warp waits for the others
-constexpr double k_registers = 16;  // beside those for what is read, roughly
+constexpr double k_registers = 16;  // besides those for what is read, roughly
 
 using of_lanes = std::array<int64_t, k_lanes>;
 
@@ -50,7 +50,7 @@ class counter {
       std::visit([&](const auto& each) { add(each); }, s.is);
   }
 
-  // `count` accesses of each lane, of `bytes` each and `step` bytes apart.
+  // `count` accesses of each lane, of `bytes` each, with a stride of `step` bytes.
   double sectors(const access& a, int64_t count, int64_t step, int64_t bytes) const {
     double sum = 0;
     if (a.row) {  // chosen by data: each lane has its own
@@ -75,7 +75,7 @@ class counter {
   template <class Vector>
   pieces pieces_of(const Vector& v, dtype type) const {
     const int64_t size = size_of(type);
-    if (!v.together) return {v.width, v.step * size, size};
+    if (v.form == access_form::scalar) return {v.width, v.step * size, size};
     const int64_t bytes = std::min(v.width * size, k_instruction);
     return {v.width * size / bytes, bytes, bytes};
   }
@@ -150,7 +150,7 @@ class counter {
     const int64_t whole_rounds = (l.count - first[0] + l.step - 1) / l.step;
     const auto rounds = static_cast<double>(whole_rounds);
     const double before = weight_;
-    if (in_rounds_ || l.unrolled || !reads_memory(l.body)) {
+    if (in_rounds_ || l.unroll == unrolling::whole || !reads_memory(l.body)) {
       weight_ *= rounds;
       add(l.body);
     } else {

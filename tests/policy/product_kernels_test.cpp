@@ -14,11 +14,11 @@
 namespace cudal1::test {
 namespace {
 
-product_case linear_case(const std::string& name, int64_t rows, int64_t depth, int64_t columns,
+product_case linear_case(const std::string& name, int64_t rows, int64_t k, int64_t columns,
                          const std::string& tuning = "", int kernels = 1) {
   return {name,
-          made(name, tensor("x", fmt::format("{}, {}", rows, depth)),
-               tensor("w", fmt::format("{}, {}", columns, depth)) + ", " + tensor("b", std::to_string(columns)),
+          made(name, tensor("x", fmt::format("{}, {}", rows, k)),
+               tensor("w", fmt::format("{}, {}", columns, k)) + ", " + tensor("b", std::to_string(columns)),
                step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " +
                    step("relu", R"("self": "h")", "y"),
                R"("y")"),
@@ -107,7 +107,7 @@ std::vector<product_case> cases() {
   return out;
 }
 
-// The same with the product in another form: `form` is a parameter of its move, as in "depth=warps".
+// The case with the product in another form: `form` is a parameter of its move, as in "depth=warps".
 product_case linear_in_form(const std::string& form, const product_case& plain) {
   product_case out = plain;
   const std::string steps = "steps=0..1";
@@ -115,13 +115,12 @@ product_case linear_in_form(const std::string& form, const product_case& plain) 
   return out;
 }
 
-// Float32 factors as scaled halves: each form of the kernels that split an operand, every tile, parts, triangles.
+// Float32 operands as scaled halves: each form of the kernels that split an operand, every tile, parts, triangles.
 std::vector<product_case> cases_of_halves() {
   std::vector<product_case> out;
-  const auto linear = [&](const std::string& name, int64_t rows, int64_t depth, int64_t columns,
+  const auto linear = [&](const std::string& name, int64_t rows, int64_t k, int64_t columns,
                           const std::string& tuning = "", int kernels = 2) {  // the weight is split at set-up
-    out.push_back(
-        linear_in_form("factors=halves", linear_case(name + "_halves", rows, depth, columns, tuning, kernels)));
+    out.push_back(linear_in_form("factors=halves", linear_case(name + "_halves", rows, k, columns, tuning, kernels)));
   };
   const auto one = [&](const std::string& name, const std::string& inputs, const std::string& steps, int last) {
     out.push_back({name + "_halves", made(name, inputs, "", steps, R"("y")"),
@@ -177,8 +176,8 @@ struct cases_in_form {
   std::string name, form;
   std::vector<product_case> all = {};
 
-  void linear(const std::string& of, int64_t rows, int64_t depth, int64_t columns, const std::string& tuning = "") {
-    all.push_back(linear_in_form(form, linear_case(fmt::format("{}_{}", of, name), rows, depth, columns, tuning)));
+  void linear(const std::string& of, int64_t rows, int64_t k, int64_t columns, const std::string& tuning = "") {
+    all.push_back(linear_in_form(form, linear_case(fmt::format("{}_{}", of, name), rows, k, columns, tuning)));
   }
   // The step `last` is the product, and alone in its kernel.
   void one(const std::string& of, const std::string& inputs, const std::string& weights, const std::string& steps,
@@ -188,7 +187,7 @@ struct cases_in_form {
   }
 };
 
-// The warps of a block share the depth: every tile, odd numbers of rows, columns and terms, batches, what follows.
+// The warps of a block share k: every tile, odd m, n and k, batches, what follows.
 std::vector<product_case> cases_of_depth_of_warps() {
   cases_in_form of_warps{"warps", "depth=warps"};
   std::vector<product_case>& out = of_warps.all;
@@ -229,7 +228,7 @@ std::vector<product_case> cases_of_depth_of_warps() {
   return out;
 }
 
-// Each thread adds up few terms: every tile, odd numbers, layouts, batches, triangles, what follows, rows.
+// Each thread adds up a small k: every tile, odd numbers, layouts, batches, triangles, what follows, rows.
 std::vector<product_case> cases_of_thread_sums() {
   cases_in_form of_threads{"threads", "by=threads"};
   std::vector<product_case>& out = of_threads.all;
@@ -276,8 +275,8 @@ std::vector<product_case> cases_of_thread_sums() {
   return out;
 }
 
-// Warpgroups multiply half types: every tile, odd numbers of rows, columns and terms, batches, parts of the depth, what
-// follows, and results of which a lane cannot store eight.
+// Warpgroups multiply half types: every tile, odd m, n and k, batches, parts of k, what follows, and results of which a
+// lane cannot store eight.
 std::vector<product_case> cases_of_warpgroups(const std::string& type) {
   std::vector<product_case> out;
   const auto one = [&](const std::string& name, const std::string& inputs, const std::string& weights,
@@ -285,10 +284,10 @@ std::vector<product_case> cases_of_warpgroups(const std::string& type) {
     out.push_back({fmt::format("{}_{}_warpgroups", name, type), made(name, inputs, weights, steps, R"("y")"),
                    fmt::format("product_kernel(steps={}, by=warpgroups){}", last, tuning), kernels});
   };
-  const auto linear = [&](const std::string& name, int rows, int depth, int columns, const std::string& tuning = "",
+  const auto linear = [&](const std::string& name, int rows, int k, int columns, const std::string& tuning = "",
                           int kernels = 1) {
-    one(name, tensor("x", fmt::format("{}, {}", rows, depth), type),
-        tensor("w", fmt::format("{}, {}", columns, depth), type) + ", " + tensor("b", std::to_string(columns), type),
+    one(name, tensor("x", fmt::format("{}, {}", rows, k), type),
+        tensor("w", fmt::format("{}, {}", columns, k), type) + ", " + tensor("b", std::to_string(columns), type),
         step("linear", R"("input": "x", "weight": "w", "bias": "b")", "y"), 0, tuning, kernels);
   };
   const std::string one_part = "; depth_parts(group=0, parts=1)";
@@ -304,12 +303,11 @@ std::vector<product_case> cases_of_warpgroups(const std::string& type) {
   const auto transposed = step("transpose.int", R"("self": "b", "dim0": -2, "dim1": -1)", "bt") + ", ";
   one("bmm", tensor("a", "3, 70, 72", type) + ", " + tensor("b", "3, 72, 72", type), "",
       transposed + step("bmm", R"("self": "a", "mat2": "bt")", "y"), 1, one_part, 1);
-  // The columns of the right factor side by side: whole and partial tiles, odd numbers of terms, batches, parts.
-  const auto mm = [&](const std::string& name, int rows, int depth, int columns, const std::string& tuning,
+  // B's columns contiguous: whole and partial tiles, odd k, batches, parts.
+  const auto mm = [&](const std::string& name, int rows, int k, int columns, const std::string& tuning,
                       int kernels = 1) {
     one("mm_" + name,
-        tensor("a", fmt::format("{}, {}", rows, depth), type) + ", " +
-            tensor("b", fmt::format("{}, {}", depth, columns), type),
+        tensor("a", fmt::format("{}, {}", rows, k), type) + ", " + tensor("b", fmt::format("{}, {}", k, columns), type),
         "", step("mm", R"("self": "a", "mat2": "b")", "y"), 0, tuning, kernels);
   };
   mm("aligned", 128, 256, 128, one_part);
@@ -339,10 +337,10 @@ TEST(ProductKernels, WhoseWarpsShareTheDepthNeedTermsSideBySide) {
   };
   const auto mm = step("mm", R"("self": "a", "mat2": "b")", "y");
   EXPECT_THAT(refused("columns", tensor("a", "40, 36") + ", " + tensor("b", "36, 52"), mm, 0),
-              testing::HasSubstr("the terms of b do not lie side by side in vectors of 16 bytes"));
+              testing::HasSubstr("b is not contiguous along k in vectors of 16 bytes"));
   EXPECT_THAT(refused("odd", tensor("a", "40, 35") + ", " + tensor("b", "52, 35"),
                       step("t", R"("self": "b")", "bt") + ", " + step("mm", R"("self": "a", "mat2": "bt")", "y"), 1),
-              testing::HasSubstr("do not lie side by side"));
+              testing::HasSubstr("is not contiguous along k"));
   const auto both = linear_case("both", 64, 64, 64);
   const auto lowered =
       lower(both.what, *parse_schedule("product_kernel(steps=0, factors=halves, depth=warps)"), for_cuda());
@@ -351,12 +349,12 @@ TEST(ProductKernels, WhoseWarpsShareTheDepthNeedTermsSideBySide) {
 }
 
 TEST(ProductKernels, ThreadsAddUpFewTerms) {
-  const auto refused = [](int64_t depth, const std::string& form) {
-    const auto c = linear_in_form(form, linear_case("terms", 20, depth, 12));
+  const auto refused = [](int64_t k, const std::string& form) {
+    const auto c = linear_in_form(form, linear_case("terms", 20, k, 12));
     return refusal_of(c.what, c.schedule);
   };
   EXPECT_EQ(refused(64, "by=threads"), "");
-  EXPECT_THAT(refused(65, "by=threads"), testing::HasSubstr("a thread adds up at most 64 terms, and these are 65"));
+  EXPECT_THAT(refused(65, "by=threads"), testing::HasSubstr("without tensor cores k is at most 64, and it is 65"));
   EXPECT_THAT(refused(64, "by=lanes"), testing::HasSubstr("by=lanes is not warpgroups or threads"));
 }
 
@@ -456,11 +454,11 @@ std::vector<product_case> unusual_cases() {
 
 std::vector<product_case> half_cases(const std::string& type) {
   const auto t = [&](const std::string& name, const std::string& shape) { return tensor(name, shape, type); };
-  const auto linear = [&](const std::string& name, int64_t rows, int64_t depth, int64_t columns,
-                          const std::string& tuning, int kernels) {
+  const auto linear = [&](const std::string& name, int64_t rows, int64_t k, int64_t columns, const std::string& tuning,
+                          int kernels) {
     return product_case{name,
-                        made(name, t("x", fmt::format("{}, {}", rows, depth)),
-                             t("w", fmt::format("{}, {}", columns, depth)) + ", " + t("b", std::to_string(columns)),
+                        made(name, t("x", fmt::format("{}, {}", rows, k)),
+                             t("w", fmt::format("{}, {}", columns, k)) + ", " + t("b", std::to_string(columns)),
                              step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " +
                                  step("gelu", R"("self": "h")", "y"),
                              R"("y")"),

@@ -1,4 +1,4 @@
-// What shares a kernel with a product: other products of its left factor, what is in front of it, another product.
+// What shares a kernel with a product: other products of its A, what is in front of it, another product.
 #include <algorithm>
 #include <iterator>
 
@@ -10,8 +10,8 @@
 namespace cudal1::test {
 namespace {
 
-// Several products of one left factor in a kernel: each form, odd sizes, tiles of which some columns do not exist, both
-// orientations of the right factors, batches, rows.
+// Several products of one A in a kernel: each form, odd sizes, tiles of which some columns do not exist, both
+// orientations of the Bs, batches, rows.
 std::vector<product_case> cases_of_several_products() {
   std::vector<product_case> out;
   const auto gate =
@@ -19,12 +19,12 @@ std::vector<product_case> cases_of_several_products() {
   const auto layer = [](const char* weight, const char* result) {
     return step("linear", fmt::format(R"("input": "x", "weight": "{}")", weight), result);
   };
-  const auto gated = [&](const std::string& form, int64_t rows, int64_t depth, int64_t columns, int kernels = 1,
+  const auto gated = [&](const std::string& form, int64_t rows, int64_t k, int64_t columns, int kernels = 1,
                          const std::string& type = "float32", const std::string& tuning = "") {
-    const auto weight = fmt::format("{}, {}", columns, depth);
-    const auto name = fmt::format("gated_{}_{}_{}_{}_{}", form.substr(form.find('=') + 1), rows, depth, columns, type);
+    const auto weight = fmt::format("{}, {}", columns, k);
+    const auto name = fmt::format("gated_{}_{}_{}_{}_{}", form.substr(form.find('=') + 1), rows, k, columns, type);
     out.push_back({name,
-                   made(name, tensor("x", fmt::format("{}, {}", rows, depth), type),
+                   made(name, tensor("x", fmt::format("{}, {}", rows, k), type),
                         tensor("v", weight, type) + ", " + tensor("w", weight, type),
                         layer("v", "g") + ", " + layer("w", "u") + ", " + gate, R"("y")"),
                    "fuse(steps=2..3); product_kernel(steps=0..3" + (form.empty() ? "" : ", " + form) + ")" + tuning,
@@ -45,8 +45,8 @@ std::vector<product_case> cases_of_several_products() {
   for (const int columns : {32, 64, 128})
     gated("", 70, 36, 150, 1, "float32",
           fmt::format("; tile_rows(group=0, rows=32); tile_columns(group=0, columns={})", columns));
-  const auto mm = [](const char* right, const char* result) {
-    return step("matmul", fmt::format(R"("self": "x", "other": "{}")", right), result);
+  const auto mm = [](const char* b, const char* result) {
+    return step("matmul", fmt::format(R"("self": "x", "other": "{}")", b), result);
   };
   for (const char* form : {"", ", by=warpgroups", ", factors=halves"}) {
     const std::string type = std::string(form) == ", by=warpgroups" ? "bfloat16" : "float32";
@@ -104,8 +104,8 @@ std::vector<product_case> cases_of_several_products() {
   return out;
 }
 
-// What is in front of a product, in its kernel: operators on the left factor, values per row and per term, rows of a
-// table, what is behind it as well.
+// What is in front of a product, in its kernel: operators on A, values per row and per index along k, rows of a table,
+// what is behind it as well.
 std::vector<product_case> cases_in_front() {
   std::vector<product_case> out;
   // A sigmoid is not 0 where the operand has no element.
@@ -113,22 +113,22 @@ std::vector<product_case> cases_in_front() {
       step("sigmoid", R"("self": "x")", "e") + ", " + step("mul.Tensor", R"("self": "e", "other": "s")", "f");
   const auto layer = step("linear", R"("input": "f", "weight": "w", "bias": "b")", "h");
   const auto activation = step("relu", R"("self": "h")", "y");
-  const auto add = [&](const std::string& form, const std::string& scale, int64_t rows, int64_t depth, int64_t columns,
+  const auto add = [&](const std::string& form, const std::string& scale, int64_t rows, int64_t k, int64_t columns,
                        int kernels = 1, const std::string& type = "float32", const std::string& tuning = "") {
-    const auto name = fmt::format("front_{}_{}_{}_{}_{}_{}{}", form.substr(form.find('=') + 1), scale.size(), rows,
-                                  depth, columns, type, tuning.size());
-    out.push_back({name,
-                   made(name, tensor("x", fmt::format("{}, {}", rows, depth), type) + ", " + tensor("s", scale, type),
-                        tensor("w", fmt::format("{}, {}", columns, depth), type) + ", " +
-                            tensor("b", std::to_string(columns), type),
-                        front + ", " + layer + ", " + activation, R"("y")"),
-                   "fuse(steps=0..1); fuse(steps=3); product_kernel(steps=0..3" + (form.empty() ? "" : ", " + form) +
-                       ")" + tuning,
-                   kernels});
+    const auto name = fmt::format("front_{}_{}_{}_{}_{}_{}{}", form.substr(form.find('=') + 1), scale.size(), rows, k,
+                                  columns, type, tuning.size());
+    out.push_back(
+        {name,
+         made(name, tensor("x", fmt::format("{}, {}", rows, k), type) + ", " + tensor("s", scale, type),
+              tensor("w", fmt::format("{}, {}", columns, k), type) + ", " + tensor("b", std::to_string(columns), type),
+              front + ", " + layer + ", " + activation, R"("y")"),
+         "fuse(steps=0..1); fuse(steps=3); product_kernel(steps=0..3" + (form.empty() ? "" : ", " + form) + ")" +
+             tuning,
+         kernels});
   };
   for (const char* form : {"", "depth=warps", "by=threads"})
     for (const char* type : {"float32", "float16", "bfloat16"}) {
-      add(form, "48", 33, 48, 40, 1, type);     // per term
+      add(form, "48", 33, 48, 40, 1, type);     // per index along k
       add(form, "21, 1", 21, 40, 23, 1, type);  // per row
     }
   for (const char* scale : {"70, 1", "84", "70, 84"})
@@ -225,15 +225,15 @@ std::vector<product_case> cases_of_chains() {
     return step("linear", R"("input": "x", "weight": "v", "bias": "b")", "h") + ", " + between +
            step("linear", fmt::format(R"("input": "{}", "weight": "w")", from), "z") + after;
   };
-  const auto add = [&](const std::string& name, const std::string& rows, int depth, int middle, int columns,
+  const auto add = [&](const std::string& name, const std::string& rows, int k, int inner, int columns,
                        const std::string& steps, const std::string& schedule, const std::string& type = "float32") {
-    out.push_back({name + type,
-                   made(name, tensor("x", fmt::format("{}, {}", rows, depth), type),
-                        tensor("v", fmt::format("{}, {}", middle, depth), type) + ", " +
-                            tensor("b", std::to_string(middle), type) + ", " +
-                            tensor("w", fmt::format("{}, {}", columns, middle), type),
-                        steps, R"("y")"),
-                   schedule + ", by=threads)"});
+    out.push_back(
+        {name + type,
+         made(name, tensor("x", fmt::format("{}, {}", rows, k), type),
+              tensor("v", fmt::format("{}, {}", inner, k), type) + ", " + tensor("b", std::to_string(inner), type) +
+                  ", " + tensor("w", fmt::format("{}, {}", columns, inner), type),
+              steps, R"("y")"),
+         schedule + ", by=threads)"});
   };
   const auto sigmoid = step("sigmoid", R"("self": "h")", "f") + ", ";
   const auto relu = ", " + step("relu", R"("self": "z")", "y");
@@ -265,9 +265,9 @@ std::string refusal(const std::string& inputs, const std::string& weights, const
   return refusal_of(made("refused", inputs, weights, steps, R"("y")"), schedule);
 }
 
-TEST(ProductNeighbours, HaveOneLeftFactor) {
-  const auto mm = [](const char* left, const char* right, const char* result) {
-    return step("mm", fmt::format(R"("self": "{}", "mat2": "{}")", left, right), result) + ", ";
+TEST(ProductNeighbours, HaveOneA) {
+  const auto mm = [](const char* a, const char* b, const char* result) {
+    return step("mm", fmt::format(R"("self": "{}", "mat2": "{}")", a, b), result) + ", ";
   };
   const auto add = step("add.Tensor", R"("self": "p", "other": "q")", "y");
   const auto refused = [&](const std::string& products, int first, const std::string& sum, int last) {
@@ -278,7 +278,7 @@ TEST(ProductNeighbours, HaveOneLeftFactor) {
   const auto two = mm("a", "b", "p") + mm("a", "c", "q");
   EXPECT_EQ(refused(two, 0, add, 2), "");
   EXPECT_THAT(refused(mm("a", "b", "p") + mm("c", "b", "q"), 0, add, 2),
-              testing::HasSubstr("products of one left factor only"));
+              testing::HasSubstr("the products of a kernel share one A"));
   const auto transposed = step("t", R"("self": "c")", "ct") + ", ";
   EXPECT_THAT(refused(transposed + mm("a", "b", "p") + mm("a", "ct", "q"), 1, add, 3),
               testing::HasSubstr("c does not lie in memory as b does"));
@@ -301,35 +301,35 @@ TEST(ProductNeighbours, AreEqualSlices) {
   EXPECT_NE(with(slice(R"("start": 0, "end": 32)", "a") + ", " + slice(R"("start": 16, "end": 48)", "b")), "");
 }
 
-TEST(ProductNeighbours, MakeOneFactorAlone) {
+TEST(ProductNeighbours, MakeOneOperandAlone) {
   const auto f = step("sigmoid", R"("self": "x")", "f") + ", ";
-  const auto mm = [](const char* right, const char* result) {
-    return step("mm", fmt::format(R"("self": "f", "mat2": "{}")", right), result);
+  const auto mm = [](const char* b, const char* result) {
+    return step("mm", fmt::format(R"("self": "f", "mat2": "{}")", b), result);
   };
   const auto x = tensor("x", "32, 32"), w = tensor("w", "32, 32");
   EXPECT_EQ(refusal(x, w, f + mm("w", "y"), "fuse(steps=0); product_kernel(steps=0..1)"), "");
   EXPECT_THAT(refusal(x, w, f + mm("f", "y"), "fuse(steps=0); product_kernel(steps=0..1)"),
-              testing::HasSubstr("f is not in memory: a kernel makes one factor alone"));
+              testing::HasSubstr("f is not in memory: a kernel computes only one of A and B"));
   const auto residual = mm("w", "h") + ", " + step("add.Tensor", R"("self": "h", "other": "f")", "y");
   EXPECT_THAT(refusal(x, w, f + residual, "fuse(steps=0); fuse(steps=2); product_kernel(steps=0..2)"),
               testing::HasSubstr("f is computed for a product, in front of it, and read elsewhere"));
 }
 
-TEST(ProductNeighbours, OfThreadsAreProductsOfFewTerms) {
-  const auto refused = [](int depth, int middle, const std::string& between, const std::string& form) {
+TEST(ProductNeighbours, OfThreadsAreProductsOfASmallK) {
+  const auto refused = [](int k, int inner, const std::string& between, const std::string& form) {
     const auto layers = step("linear", R"("input": "x", "weight": "v")", "h") + ", " + between + ", " +
                         step("linear", R"("input": "f", "weight": "w")", "y");
     return refusal(
-        tensor("x", fmt::format("32, {}", depth)),
-        tensor("v", fmt::format("{}, {}", middle, depth)) + ", " + tensor("w", fmt::format("8, {}", middle)), layers,
+        tensor("x", fmt::format("32, {}", k)),
+        tensor("v", fmt::format("{}, {}", inner, k)) + ", " + tensor("w", fmt::format("8, {}", inner)), layers,
         fmt::format("{}product_kernel(steps=0..2{})",
                     between.find("softmax") == std::string::npos ? "fuse(steps=1); " : "row_kernel(steps=1); ", form));
   };
   const auto relu = step("relu", R"("self": "h")", "f");
   EXPECT_EQ(refused(64, 64, relu, ", by=threads"), "");
-  EXPECT_THAT(refused(68, 64, relu, ", by=threads"), testing::HasSubstr("those of the product in front are 68"));
-  EXPECT_THAT(refused(64, 68, relu, ", by=threads"), testing::HasSubstr("at most 64 terms, and these are 68"));
-  EXPECT_THAT(refused(64, 64, relu, ""), testing::HasSubstr("only threads multiply what another product"));
+  EXPECT_THAT(refused(68, 64, relu, ", by=threads"), testing::HasSubstr("the product in front has 68"));
+  EXPECT_THAT(refused(64, 68, relu, ", by=threads"), testing::HasSubstr("k is at most 64, and it is 68"));
+  EXPECT_THAT(refused(64, 64, relu, ""), testing::HasSubstr("A is made of another product, which only by=threads"));
   EXPECT_NE(refused(64, 64, step("softmax.int", R"("self": "h", "dim": -1)", "f"), ", by=threads"), "");
 }
 

@@ -14,7 +14,7 @@ namespace {
 // A linear layer with an operator over rows after it.
 struct row_case {
   std::string name;
-  int rows = 0, terms = 0, columns = 0;
+  int rows = 0, k = 0, columns = 0;
   std::string after;  // steps from "h", 1 to `last`
   int last = 1;
   std::string form = {}, tuning = {}, outputs = R"("y")", type = "float32";
@@ -25,11 +25,11 @@ product_case case_of(const row_case& c) {
   const auto t = [&](const char* name, const std::string& shape) { return tensor(name, shape, c.type); };
   const std::string columns = std::to_string(c.columns);
   product_case out;
-  out.name = fmt::format("{}_{}_{}_{}_{}{}", c.name, c.rows, c.terms, columns, c.type, c.form);
-  out.what = made(
-      "rows", t("x", fmt::format("{}, {}", c.rows, c.terms)) + ", " + t("r", fmt::format("{}, {}", c.rows, columns)),
-      t("w", fmt::format("{}, {}", columns, c.terms)) + ", " + t("b", columns) + ", " + t("g", columns),
-      step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " + c.after, c.outputs);
+  out.name = fmt::format("{}_{}_{}_{}_{}{}", c.name, c.rows, c.k, columns, c.type, c.form);
+  out.what =
+      made("rows", t("x", fmt::format("{}, {}", c.rows, c.k)) + ", " + t("r", fmt::format("{}, {}", c.rows, columns)),
+           t("w", fmt::format("{}, {}", columns, c.k)) + ", " + t("b", columns) + ", " + t("g", columns),
+           step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " + c.after, c.outputs);
   out.schedule = fmt::format("row_kernel(steps={}); product_kernel(steps=0..{}{}){}",
                              c.last == 1 ? "1" : fmt::format("1..{}", c.last), c.last, c.form, c.tuning);
   out.kernels = c.kernels;
@@ -59,7 +59,7 @@ std::vector<product_case> cases_of_rows() {
     add({"groups_of_16", 33, 68, 80, group_norm(5), 2, form, columns_32});
     add({.name = "groups_of_5",  // which cut a tile's last one
          .rows = 33,
-         .terms = 68,
+         .k = 68,
          .columns = 40,
          .after = group_norm(8),
          .last = 2,
@@ -159,7 +159,7 @@ std::vector<product_case> cases_of_clusters() {
   return out;
 }
 
-// Norms over the batch: the factors change places, so that a tile has whole columns of the product.
+// Norms over the batch: A and B change places, so that a tile has whole columns of the product.
 std::vector<product_case> cases_over_the_batch() {
   std::vector<product_case> out;
   const auto batch_norm = [](const std::string& result) {
@@ -168,17 +168,15 @@ std::vector<product_case> cases_over_the_batch() {
                 R"("training": true, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": false)",
                 result);
   };
-  const auto add = [&](const std::string& name, int rows, int terms, int columns, const std::string& how,
-                       int kernels = 1) {
+  const auto add = [&](const std::string& name, int rows, int k, int columns, const std::string& how, int kernels = 1) {
     const auto n = std::to_string(columns);
-    out.push_back(
-        {name,
-         made(name, tensor("x", fmt::format("{}, {}", rows, terms)),
-              tensor("w", fmt::format("{}, {}", columns, terms)) + ", " + tensor("g", n) + ", " + tensor("b", n),
-              step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " + batch_norm("n") + ", " +
-                  step("gelu", R"("self": "n")", "y"),
-              R"("y")"),
-         "row_kernel(steps=1..2); product_kernel(steps=0..2" + how, kernels});
+    out.push_back({name,
+                   made(name, tensor("x", fmt::format("{}, {}", rows, k)),
+                        tensor("w", fmt::format("{}, {}", columns, k)) + ", " + tensor("g", n) + ", " + tensor("b", n),
+                        step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " + batch_norm("n") +
+                            ", " + step("gelu", R"("self": "n")", "y"),
+                        R"("y")"),
+                   "row_kernel(steps=1..2); product_kernel(steps=0..2" + how, kernels});
   };
   add("batch_in_a_tile", 30, 64, 70, ", depth=warps)");
   add("batch_in_tiles", 100, 40, 70, "); tile_columns(group=0, columns=128); depth_parts(group=0, parts=1)");
@@ -208,15 +206,15 @@ std::vector<product_case> cases_of_pools() {
     return step("unsqueeze", R"("self": "h", "dim": 1)", "v") + ", " + pool(how, size, "v", "p") + ", " +
            step("squeeze.dim", R"("self": "p", "dim": 1)", "q");
   };
-  const auto add = [&](const std::string& name, int rows, int terms, int columns, const std::string& after, int last,
+  const auto add = [&](const std::string& name, int rows, int k, int columns, const std::string& after, int last,
                        const std::string& groups, const std::string& form, const std::string& type = "float32",
                        int kernels = 1) {
-    out.push_back({name + form + type,
-                   made("pools", tensor("x", fmt::format("{}, {}", rows, terms), type),
-                        tensor("w", fmt::format("{}, {}", columns, terms), type) + ", " +
-                            tensor("b", std::to_string(columns), type),
-                        step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " + after, R"("y")"),
-                   fmt::format("{}product_kernel(steps=0..{}{})", groups, last, form), kernels});
+    out.push_back(
+        {name + form + type,
+         made("pools", tensor("x", fmt::format("{}, {}", rows, k), type),
+              tensor("w", fmt::format("{}, {}", columns, k), type) + ", " + tensor("b", std::to_string(columns), type),
+              step("linear", R"("input": "x", "weight": "w", "bias": "b")", "h") + ", " + after, R"("y")"),
+         fmt::format("{}product_kernel(steps=0..{}{})", groups, last, form), kernels});
   };
   const auto summed = ", " + step("sum.dim_IntList", R"("self": "q", "dim": [1])", "s") + ", " +
                       step("mul.Scalar", R"("self": "s", "other": 0.5)", "y");
@@ -285,14 +283,14 @@ TEST(RowsOfProducts, CompileForAnH100) {
   expect_compiled(all_cases());
 }
 
-TEST(RowsOfProducts, SlicesAreOfARightFactorInMemory) {
+TEST(RowsOfProducts, SlicesOfBAreInMemory) {
   const auto gate = step("sigmoid", R"("self": "w")", "f") + ", " +
                     step("linear", R"("input": "x", "weight": "f")", "h") + ", " +
                     R"({"aten": "aten::chunk", "args": {"self": "h", "chunks": 2, "dim": -1}, "out": ["u", "g"]})" +
                     ", " + step("mul.Tensor", R"("self": "g", "other": "u")", "y");
   const auto what = made("made_slices", tensor("x", "40, 32") + ", " + tensor("w", "64, 32"), "", gate, R"("y")");
   EXPECT_THAT(refusal_of(what, "fuse(steps=0); fuse(steps=3); product_kernel(steps=0..3)"),
-              testing::HasSubstr("f is not in memory: a kernel makes one factor alone"));
+              testing::HasSubstr("f is not in memory: a kernel computes only one of A and B"));
 }
 
 // Why the layer's rows are not held by a cluster; "" where they are.
@@ -305,7 +303,7 @@ TEST(RowsOfProducts, OfClustersAreOfAFewTiles) {
   const auto softmax = step("softmax.int", R"("self": "h", "dim": -1)", "y");
   EXPECT_EQ(refusal(32, 256, softmax, ", depth=warps"), "");
   EXPECT_EQ(refusal(32, 1024, softmax, ""), "");
-  const auto none = testing::HasSubstr("no tiles of a cluster hold the rows");
+  const auto none = testing::HasSubstr("no cluster's tiles hold the rows");
   EXPECT_THAT(refusal(32, 257, softmax, ", depth=warps"), none);
   EXPECT_THAT(refusal(32, 1025, softmax, ""), none);
   EXPECT_THAT(refusal(32, 64, step("cumsum", R"("self": "h", "dim": 1)", "y"), ""), none);

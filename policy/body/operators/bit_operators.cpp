@@ -4,7 +4,7 @@
 
 namespace cudal1 {
 
-// Of operands whose further bits are copies of the sign (or zeros), the result's further bits are that too.
+// Where the further bits of operands are copies of the sign (or zeros), the result's further bits are that too.
 expected<void> build_bits(body_builder& b, const graph_step& s) {
   const dtype type = s.result_types[0].type;
   CUDAL1_TRY(const int node, expression_node(b, s, s.result_types[0], type, type));

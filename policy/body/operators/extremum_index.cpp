@@ -56,7 +56,8 @@ expected<searched_row> searched_row_of(const graph& g, const graph_step& s) {
   for (const int64_t d : out.dims)
     out.columns *= type.shape[static_cast<std::size_t>(d)];
   if (out.columns > k_exact)
-    return fail(errc::unsupported, "{} over {} elements stays a library call: places above 2^24 are no floats", s.op(),
+    return fail(errc::unsupported,
+                "{} over {} elements stays a library call: indices above 2^24 are not exact in float32", s.op(),
                 out.columns);
   return out;
 }

@@ -214,11 +214,11 @@ expected<void> build_identity(body_builder& b, const graph_step& s) {
   // A reshape is an identity only where broadcasting aligns both shapes. Else it may be a view of what lies in memory.
   const tensor_type& from = b.program().type_of(b.program().resolve(*value));
   const tensor_type& to = s.result_types[0];
-  if (from.numel() != to.numel()) return fail(errc::unsupported, "{} moves elements", s.op());
+  if (from.numel() != to.numel()) return fail(errc::unsupported, "{} changes the order of elements in memory", s.op());
   const bool is_aligned =
       from.shape.size() <= to.shape.size() && std::equal(from.shape.rbegin(), from.shape.rend(), to.shape.rbegin());
   const bool is_view = s.record().kind == operator_kind::view && !s.record().traits.moves_start_address;
-  if (!is_aligned && !is_view) return fail(errc::unsupported, "{} moves elements", s.op());
+  if (!is_aligned && !is_view) return fail(errc::unsupported, "{} changes the order of elements in memory", s.op());
   CUDAL1_TRY(const int x, is_aligned ? b.operand(s, name, to, to.type) : b.view_of_memory(*value, to));
   return b.bind(s, 0, x);
 }

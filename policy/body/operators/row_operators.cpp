@@ -92,7 +92,7 @@ expected<row_domain> group_dims(const graph& g, const graph_step& s) {
   const tensor_type& type = type_of_argument(g, s, "input");
   const int64_t groups = integer_argument(s, "num_groups").value_or(0);
   if (type.dim() < 2 || groups < 1 || type.shape[1] % groups != 0)
-    return fail(errc::unsupported, "{} of {} in {} groups", s.op(), type.text(), groups);
+    return fail(errc::unsupported, "{} cannot divide the channels of {} into {} groups", s.op(), type.text(), groups);
   std::vector<int64_t> dims;
   for (int64_t d = 1; d < type.dim(); ++d)
     dims.push_back(d);
@@ -103,7 +103,8 @@ expected<row_domain> group_dims(const graph& g, const graph_step& s) {
 }
 
 // Every channel of the batch is a row, or every channel of each sample.
-domain_finder channel_dims(bool of_batch) {
+domain_finder channel_dims(row_extent rows) {
+  const bool of_batch = rows == row_extent::batch_channels;
   return [=](const graph& g, const graph_step& s) -> expected<row_domain> {
     const tensor_type& type = type_of_argument(g, s, "input");
     std::vector<int64_t> dims;
@@ -164,8 +165,8 @@ operator_builder values_only(reduction_kind how) {
   };
 }
 
-operator_builder variance(bool root) {
-  return [root](body_builder& b, const graph_step& s) -> expected<void> {
+operator_builder variance(row_form form) {
+  return [form](body_builder& b, const graph_step& s) -> expected<void> {
     double correction = number_argument(s, "correction").value_or(1);
     if (s.argument("unbiased") != nullptr) correction = boolean_argument(s, "unbiased").value_or(true) ? 1 : 0;
     const double degrees = static_cast<double>(b.columns()) - correction;
@@ -173,7 +174,7 @@ operator_builder variance(bool root) {
     CUDAL1_TRY(const int x, rounded_elements(b, s));
     const int squares = squared_deviations(b, x, mean_of(b, x));
     int v = b.pointwise("$0 * $1", {squares, b.constant(1 / degrees)});
-    if (root) v = b.pointwise("sqrtf($0)", {v});
+    if (form == row_form::deviation) v = b.pointwise("sqrtf($0)", {v});
     return b.bind(s, 0, v);
   };
 }
@@ -292,9 +293,9 @@ operator_builder builder_of(row_form form) {
     case row_form::minimum_value:
       return values_only(reduction_kind::min);
     case row_form::variance:
-      return variance(false);
+      return variance(row_form::variance);
     case row_form::deviation:
-      return variance(true);
+      return variance(row_form::deviation);
     case row_form::vector_norm:
       return build_vector_norm;
     case row_form::log_sum_exp:
@@ -334,9 +335,9 @@ domain_finder domain_of(const row_kernel& kernel) {
     case row_extent::groups:
       return group_dims;
     case row_extent::channels:
-      return channel_dims(false);
+      return channel_dims(row_extent::channels);
     case row_extent::batch_channels:
-      return channel_dims(true);
+      return channel_dims(row_extent::batch_channels);
     case row_extent::last_dims:
       return pooled_dims(kernel.count);
     case row_extent::last_dim:

@@ -10,7 +10,7 @@ constexpr const char* k_name = "cudal1::row_scale";
 expected<void> build_row_scale(body_builder& b, const graph_step& s) {
   const auto& shape = b.shape();
   if (shape.size() != 2 || shape != s.result_types[0].shape)
-    return fail(errc::unsupported, "a diagonal product needs a two-dimensional kernel of its own shape");
+    return fail(errc::unsupported, "a diagonal product needs a kernel whose elements are its two-dimensional result");
   const int64_t stride = *integer_argument(s, "diagonal_stride");
   const bool rows = *boolean_argument(s, "scales_rows");
   const int scale = b.strided_load(b.program().resolve(*tensor_argument_name(s, "diagonal")),

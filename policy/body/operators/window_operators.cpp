@@ -59,8 +59,8 @@ std::pair<int64_t, int64_t> sizes_of_windows(const work_parts::window& w, bool c
   return out;
 }
 
-// As ATen divides: by the given number, or by the window's elements within the tensor, or also by those in its padding;
-// what reaches beyond the padding, with ceil_mode, never counts.
+// Divides as ATen does: by the given number, or by the window's elements within the tensor, or also by those in its
+// padding; what reaches beyond the padding, with ceil_mode, never counts.
 int averaged(body_builder& b, const graph_step& s, int sum) {
   if (const auto divisor = integer_argument(s, "divisor_override"))
     return divided(b, sum, static_cast<double>(*divisor));

@@ -27,7 +27,7 @@ class rows_writer {
     const kernel_options options = with_cpu_defaults(body, w_.request().options);
     threads_ = options[kernel_tunable::block];
     lanes_ = options[kernel_tunable::unroll];
-    CUDAL1_CHECK(plan_.check_row_kernel(!options.in_place.empty()));
+    CUDAL1_CHECK(plan_.check_row_kernel(options.in_place));
     w_.open_kernel();
     open_row();
     for (int pass = 0; pass < plan_.passes(); ++pass)
@@ -97,7 +97,7 @@ class rows_writer {
         declare_lanes(n);
       const std::string end = inner_ % block == 0 ? fmt::format("b + {}", block)
                                                   : fmt::format("(b + {0} < {1} ? b + {0} : {1})", block, inner_);
-      write_inner(work, "b", end, inner_ % block == 0 || inner_ % lanes_ == 0);
+      write_inner(work, {"b", end, inner_ % block == 0 || inner_ % lanes_ == 0});
       for (const int n : work.reduced)
         empty_lanes(n);
       w_.close();
@@ -106,7 +106,7 @@ class rows_writer {
         for (const int n : work.reduced)
           declare_lanes(n);
       }
-      write_inner(work, "0", std::to_string(inner_), inner_ % lanes_ == 0);
+      write_inner(work, {"0", std::to_string(inner_), inner_ % lanes_ == 0});
       if (blocked) {
         for (const int n : work.reduced)
           empty_lanes(n);
@@ -140,7 +140,7 @@ class rows_writer {
     const std::string lanes = "lanes_" + w_.variable(n);
     const auto how = w_.node(n).reduction;
     if (how == reduction_kind::max || how == reduction_kind::min) {
-      combine_extremes(lanes, how == reduction_kind::max);
+      combine_extremes(lanes, how);
       return;
     }
     for (int64_t width = lanes_ / 2; width > 0; width /= 2) {
@@ -152,7 +152,8 @@ class rows_writer {
 
   // Compares integers that have the order of the floats, NaN beyond all others: this has no branches and vectorises;
   // float comparisons that propagate NaN have branches and do not.
-  void combine_extremes(const std::string& lanes, bool largest) {
+  void combine_extremes(const std::string& lanes, reduction_kind how) {
+    const bool largest = how == reduction_kind::max;
     const char* nan = largest ? "0x7fffffff" : "(-0x7fffffff - 1)";
     w_.line(fmt::format("int best_{} = {};", lanes, largest ? "(-0x7fffffff - 1)" : "0x7fffffff"));
     w_.open(fmt::format("for (int l = 0; l < {}; ++l)", lanes_));
@@ -178,8 +179,13 @@ class rows_writer {
       w_.close();
   }
 
-  // The innermost columns from `first` to `end`; `whole`: their number is a multiple of the lanes.
-  void write_inner(const pass_work& work, const std::string& first, const std::string& end, bool whole) {
+  // Innermost columns.
+  struct column_range {
+    std::string first, end;
+    bool is_whole = false;  // their number is a multiple of the lanes
+  };
+  void write_inner(const pass_work& work, const column_range& range) {
+    const auto& [first, end, whole] = range;
     if (work.reduced.empty()) {
       w_.open(fmt::format("for (int j = {}; j < {}; ++j)", first, end));
       write_elements(work, "j", "");
@@ -207,7 +213,7 @@ class rows_writer {
 
   // ---- values ----
 
-  // Of column `j` of the innermost ones, in the loops over the others.
+  // The coordinates of column `j` of the innermost ones, in the loops over the others.
   std::vector<index_expr> column_coordinates(const std::string& j) const {
     auto at = named_coordinates("c", columns_);
     if (!at.empty()) at.back() = index_expr::variable(j, columns_.back());

@@ -87,7 +87,7 @@ class tiles_writer {
     if (w_.request().options.keep_expensive) keep(work, pass);
     const bool blocked = w_.body().columns() > 2 * k_block_columns;
     for (const int n : work.reduced)
-      declare(n, blocked);
+      declare_reduced(n, blocked ? sums_in::blocks : sums_in::one);
     for (const int n : work.scanned) {
       declare_array("double", "before_" + w_.variable(n), tile_);
       w_.line(fmt::format("for (int t = 0; t < {}; ++t) before_{}[t] = 0.0;", tile_, w_.variable(n)));
@@ -128,11 +128,13 @@ class tiles_writer {
 
   bool is_sum(int n) const { return w_.node(n).reduction == reduction_kind::sum; }
 
-  void declare(int n, bool blocked) {
+  // Sums over many columns are added up in blocks, whose sums are float64.
+  enum class sums_in { one, blocks };
+  void declare_reduced(int n, sums_in sums) {
     declare_array("float", w_.variable(n), tile_);
     w_.line(
         fmt::format("for (int t = 0; t < {}; ++t) {}[t] = {};", tile_, w_.variable(n), neutral(w_.node(n).reduction)));
-    if (!blocked || !is_sum(n)) return;
+    if (sums == sums_in::one || !is_sum(n)) return;
     declare_array("double", "total_" + w_.variable(n), tile_);
     w_.line(fmt::format("for (int t = 0; t < {}; ++t) total_{}[t] = 0.0;", tile_, w_.variable(n)));
   }

@@ -11,8 +11,8 @@
 namespace cudal1 {
 
 expected<emitted_kernel> emit_cuda_elements(const emit_request& request);  // vectors of neighbouring elements
-// The dimension along which operands of the kernel of elements have theirs side by side in memory, where that is not
-// the last one, along which the results have them; nothing where none has.
+// The dimension along which operands of the kernel of elements are contiguous, where that is not the last one, along
+// which the results have them; nothing where none has.
 std::optional<std::size_t> transposed_dimension(const kernel_body& body);
 // Tiles in shared memory.
 expected<emitted_kernel> emit_cuda_transposed(const emit_request& request, std::size_t dimension);

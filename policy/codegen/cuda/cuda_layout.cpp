@@ -54,7 +54,7 @@ int64_t register_budget(int64_t block_threads) {
 
 int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
   const int64_t rows = body.rows();
-  if (l.across) {
+  if (l.lanes_over_rows) {
     if (body.has_scan()) return 1;
     int64_t threads = 1;
     while (threads < 32 && (l.vectors > 16 * threads || (rows * threads < k_whole_device && l.vectors > 2 * threads)))
@@ -108,10 +108,10 @@ std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
 
 vector_access access_of(const body_access& o, int64_t width) {
   if (o.strides.empty() || o.strides.back() == 0) return vector_access::uniform;
-  if (width == 1 || o.strides.back() != 1 || !o.aligned) return vector_access::apart;
+  if (width == 1 || o.strides.back() != 1 || !o.aligned) return vector_access::scalar;
   const bool stays_aligned = o.gather_stride % width == 0 && std::all_of(o.strides.begin(), o.strides.end() - 1,
                                                                          [&](int64_t s) { return s % width == 0; });
-  return stays_aligned ? vector_access::vector : vector_access::apart;
+  return stays_aligned ? vector_access::vector : vector_access::scalar;
 }
 
 int64_t widest_vector(const kernel_body& body) {
@@ -160,23 +160,23 @@ bool streams(const kernel_body& body, const body_access& o) {
   return differs && (o.type.numel() >= k_cached_elements || 4 * o.type.numel() >= body.rows() * body.columns());
 }
 
-bool has_columns_beside(const kernel_body& body, const body_access& o) {
+bool has_contiguous_columns(const kernel_body& body, const body_access& o) {
   return !body.is_one_per_row(o.strides) && o.strides.back() == 1;
 }
 
-bool has_rows_beside(const kernel_body& body, const body_access& o) {
+bool has_contiguous_rows(const kernel_body& body, const body_access& o) {
   return body.row_dims() > 0 && !body.is_one_per_row(o.strides) &&
          o.strides[static_cast<std::size_t>(body.row_dims()) - 1] == 1;
 }
 
 namespace {
 
-// Whether results have the rows side by side, and those of a block fit in shared memory.
+// Whether results have contiguous rows, and those of a block fit in shared memory.
 bool stages_results(const kernel_body& body) {
   if (body.has_scan() || body.has_contraction() || body.dims() - body.row_dims() != 1) return false;
   int64_t bytes = 0;
   for (const auto& r : body.results)
-    if (has_rows_beside(body, r.target))
+    if (has_contiguous_rows(body, r.target))
       bytes += k_staged_rows * body.columns() * size_of(body.nodes[static_cast<std::size_t>(r.node)].type);
   return bytes > 0 && bytes <= k_staged_bytes;
 }
@@ -184,23 +184,24 @@ bool stages_results(const kernel_body& body) {
 }  // namespace
 
 bool is_coalesced(const kernel_body& body) {
-  const bool across = has_adjacent_rows(body), staged = !across && stages_results(body);
-  const auto is_beside = [&](const body_access& o) {
+  const bool over_rows = has_adjacent_rows(body), staged = !over_rows && stages_results(body);
+  const auto is_contiguous = [&](const body_access& o) {
     return body.is_one_per_row(o.strides) || !streams(body, o) ||
-           (across ? has_rows_beside(body, o) : has_columns_beside(body, o));
+           (over_rows ? has_contiguous_rows(body, o) : has_contiguous_columns(body, o));
   };
-  return std::ranges::all_of(body.accesses, is_beside) && std::ranges::all_of(body.results, [&](const body_result& r) {
-           return is_beside(r.target) || (staged && has_rows_beside(body, r.target));
+  return std::ranges::all_of(body.accesses, is_contiguous) &&
+         std::ranges::all_of(body.results, [&](const body_result& r) {
+           return is_contiguous(r.target) || (staged && has_contiguous_rows(body, r.target));
          });
 }
 
 row_layout row_layout_of(const kernel_body& body, const kernel_options& options) {
   row_layout l;
-  l.across = has_adjacent_rows(body);
-  l.width = l.across ? 1 : vector_width(body, widest_vector(body));
+  l.lanes_over_rows = has_adjacent_rows(body);
+  l.width = l.lanes_over_rows ? 1 : vector_width(body, widest_vector(body));
   if (body.axes.back().extent % l.width != 0) l.width = 1;
   l.vectors = body.columns() / l.width;
-  if (const auto shift = l.across ? std::nullopt : shift_of_rows(body, l.width)) {
+  if (const auto shift = l.lanes_over_rows ? std::nullopt : shift_of_rows(body, l.width)) {
     l.shifted = true;
     l.shift = *shift;
     l.width = widest_vector(body);
@@ -209,14 +210,14 @@ row_layout row_layout_of(const kernel_body& body, const kernel_options& options)
   l.row_threads =
       options[kernel_tunable::row_threads] > 0 ? options[kernel_tunable::row_threads] : default_row_threads(body, l);
   l.row_threads = std::min(l.row_threads, power_above(l.vectors));
-  if (l.across && body.has_scan()) l.row_threads = 1;
-  l.staged = !l.across && !l.shifted && stages_results(body);
-  const int64_t rows = l.across ? 32 : l.staged ? k_staged_rows : 1;
+  if (l.lanes_over_rows && body.has_scan()) l.row_threads = 1;
+  l.staged = !l.lanes_over_rows && !l.shifted && stages_results(body);
+  const int64_t rows = l.lanes_over_rows ? 32 : l.staged ? k_staged_rows : 1;
   int64_t block =
       options[kernel_tunable::block] > 0 ? options[kernel_tunable::block] : std::max(l.row_threads * rows, k_block);
   block = std::clamp<int64_t>(block, 32, 1024);
-  if (l.across) l.row_threads = std::min(l.row_threads, block / 32);
-  if (!l.across) block = std::max(block, l.row_threads);
+  if (l.lanes_over_rows) l.row_threads = std::min(l.row_threads, block / 32);
+  if (!l.lanes_over_rows) block = std::max(block, l.row_threads);
   l.rows = block / l.row_threads;
   l.staged = l.staged && l.rows <= k_staged_rows;
   const int64_t share = (l.vectors + l.row_threads - 1) / l.row_threads;

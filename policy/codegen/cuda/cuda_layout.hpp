@@ -7,16 +7,17 @@
 #include "policy/codegen/emit_kernel.hpp"
 #include "policy/codegen/kernel_tunable.hpp"
 #include "policy/codegen/pass_plan.hpp"
+#include "policy/tile/statement.hpp"
 
 namespace cudal1 {
 
 inline constexpr int64_t large_gpu_processors = 132;  // multiprocessors, of an H100 or H200
 
 // How a thread accesses the elements of one vector: one value for all; contiguous and aligned; or one by one.
-enum class vector_access { uniform, vector, apart };
+enum class vector_access { uniform, vector, scalar };
 vector_access access_of(const body_access& o, int64_t width);
-inline bool is_together(const body_access& o, int64_t width) {
-  return access_of(o, width) == vector_access::vector;
+inline tile::access_form form_of(const body_access& o, int64_t width) {
+  return access_of(o, width) == vector_access::vector ? tile::access_form::vector : tile::access_form::scalar;
 }
 // From one element of a vector to the next.
 inline int64_t step_of(const body_access& o) {
@@ -33,18 +34,18 @@ std::string index_type(const kernel_body& body, int64_t numbered);
 
 // A row kernel: `row_threads` threads share a row, and a block has `rows` rows.
 struct row_layout {
-  bool across = false;      // rows are adjacent in memory: neighbouring threads take neighbouring rows
-  int64_t width = 1;        // elements of a vector along the columns
-  int64_t vectors = 1;      // per row
-  int64_t row_threads = 1;  // a power of two
-  int64_t rows = 1;         // per block
-  int64_t unrolled = 1;     // vectors that a thread reads before it computes
-  bool resident = false;    // a thread's vectors stay in registers between passes
+  bool lanes_over_rows = false;  // rows are contiguous in memory: neighbouring threads take neighbouring rows
+  int64_t width = 1;             // elements of a vector along the columns
+  int64_t vectors = 1;           // per row
+  int64_t row_threads = 1;       // a power of two
+  int64_t rows = 1;              // per block
+  int64_t unrolled = 1;          // vectors that a thread reads before it computes
+  bool resident = false;         // a thread's vectors stay in registers between passes
   // Rows begin anywhere in memory: vectors begin at multiples of their own size, the row's first one `row * shift %
   // width` elements before the row. Elements before and behind the row are neither read nor written.
   bool shifted = false;
   int64_t shift = 0;
-  bool staged = false;  // results whose rows lie side by side in memory go through shared memory
+  bool staged = false;  // results with contiguous rows go through shared memory
 
   int64_t threads() const { return row_threads * rows; }
   bool whole() const { return vectors % (row_threads * unrolled) == 0; }  // no thread is beyond the row's end
@@ -53,10 +54,10 @@ struct row_layout {
 // Whether the tensor differs from row to row and is read from memory rather than from the caches.
 bool streams(const kernel_body& body, const body_access& o);
 row_layout row_layout_of(const kernel_body& body, const kernel_options& options);
-// Whether the tensor has one value per element, and its columns side by side in memory, or its rows.
-bool has_columns_beside(const kernel_body& body, const body_access& o);
-bool has_rows_beside(const kernel_body& body, const body_access& o);
-// Whether the threads of a row kernel access all large tensors side by side, if need be through shared memory.
+// Whether the tensor has one value per element, and contiguous columns, or rows.
+bool has_contiguous_columns(const kernel_body& body, const body_access& o);
+bool has_contiguous_rows(const kernel_body& body, const body_access& o);
+// Whether the threads of a row kernel access all large tensors contiguously, if need be through shared memory.
 bool is_coalesced(const kernel_body& body);
 // The operand as its vectors are accessed: where rows are shifted, as if it had one row, in which they are aligned.
 body_access as_accessed(const row_layout& l, body_access o);

@@ -20,9 +20,9 @@ void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
   using how = tile::condition::how;
   const int64_t rows_of_body = w_->body().rows();
   const index_expr own = thread.as("int");
-  lane_ = b_->let("int", "lane", l_->across ? own / l_->rows : own % l_->row_threads);
+  lane_ = b_->let("int", "lane", l_->lanes_over_rows ? own / l_->rows : own % l_->row_threads);
   index_expr row = index_expr::unknown("blockIdx.x").as("int");
-  if (l_->rows > 1) row = row * l_->rows + (l_->across ? own % l_->rows : own / l_->row_threads);
+  if (l_->rows > 1) row = row * l_->rows + (l_->lanes_over_rows ? own % l_->rows : own / l_->row_threads);
   if (guarded()) {
     const index_expr wanted = b_->let("int", "wanted", row);
     b_->add({tile::test{"live", {{wanted, how::below, rows_of_body}}}});
@@ -32,13 +32,15 @@ void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
   write_row_indices();
   for (const auto& [i, tensor] : tensors.operands) {
     const auto& o = w_->body().accesses[static_cast<std::size_t>(i)];
-    rows.operands[i] = b_->pointer(w_->pointer(i) + "_r", tensor, row_offset(o.strides), w_->in_place(o));
+    rows.operands[i] = b_->pointer(w_->pointer(i) + "_r", tensor, row_offset(o.strides),
+                                   w_->in_place(o) ? tile::pointee::written : tile::pointee::read);
     if (w_->in_place(o)) rows.results[0] = rows.operands[i];
   }
   if (!w_->request().options.in_place.empty()) return;
   for (const auto& [i, tensor] : tensors.results)
-    rows.results[i] = b_->pointer(w_->target(i) + "_r", tensor,
-                                  row_offset(w_->body().results[static_cast<std::size_t>(i)].target.strides), true);
+    rows.results[i] =
+        b_->pointer(w_->target(i) + "_r", tensor,
+                    row_offset(w_->body().results[static_cast<std::size_t>(i)].target.strides), tile::pointee::written);
 }
 
 void cuda_row_group::write_row_indices() {
@@ -95,9 +97,9 @@ void cuda_row_group::write_reductions(const std::vector<group_value>& values) {
   for (const auto& v : values) {
     combine_vector(v);
     b_->change("sum_" + v.name, tile::value::element({v.parts, {0}}, v.accumulator));
-    if (!l_->across) combine_warp(v, std::min<int64_t>(l_->row_threads, 32));
+    if (!l_->lanes_over_rows) combine_warp(v, std::min<int64_t>(l_->row_threads, 32));
   }
-  if (!values.empty() && l_->row_threads > (l_->across ? 1 : 32)) combine_shared(values);
+  if (!values.empty() && l_->row_threads > (l_->lanes_over_rows ? 1 : 32)) combine_shared(values);
   for (const auto& v : values) {
     const auto sum = tile::value::named("sum_" + v.name, v.accumulator);
     b_->define(v.name, v.type == v.accumulator
@@ -110,9 +112,9 @@ void cuda_row_group::combine_shared(const std::vector<group_value>& values) {
   std::vector<tile::buffer_id> shared;
   for (const auto& v : values) {
     shared.push_back(b_->array("shared_" + v.name, v.accumulator, tile::space::shared,
-                               {l_->across ? l_->threads() : l_->threads() / 32}));
+                               {l_->lanes_over_rows ? l_->threads() : l_->threads() / 32}));
     const auto sum = tile::value::named("sum_" + v.name, v.accumulator);
-    if (l_->across)
+    if (l_->lanes_over_rows)
       b_->store({shared.back(), {thread}}, sum);
     else
       b_->add({tile::store{{shared.back(), {thread / 32}}, sum, {{thread % 32, tile::condition::how::equal, 0}}}});
@@ -121,13 +123,13 @@ void cuda_row_group::combine_shared(const std::vector<group_value>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const group_value& v = values[i];
     const auto of_other = [&](const index_expr& at) { return tile::value::element({shared[i], {at}}, v.accumulator); };
-    if (l_->across) {
+    if (l_->lanes_over_rows) {
       b_->add({tile::assign{"sum_" + v.name, of_other(thread % l_->rows)}});
       tile::block body;
       body.push_back(
           {tile::define{"other", of_other(index_expr::variable("k", l_->row_threads) * l_->rows + thread % l_->rows)}});
       body.push_back({tile::combine{"sum_" + v.name, {}, v.how, tile::value::named("other", v.accumulator)}});
-      b_->add({tile::loop{"k", l_->row_threads, true, std::move(body), 1}});
+      b_->add({tile::loop{"k", l_->row_threads, tile::unrolling::whole, std::move(body), 1}});
     } else {
       index_expr at = thread % warps();
       if (l_->rows > 1) at = thread / l_->row_threads * warps() + at;
@@ -140,7 +142,7 @@ void cuda_row_group::combine_shared(const std::vector<group_value>& values) {
 void cuda_row_group::declare_scan(int node) {
   const std::string& name = w_->variable(node);
   b_->change("before_" + name, tile::value::named("0.0", dtype::float64));
-  if (!l_->across && warps() > 1) {
+  if (!l_->lanes_over_rows && warps() > 1) {
     // Double-buffered: a warp may write the next round's totals while another still reads this round's.
     line(fmt::format("__shared__ float totals_{}[2][{}];", name, l_->threads() / 32));
     b_->change("turn_" + name, tile::value::named("0", dtype::int32));

@@ -8,7 +8,7 @@
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/gemm/mainloop.hpp"
-#include "policy/codegen/cuda/gemm/split_depth.hpp"
+#include "policy/codegen/cuda/gemm/split_k.hpp"
 #include "policy/codegen/cuda/split_rows.hpp"
 #include "policy/codegen/cuda/window_layout.hpp"
 #include "policy/codegen/pass_plan.hpp"
@@ -64,16 +64,16 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
   CUDAL1_TRY(const product_tiling whole, tiling_of(body, request.options));
-  std::vector<int> factors = whole.of.accesses_of_a(body);
-  std::ranges::copy(whole.of.bs, std::back_inserter(factors));
-  for (const int factor : factors)
-    if (!in_place.empty() && body.accesses[static_cast<std::size_t>(factor)].value == in_place)
+  std::vector<int> operands = whole.of.accesses_of_a(body);
+  std::ranges::copy(whole.of.bs, std::back_inserter(operands));
+  for (const int operand : operands)
+    if (!in_place.empty() && body.accesses[static_cast<std::size_t>(operand)].value == in_place)
       return fail(errc::unsupported, "blocks of the product read {} after others would have overwritten it", in_place);
   if (is_one_kernel(body, whole)) {
-    CUDAL1_CHECK(pass_plan(body).check_row_kernel(!in_place.empty()));
+    CUDAL1_CHECK(pass_plan(body).check_row_kernel(in_place));
     return whole.loop->emit(request, whole);
   }
-  const auto [product, rest] = split_depth(body, whole.parts, request.values);
+  const auto [product, rest] = split_k(body, whole.parts, request.values);
   emit_request first = request, second = request;
   first.body = &product;
   first.name = request.name + "_product";
@@ -92,7 +92,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   return out;
 }
 
-// Of the body's kernel; of a body with a product, of the kernel of what follows it.
+// The tunables of the body's kernel; for a body with a product, those of the kernel of what follows it.
 std::span<const kernel_tunable> tunables_without_products(const kernel_body& body) {
   if (!body.windows.empty()) return tunables_of_windows();
   return has_rows(body) ? tunables_of_rows() : tunables_of_elements();
@@ -109,7 +109,7 @@ struct cuda_capability {
   bool operator==(const cuda_capability&) const = default;
 };
 
-// Of an environment's details; of none, everything.
+// The capability in an environment's details; everything where there are none.
 cuda_capability capability_of(std::string_view details) {
   const std::string number = compute_capability_of(details);
   if (number.empty()) return {};
@@ -144,7 +144,7 @@ class cuda_target final : public lowering_target {
     if (body.has_contraction()) {
       const auto tiling = tiling_of(body, now);
       return tiling && !is_one_kernel(body, *tiling) &&
-             is_useful(name, value, split_depth(body, tiling->parts, "").second, now);
+             is_useful(name, value, split_k(body, tiling->parts, "").second, now);
     }
     const kernel_tunable* const found = find_tunable(tunables_without_products(body), name);
     return found != nullptr && found->is_useful(value, body, now);

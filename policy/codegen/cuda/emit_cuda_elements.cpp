@@ -89,14 +89,14 @@ class cuda_elements_writer {
   void write_unrolled(const index_expr& first) {
     const auto arrays = declare_arrays(width_, count_);
     const auto each_vector = [&](const std::function<void(const index_expr& i, const index_expr& k)>& body) {
-      b_->loop("k", count_, true, [&](const index_expr& k) {
+      b_->loop("k", count_, tile::unrolling::whole, [&](const index_expr& k) {
         const index_expr i = b_->let(index_, "i", first + k * threads_);
         b_->guard(inside(i), [&] { body(i, k); });
       });
     };
     each_vector([&](const index_expr& i, const index_expr& k) { write_loads(i, k, width_, arrays); });
     each_vector([&](const index_expr& i, const index_expr& k) {
-      write_indices(i, width_, false);
+      write_indices(i, width_, index_use::writing);
       write_values(i, k, width_, arrays);
     });
   }
@@ -128,7 +128,9 @@ class cuda_elements_writer {
   }
 
   // The first element's index along each dimension, for vector `i`, where reading or writing needs it.
-  void write_indices(const index_expr& i, int64_t width, bool reading) {
+  enum class index_use { reading, writing };
+  void write_indices(const index_expr& i, int64_t width, index_use use) {
+    const bool reading = use == index_use::reading;
     const auto extents = w_.body().extents();
     bool straight = true;
     for (std::size_t n = 0; n < w_.body().nodes.size() && reading; ++n)
@@ -142,7 +144,7 @@ class cuda_elements_writer {
       b_->let("int", fmt::format("i{}", d), index_ == "int" ? at[d] : at[d].as("int"));
   }
 
-  // Of a vector, or an element.
+  // The number of a vector, or an element.
   index_expr number(const index_expr& i, int64_t width) const {
     return index_expr::variable(i.text(), elements_ / width);
   }
@@ -157,7 +159,7 @@ class cuda_elements_writer {
   }
 
   void write_loads(const index_expr& i, const index_expr& k, int64_t width, const arrays& into) {
-    write_indices(i, width, true);
+    write_indices(i, width, index_use::reading);
     for (const auto& [n, array] : into) {
       const auto& o = operand_of(n);
       const int64_t own = array_width(n, width);
@@ -165,7 +167,7 @@ class cuda_elements_writer {
       const auto row = [&, at = k](int index) {
         return is_single(index) ? w_.named(index) : tile::value::element({into.at(index), {at}}, w_.node(index).type);
       };
-      b_->load(array, k * own, w_.place_of(n, at_, offset(o, i, width), row), own, step_of(o), is_together(o, own));
+      b_->load(array, k * own, w_.place_of(n, at_, offset(o, i, width), row), own, step_of(o), form_of(o, own));
     }
   }
 
@@ -186,13 +188,13 @@ class cuda_elements_writer {
         b_->store({results[r], {l}}, w_.named(w_.body().results[r].node));
     };
     if (width > 1)
-      b_->loop("l", width, true, each_element);
+      b_->loop("l", width, tile::unrolling::whole, each_element);
     else
       each_element(0);
     for (std::size_t r = 0; r < results.size(); ++r) {
       const auto& target = w_.body().results[r].target;
       b_->store(tile::access{at_.results.at(static_cast<int>(r)), {offset(target, i, width)}}, results[r], width,
-                step_of(target), is_together(target, width));
+                step_of(target), form_of(target, width));
     }
   }
 

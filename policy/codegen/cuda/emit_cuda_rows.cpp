@@ -37,7 +37,7 @@ class cuda_rows_writer {
   }
 
   expected<emitted_kernel> write() {
-    CUDAL1_CHECK(plan_.check_row_kernel(!w_.request().options.in_place.empty()));
+    CUDAL1_CHECK(plan_.check_row_kernel(w_.request().options.in_place));
     for (const auto& n : w_.body().nodes)
       if (n.kind == node_kind::load && !n.operands.empty() && !w_.node(n.operands[0]).per_row)
         return fail(errc::unsupported, "the rows of {} would be chosen for each element", n.value);
@@ -69,7 +69,7 @@ class cuda_rows_writer {
   int64_t array_width(int n) const {
     return access_of(operand_of(n), l_.width) == vector_access::uniform ? 1 : l_.width;
   }
-  // Of the node's elements, in registers.
+  // Declares an array for the node's elements, in registers.
   void declare_array(int n, int64_t elements) {
     arrays_[n] = b_.array(w_.variable(n) + "_q", w_.node(n).type, tile::space::registers, {elements});
   }
@@ -154,7 +154,7 @@ class cuda_rows_writer {
   // Chooses what later passes need again: expensive values, and loads that would be repeated.
   void choose_kept(const pass_work& work, int pass) {
     if (!l_.resident) return;
-    keeping_ = plan_.worth_keeping(work, pass, kept_, true);
+    keeping_ = plan_.worth_keeping(work, pass, kept_, keeping::costly_or_joined);
     std::set<int> barrier = kept_;
     barrier.insert(keeping_.begin(), keeping_.end());
     const std::set<int> here(work.elements.begin(), work.elements.end());
@@ -177,12 +177,12 @@ class cuda_rows_writer {
       std::ranges::copy_if(work.elements, std::back_inserter(loads), [&](int n) { return is_ahead(n); });
       if (!loads.empty()) write_loads(loads);
       if (!work.scanned.empty())
-        each_vector(false, true, [&](const index_expr& p) { write_scans(work, p); });
+        each_vector({.guarded = false}, [&](const index_expr& p) { write_scans(work, p); });
       else
-        each_vector(true, l_.shifted || !work.results.empty() || reads_cached(work), [&](const index_expr& p) {
+        each_vector({.indexed = l_.shifted || !work.results.empty() || reads_cached(work)}, [&](const index_expr& p) {
           if (l_.shifted)
             b_.guard(
-                {}, {"whole"}, [&] { write_elements(work, p); }, [&] { write_elements(work, p, true); });
+                {}, {"whole"}, [&] { write_elements(work, p); }, [&] { write_elements(work, p, vector_place::edge); });
           else
             write_elements(work, p);
         });
@@ -193,7 +193,7 @@ class cuda_rows_writer {
 
   void block_loop(const std::string& variable, int64_t count, int64_t step, const std::function<void()>& body,
                   const index_expr& first = 0) {
-    b_.loop(tile::loop{variable, count, false, {}, first, step}, body);
+    b_.loop(tile::loop{variable, count, tile::unrolling::none, {}, first, step}, body);
   }
 
   bool is_ahead(int n) const { return is_load(n) && is_stream(n) && !kept_.contains(n); }
@@ -203,22 +203,25 @@ class cuda_rows_writer {
     return width == 1 ? p : p * width + l;
   }
 
-  // What is done with each of the vectors that a thread has in a round. `indexed`: memory is read or written inside.
-  // Not `guarded`: all threads of the row take part.
-  void each_vector(bool guarded, bool indexed, const std::function<void(const index_expr& p)>& body) {
+  // What is done with each of the vectors that a thread has in a round.
+  struct vector_needs {
+    bool guarded = true;  // only threads that have a vector take part, not all threads of the row
+    bool indexed = true;  // memory is read or written inside
+  };
+  void each_vector(vector_needs needs, const std::function<void(const index_expr& p)>& body) {
     const auto vector = [&](const index_expr& p) {
       index_expr j = group_.lane();
       if (l_.rounds() > 1) j = index_expr::variable("base", l_.vectors) + j;
       if (l_.unrolled > 1) j = j + p * l_.row_threads;
-      if (!guarded || indexed || !l_.whole()) b_.let("int", "j", j);
-      if (!guarded) return body(p);
+      if (!needs.guarded || needs.indexed || !l_.whole()) b_.let("int", "j", j);
+      if (!needs.guarded) return body(p);
       b_.guard(beyond(), [&] {
-        if (indexed) write_indices();
+        if (needs.indexed) write_indices();
         body(p);
       });
     };
     if (l_.unrolled > 1)
-      b_.loop("p", l_.unrolled, true, vector);
+      b_.loop("p", l_.unrolled, tile::unrolling::whole, vector);
     else
       b_.scope([&] { vector(0); });
   }
@@ -262,31 +265,32 @@ class cuda_rows_writer {
     return {of, {place}, {}, tile::bounds{place, w_.body().columns()}};
   }
 
-  // `edge`: of a shifted row's vector that does not lie in the row as a whole.
-  void write_load(int n, const index_expr& at, bool edge = false) {
+  // Where a vector of a shifted row lies: in the row as a whole, or at an end of it.
+  enum class vector_place { whole, edge };
+  void write_load(int n, const index_expr& at, vector_place where) {
     const body_access& o = operand_of(n);
     const tile::buffer_id row = group_.rows.operands.at(w_.node(n).access);
-    if (edge)
-      return b_.loop("l", array_width(n), true, [&](const index_expr& l) {
+    if (where == vector_place::edge && array_width(n) > 1)
+      return b_.loop("l", array_width(n), tile::unrolling::whole, [&](const index_expr& l) {
         b_.store({arrays_.at(n), {at + l}}, tile::value::element(at_edge(row, l), w_.node(n).type));
       });
     const body_access as = as_accessed(l_, o);
     b_.load(arrays_.at(n), at, w_.place_of(n, group_.rows, column_offset(o.strides)), array_width(n), step_of(as),
-            is_together(as, array_width(n)));
+            form_of(as, array_width(n)));
   }
 
-  // Those of all vectors before those at the row's ends, so that none waits for another.
+  // The loads of whole vectors come before those at the row's ends, so that none waits for another.
   void write_loads(const std::vector<int>& loads) {
-    for (const bool edge : {false, true}) {
-      if (edge && !l_.shifted) return;
-      each_vector(true, true, [&](const index_expr& p) {
+    for (const auto where : {vector_place::whole, vector_place::edge}) {
+      if (where == vector_place::edge && !l_.shifted) return;
+      each_vector({}, [&](const index_expr& p) {
         const auto all = [&] {
           for (const int n : loads)
-            write_load(n, vector_index(p, array_width(n), 0), edge && array_width(n) > 1);
+            write_load(n, vector_index(p, array_width(n), 0), where);
         };
         if (!l_.shifted)
           all();
-        else if (edge)
+        else if (where == vector_place::edge)
           b_.guard(
               {}, {"whole"}, [] {}, all);
         else
@@ -303,11 +307,11 @@ class cuda_rows_writer {
   }
 
   // Loads what this vector reads from the caches, before its elements are computed.
-  void write_cached_loads(const pass_work& work, bool edge = false) {
+  void write_cached_loads(const pass_work& work, vector_place where = vector_place::whole) {
     for (const int n : work.elements) {
       if (!is_cached_load(n)) continue;
       declare_array(n, array_width(n));
-      write_load(n, 0, edge && array_width(n) > 1);
+      write_load(n, 0, where);
     }
   }
 
@@ -315,7 +319,7 @@ class cuda_rows_writer {
     if (l_.width == 1)
       body(0);
     else
-      b_.loop("l", l_.width, true, body);
+      b_.loop("l", l_.width, tile::unrolling::whole, body);
   }
 
   void write_element(int number, const index_expr& p, const index_expr& l) {
@@ -327,18 +331,17 @@ class cuda_rows_writer {
               w_.node(number).value);
   }
 
-  // `edge`: of a shifted row's vector that does not lie in the row as a whole.
-  void write_elements(const pass_work& work, const index_expr& p, bool edge = false) {
-    write_cached_loads(work, edge);
+  void write_elements(const pass_work& work, const index_expr& p, vector_place where = vector_place::whole) {
+    write_cached_loads(work, where);
     declare_results(work);
     if (is_online(work)) online_->declare_vector();
     each_lane([&](const index_expr& l) {
       for (const int n : work.elements)
         write_element(n, p, l);
-      finish_elements(work, p, l, edge);
+      finish_elements(work, p, l, where);
     });
     if (is_online(work)) online_->add_vector();
-    store_results(work, edge);
+    store_results(work, where);
   }
 
   void declare_results(const pass_work& work) {
@@ -347,11 +350,13 @@ class cuda_rows_writer {
                              tile::space::registers, {l_.width});
   }
 
-  void finish_elements(const pass_work& work, const index_expr& p, const index_expr& l, bool edge = false) {
+  void finish_elements(const pass_work& work, const index_expr& p, const index_expr& l,
+                       vector_place where = vector_place::whole) {
     // The vector at column `c0` of a shifted row may reach beyond it.
     std::vector<tile::condition> inside;
-    if (edge) inside.push_back({index_expr::unknown("c0") + l, tile::condition::how::within, w_.body().columns()});
-    if (is_online(work)) return online_->set_element(l, edge ? tile::print(inside[0]) : "");
+    const bool is_edge = where == vector_place::edge;
+    if (is_edge) inside.push_back({index_expr::unknown("c0") + l, tile::condition::how::within, w_.body().columns()});
+    if (is_online(work)) return online_->set_element(l, is_edge ? tile::print(inside[0]) : "");
     const auto reduce = [&] {
       for (const int n : work.reduced)
         b_.add({tile::combine{"", tile::access{parts_.at(n), {l}}, w_.node(n).reduction,
@@ -364,31 +369,31 @@ class cuda_rows_writer {
       b_.store({results_.at(r), {l}}, w_.named(w_.body().results[static_cast<std::size_t>(r)].node));
   }
 
-  void store_results(const pass_work& work, bool edge = false) {
+  void store_results(const pass_work& work, vector_place where = vector_place::whole) {
     if (work.results.empty()) return;
     group_.live([&] {
       for (const int r : work.results)
-        store_result(r, edge);
+        store_result(r, where);
     });
   }
 
-  void store_result(int r, bool edge) {
+  void store_result(int r, vector_place where) {
     const body_access& o = w_.body().results[static_cast<std::size_t>(r)].target;
     if (is_staged(r)) return stage_vector(r);
     const tile::buffer_id row = group_.rows.results.at(r);
-    if (edge)
-      return b_.loop("l", l_.width, true, [&](const index_expr& l) {
+    if (where == vector_place::edge)
+      return b_.loop("l", l_.width, tile::unrolling::whole, [&](const index_expr& l) {
         b_.store(at_edge(row, l), tile::value::element({results_.at(r), {l}}, computed_in(o.type.type)));
       });
     const body_access as = as_accessed(l_, o);
     b_.store(tile::access{row, {column_offset(o.strides)}}, results_.at(r), l_.width, step_of(as),
-             is_together(as, l_.width));
+             form_of(as, l_.width));
   }
 
-  // ---- results whose rows lie side by side in memory ----
+  // ---- results with contiguous rows ----
 
   bool is_staged(int r) const {
-    return l_.staged && has_rows_beside(w_.body(), w_.body().results[static_cast<std::size_t>(r)].target);
+    return l_.staged && has_contiguous_rows(w_.body(), w_.body().results[static_cast<std::size_t>(r)].target);
   }
 
   void stage_vector(int r) {

@@ -1,5 +1,5 @@
-// All elements of a tensor of which an operand has another dimension side by side in memory: blocks take square tiles,
-// read such operands along their own dimension into shared memory, and go on along that of the result.
+// All elements of a tensor of which an operand has another contiguous dimension: blocks take square tiles, read such
+// operands along their own dimension into shared memory, and go on along that of the result.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -16,7 +16,7 @@ constexpr int64_t k_threads = 256;
 constexpr int64_t k_most_tiles = 5;   // of up to 8 bytes an element, in static shared memory
 constexpr int64_t k_least_size = 16;  // of both dimensions; where one is smaller, neighbouring threads share sectors
 
-// Whether it is read from memory once for each element of the kernel, along dimension `d` side by side.
+// Whether it is read from memory once for each element of the kernel, and is contiguous along dimension `d`.
 bool is_side_by_side(const kernel_body& body, const body_access& o, std::size_t d) {
   int64_t elements = 1;
   for (const auto size : body.extents())
@@ -62,7 +62,7 @@ class cuda_transposed_writer {
   }
 
  private:
-  // Of blocks: the other dimensions, then tiles across and along.
+  // The extents of the grid of blocks: the other dimensions, then tiles across and along.
   std::vector<int64_t> grid() const {
     std::vector<int64_t> out;
     for (std::size_t d = 0; d < along_; ++d)
@@ -90,7 +90,7 @@ class cuda_transposed_writer {
                     const std::function<void(const index_expr&)>& body) {
     const std::size_t other = lanes == along_ ? across_ : along_;
     const auto from = [&](std::size_t d) { return d == along_ ? start[0] : start[1]; };
-    b_.loop("k", k_side * 32 / threads_, true, [&](const index_expr& k) {
+    b_.loop("k", k_side * 32 / threads_, tile::unrolling::whole, [&](const index_expr& k) {
       const index_expr row = own[1] + k * (threads_ / 32);
       const auto at = b_.let(
           "int", {{fmt::format("i{}", lanes), from(lanes) + own[0]}, {fmt::format("i{}", other), from(other) + row}});

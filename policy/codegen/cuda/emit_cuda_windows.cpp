@@ -45,10 +45,10 @@ class cuda_windows_writer {
                index_expr::unknown("blockIdx.x").as(index_) * threads_ + index_expr::unknown("threadIdx.x").as("int"));
     b_.guard(below(i, total_, threads_), [&] {
       write_indices();
-      write_row_loads(false);
+      write_row_loads(row_loads::same_in_windows);
       if (layout_.shares) write_shared_elements();
       each_window([&] {
-        write_row_loads(true);
+        write_row_loads(row_loads::of_each_window);
         if (!layout_.shares) write_own_elements();
         write_results();
       });
@@ -59,7 +59,7 @@ class cuda_windows_writer {
  private:
   using how = tile::condition::how;
 
-  // Where some of the numbers are beyond the last one.
+  // The condition where some of the numbers are beyond the last one.
   static std::vector<tile::condition> below(const index_expr& i, int64_t count, int64_t multiple) {
     if (count % multiple == 0) return {};
     return {{i, how::below, count}};
@@ -101,14 +101,14 @@ class cuda_windows_writer {
     return sum + -before;
   }
 
-  // From one element of a vector to the next, and whether they are moved together: of neighbouring windows, or of one.
-  std::pair<int64_t, bool> in_lanes(body_access o) const {
+  // From one element of a vector to the next, and how they are moved: of neighbouring windows, or of one.
+  std::pair<int64_t, tile::access_form> in_lanes(body_access o) const {
     o.strides = {along(o, layout_.lane)};
-    return {step_of(o), is_together(o, layout_.width)};
+    return {step_of(o), form_of(o, layout_.width)};
   }
-  std::pair<int64_t, bool> in_pieces(body_access o) const {
+  std::pair<int64_t, tile::access_form> in_pieces(body_access o) const {
     o.strides = {1};
-    return {1, is_together(o, layout_.piece)};
+    return {1, form_of(o, layout_.piece)};
   }
 
   // ---- values that are one per window ----
@@ -119,32 +119,36 @@ class cuda_windows_writer {
                b_.array(w_.variable(n) + "_q", w_.node(n).type, tile::space::registers, {elements}, std::move(values));
   }
 
-  // Those that differ between the windows of a thread, or those that do not.
-  void write_row_loads(bool differ) {
+  // The loads per row whose elements are the same in all windows of a thread, or those of each of them.
+  enum class row_loads { same_in_windows, of_each_window };
+  void write_row_loads(row_loads which) {
     for (int n = 0; n < static_cast<int>(body_.nodes.size()); ++n) {
       if (!is_row_load(n) || !(front_.contains(n) || behind_.contains(n))) continue;
       const auto& o = operand_of(n);
-      if ((is_several() && along(o, layout_.stacked) != 0) != differ) continue;
+      const bool differs = is_several() && along(o, layout_.stacked) != 0;
+      if (differs != (which == row_loads::of_each_window)) continue;
       const tile::access from = w_.place_of(n, at_, row_offset(o));
       if (is_vector(n)) {
         const tile::buffer_id into = declare_array(n, layout_.width);
-        const auto [step, together] = in_lanes(o);
-        b_.load(into, 0, from, layout_.width, step, together);
+        const auto [step, form] = in_lanes(o);
+        b_.load(into, 0, from, layout_.width, step, form);
       } else {
         b_.define(w_.variable(n), tile::value::element(from, w_.node(n).type));
       }
     }
   }
 
-  // Of the nodes, in their order, those that no other function here has defined. `l`: the lane.
-  void define(const std::set<int>& nodes, bool in_front, const index_expr& l) {
-    for (const int n : nodes) {
+  // Defines what is in front of the reductions, or behind them: the nodes that no other function here has defined, in
+  // their order. `l`: the lane.
+  enum class place { front, behind };
+  void define(place where, const index_expr& l) {
+    for (const int n : where == place::front ? front_ : behind_) {
       const body_node& from = w_.node(n);
-      if (from.kind == node_kind::reduce && !in_front)
+      if (from.kind == node_kind::reduce && where == place::behind)
         b_.define(w_.variable(n), tile::value::element(accumulated(n, layout_.shares ? window_ : 0, l), from.type),
                   from.value);
       else if (from.kind == node_kind::window_size)
-        b_.define(w_.variable(n), window_size(from.counts_padding), from.value);
+        b_.define(w_.variable(n), window_size(from), from.value);
       else if (from.kind == node_kind::pointwise ||
                (from.kind == node_kind::load && (is_row_load(n) ? is_vector(n) : lanes() > 1)))
         w_.define_nodes(b_, {n}, [&](int load) {
@@ -159,7 +163,8 @@ class cuda_windows_writer {
     return (index_ == "int" ? row : row.as("int")) * w.walk.stride + -w.walk.padding;
   }
 
-  tile::value window_size(bool counts_padding) const {
+  tile::value window_size(const body_node& of) const {
+    const bool counts_padding = of.counts_padding;
     std::string out;
     for (const auto& w : body_.windows) {
       const auto& walk = w.walk;
@@ -228,7 +233,7 @@ class cuda_windows_writer {
     }
     return out;
   }
-  // How far neighbouring places are apart in the tensor.
+  // With the strides of places in the tensor.
   tile::mask mask_of(const body_access& o) const {
     tile::mask out{k_inside, {}};
     for (const auto& w : body_.windows)
@@ -250,15 +255,15 @@ class cuda_windows_writer {
         continue;
       }
       const tile::buffer_id into = declare_array(n, lanes(), is_masked() ? std::optional(std::string()) : std::nullopt);
-      const auto [step, together] = layout_.width > 1 ? in_lanes(o) : in_pieces(o);
-      const auto load = [&, step = step, together = together] { b_.load(into, 0, from, lanes(), step, together); };
+      const auto [step, form] = layout_.width > 1 ? in_lanes(o) : in_pieces(o);
+      const auto load = [&, step = step, form = form] { b_.load(into, 0, from, lanes(), step, form); };
       b_.guard({}, is_masked() ? std::vector<std::string>{k_inside} : std::vector<std::string>(), load);
     }
   }
 
   void each_lane(int64_t count, const std::function<void(const index_expr& l)>& body) {
     if (count > 1)
-      b_.loop("l", count, true, body);
+      b_.loop("l", count, tile::unrolling::whole, body);
     else
       body(0);
   }
@@ -268,7 +273,7 @@ class cuda_windows_writer {
     if (is_masked()) b_.add({tile::test{k_inside, inside()}});
     write_element_loads();
     each_lane(lanes(), [&](const index_expr& l) {
-      define(front_, true, l);
+      define(place::front, l);
       for (const int n : reduced_) {
         const auto& from = w_.node(n);
         tile::value value = w_.named(from.operands[0]);
@@ -296,8 +301,14 @@ class cuda_windows_writer {
       const int d = columns[number];
       const int64_t step = d + 1 == body_.dims() ? layout_.piece : 1;
       const bool is_last = number + 1 == columns.size();
-      const bool unrolled = all || (is_last && size_along(d) / step <= k_unrolled_row);
-      b_.loop({fmt::format("k{}", d), size_along(d), unrolled, {}, 0, step}, [&] { self(number + 1, self); });
+      const bool is_unrolled = all || (is_last && size_along(d) / step <= k_unrolled_row);
+      b_.loop({fmt::format("k{}", d),
+               size_along(d),
+               is_unrolled ? tile::unrolling::whole : tile::unrolling::none,
+               {},
+               0,
+               step},
+              [&] { self(number + 1, self); });
     };
     loop(0, loop);
   }
@@ -314,11 +325,11 @@ class cuda_windows_writer {
     accumulators_ = declare_accumulators("_a", layout_.results * layout_.width);
     write_beginnings();
     const int64_t extent = layout_.shared_extent(body_);
-    const bool unrolled = layout_.own_columns(body_) * extent / layout_.piece <= k_unrolled;
-    b_.loop("r", extent, unrolled, [&](const index_expr& r) {
+    const bool is_unrolled = layout_.own_columns(body_) * extent / layout_.piece <= k_unrolled;
+    b_.loop("r", extent, is_unrolled ? tile::unrolling::whole : tile::unrolling::none, [&](const index_expr& r) {
       const auto of_row = declare_accumulators("_r", layout_.width);
       write_loops(of_row);
-      b_.loop("c", layout_.results, true, [&](const index_expr& c) {
+      b_.loop("c", layout_.results, tile::unrolling::whole, [&](const index_expr& c) {
         b_.guard({{r - c * walk.stride, how::within, walk.kernel}}, [&] {
           each_lane(layout_.width, [&](const index_expr& l) {
             for (const int n : reduced_)
@@ -336,7 +347,7 @@ class cuda_windows_writer {
   void each_window(const std::function<void()>& body) {
     in_window_ = true;
     if (is_several()) {
-      b_.loop("c", layout_.results, true, [&](const index_expr& c) {
+      b_.loop("c", layout_.results, tile::unrolling::whole, [&](const index_expr& c) {
         window_ = c;
         const index_expr s = b_.let(index_, "s", index_expr::unknown(fmt::format("i{}", layout_.stacked)) + c);
         b_.guard(below(s, size_along(layout_.stacked), layout_.results), body);
@@ -353,7 +364,7 @@ class cuda_windows_writer {
       found.push_back(b_.array(w_.target(static_cast<int>(r)) + "_q", w_.node(body_.results[r].node).type,
                                tile::space::registers, {layout_.width}));
     const auto each = [&](const index_expr& l) {
-      define(behind_, false, l);
+      define(place::behind, l);
       for (std::size_t r = 0; r < found.size(); ++r)
         b_.store({found[r], {l}}, w_.named(body_.results[r].node));
     };
@@ -363,9 +374,9 @@ class cuda_windows_writer {
       b_.scope([&] { each(0); });
     for (std::size_t r = 0; r < body_.results.size(); ++r) {
       const body_access& to = body_.results[r].target;
-      const auto [step, together] = in_lanes(to);
+      const auto [step, form] = in_lanes(to);
       b_.store(tile::access{at_.results.at(static_cast<int>(r)), {row_offset(to)}}, found[r], layout_.width, step,
-               together);
+               form);
     }
   }
 
@@ -382,7 +393,7 @@ class cuda_windows_writer {
   bool in_window_ = false;                                // a single window of a thread is being written
   index_expr window_ = 0;                                 // which
   std::vector<int> reduced_;                              // the reductions
-  std::set<int> front_, behind_;                          // what they and the results are made of, apart from them
+  std::set<int> front_, behind_;                          // what they and the results are made of, without them
 };
 
 }  // namespace

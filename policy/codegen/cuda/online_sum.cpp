@@ -54,12 +54,12 @@ void online_sum_writer::add_vector() {
   const auto run_top = tile::value::named("run_" + top(), f), run_sum = tile::value::named("run_" + sum(), f);
   const auto below = tile::value::named("below", f), more = tile::value::named("more", f);
   b_->change("top", run_top);
-  b_->loop("l", l_->width, true, [&](const index_expr& l) {
+  b_->loop("l", l_->width, tile::unrolling::whole, [&](const index_expr& l) {
     b_->add({tile::combine{"top", {}, reduction_kind::max, tile::value::element({online_, {l}}, f)}});
   });
   b_->define("below", c(subtracted("top")));
   b_->change("more", tile::value::named("0.0f", f));
-  b_->loop("l", l_->width, true, [&](const index_expr& l) {
+  b_->loop("l", l_->width, tile::unrolling::whole, [&](const index_expr& l) {
     b_->add({tile::combine{
         "more", {}, reduction_kind::sum, c("__expf($0 - $1)", {tile::value::element({online_, {l}}, f), below})}});
   });
@@ -73,7 +73,7 @@ void online_sum_writer::end() {
   write_total(of_.sum, fmt::format("run_{} * __expf(run_{} - below_{})", sum(), top(), top()));
 }
 
-// Of one value of each thread.
+// The total of one value of each thread.
 void online_sum_writer::write_total(int node, const std::string& own) {
   const std::string& name = w_->variable(node);
   const reduction_kind how = w_->node(node).reduction;

@@ -18,7 +18,7 @@ constexpr double k_exponential = 30;  // of a dependent exponential
 
 constexpr double k_online_element = 6, k_online_vector = 8;  // instructions: comparison, exponential, sum; scaling
 constexpr double k_index = 10;                               // instructions of a division by a constant
-constexpr double k_registers = 20;                           // beside those for elements, roughly
+constexpr double k_registers = 20;                           // besides those for elements, roughly
 
 double steps_of(int64_t lanes) {
   return static_cast<double>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))) - 1);
@@ -45,7 +45,7 @@ double row_work::reduction_cycles(const pass_work& pass) const {
   if (pass.reduced.empty() || l_->row_threads == 1) return 0;
   const auto values = static_cast<double>(pass.reduced.size());
   const double more = (values - 1) * 2;  // shuffles of several values overlap
-  if (l_->across) return k_barrier + k_shared + static_cast<double>(l_->row_threads) * (k_add + 2 * values);
+  if (l_->lanes_over_rows) return k_barrier + k_shared + static_cast<double>(l_->row_threads) * (k_add + 2 * values);
   double out = steps_of(std::min<int64_t>(l_->row_threads, 32)) * (k_shuffle + k_add + more);
   if (l_->row_threads > 32) out += k_barrier + k_shared + steps_of(l_->row_threads / 32) * (k_shuffle + k_add + more);
   return out;

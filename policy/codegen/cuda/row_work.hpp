@@ -10,7 +10,7 @@ namespace cudal1 {
 
 class row_work {
  public:
-  // Both must outlive it.
+  // The body and the layout must outlive it.
   row_work(const kernel_body& body, const row_layout& l) : body_(&body), l_(&l) {}
 
   // `kept`: nodes whose elements earlier passes keep in registers; `keeping`: those that this one does.

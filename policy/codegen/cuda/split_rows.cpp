@@ -14,16 +14,16 @@ constexpr int64_t k_enough_blocks = 3 * large_gpu_processors / 4;
 constexpr int64_t k_min_split_elements = 1 << 15;       // minimum elements for which a second kernel pays off
 constexpr int64_t k_blocks = 4 * large_gpu_processors;  // after the split, approximately
 constexpr int64_t k_part_along = 4096;                  // minimum elements of a part where columns are contiguous
-constexpr int64_t k_part_across = 32;                   // and where rows are contiguous
+constexpr int64_t k_part_over_rows = 32;                // and where rows are contiguous
 
 // The number of parts: a divisor of the outermost column dimension close to what fills the device; 1 for no split.
 int64_t parts_of(const kernel_body& body, const row_layout& l) {
   const int64_t size = body.extent(static_cast<std::size_t>(body.row_dims()));
-  const int64_t beside = body.columns() / size;  // elements per index of that dimension
-  const int64_t smallest = l.across ? k_part_across : k_part_along;
+  const int64_t per_index = body.columns() / size;  // elements per index of that dimension
+  const int64_t smallest = l.lanes_over_rows ? k_part_over_rows : k_part_along;
   const int64_t blocks = (body.rows() + l.rows - 1) / l.rows;
   const int64_t wanted = std::min(k_blocks / std::max<int64_t>(blocks, 1), body.columns() / smallest);
-  const auto divides = [&](int64_t parts) { return size % parts == 0 && size / parts * beside >= smallest / 4; };
+  const auto divides = [&](int64_t parts) { return size % parts == 0 && size / parts * per_index >= smallest / 4; };
   for (int64_t parts = wanted; parts <= std::min(4 * wanted, size) && wanted > 1; ++parts)
     if (divides(parts)) return parts;
   for (int64_t parts = std::min(wanted, size); parts > 1; --parts)
@@ -106,7 +106,7 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
   for (auto& r : total.results)
     to_rows(r.target);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const int load = add_load(total, as_part(parts.results[i].target, parts.row_dims()), false);
+    const int load = add_load(total, as_part(parts.results[i].target, parts.row_dims()), values_per::element);
     total.nodes[static_cast<std::size_t>(sums[i])].operands = {load};
   }
   std::vector<kernel_body> out;
@@ -123,7 +123,7 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
     total.results.push_back({sums[i], value});
     value.strides.resize(static_cast<std::size_t>(whole.row_dims()));
     value.strides.resize(whole.axes.size(), 0);
-    const int load = add_load(rest, std::move(value), true);
+    const int load = add_load(rest, std::move(value), values_per::row);
     for (auto& n : rest.nodes)
       std::replace(n.operands.begin(), n.operands.end(), sums[i], load);
     for (auto& r : rest.results)

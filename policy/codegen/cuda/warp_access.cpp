@@ -30,7 +30,7 @@ warp_access access_of_warp(const body_access& o, int64_t width, const lane_place
   const vector_access how = access_of(o, width);
   const int64_t size = size_of(o.type.type);
   const int64_t bytes = how == vector_access::vector ? std::min(width * size, k_instruction) : size;
-  const int64_t count = how == vector_access::vector ? width * size / bytes : how == vector_access::apart ? width : 1;
+  const int64_t count = how == vector_access::vector ? width * size / bytes : how == vector_access::scalar ? width : 1;
   const int64_t step = how == vector_access::vector ? bytes : o.strides.empty() ? 0 : o.strides.back() * size;
   std::vector<int64_t> first;
   for (int64_t lane = 0; lane < lanes_of_a_warp; ++lane) {
@@ -52,8 +52,8 @@ warp_access access_of_warp(const body_access& o, int64_t width, const lane_place
 
 lane_place place_in_rows(const kernel_body& body, const row_layout& l) {
   return [&body, l](int64_t lane) {
-    const int64_t row = l.across ? lane % l.rows : lane / l.row_threads;
-    const int64_t vector = l.across ? lane / l.rows : lane % l.row_threads;
+    const int64_t row = l.lanes_over_rows ? lane % l.rows : lane / l.row_threads;
+    const int64_t vector = l.lanes_over_rows ? lane / l.rows : lane % l.row_threads;
     std::vector<int64_t> index(body.axes.size());
     const auto rows = static_cast<std::size_t>(body.row_dims());
     add_index(body, 0, rows, std::min(row, body.rows() - 1), index);

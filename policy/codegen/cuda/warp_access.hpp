@@ -20,7 +20,7 @@ using lane_place = std::function<std::vector<int64_t>(int64_t lane)>;
 // Each lane accesses a vector of `width` elements of the operand from that index on.
 warp_access access_of_warp(const body_access& o, int64_t width, const lane_place& place);
 
-// Of a kernel of rows: the body's first warp.
+// The places of a kernel of rows: those of the body's first warp.
 lane_place place_in_rows(const kernel_body& body, const row_layout& l);
 
 // Instructions of a thread for one element of each of these nodes.

@@ -17,24 +17,27 @@ int last_row(const kernel_body& body) {
   return body.row_dims() - 1;
 }
 
-std::vector<const body_access*> operands_within(const kernel_body& body, bool slide) {
+// The loads whose elements differ within a window.
+std::vector<const body_access*> operands_within(const kernel_body& body) {
   std::vector<const body_access*> out;
   for (const auto& n : body.nodes) {
     if (n.kind != node_kind::load || n.per_row) continue;
     const auto& o = body.accesses[static_cast<std::size_t>(n.access)];
-    if (o.bounded == slide) out.push_back(&o);
+    out.push_back(&o);
   }
   return out;
 }
 
 // The loads whose elements differ within a window, and which windows slide over.
 std::vector<const body_access*> pooled_operands(const kernel_body& body) {
-  return operands_within(body, true);
+  auto out = operands_within(body);
+  std::erase_if(out, [](const auto* o) { return !o->bounded; });
+  return out;
 }
 
 // Whether an element counts otherwise in each of the windows that it is in.
 bool has_weights(const kernel_body& body) {
-  return !operands_within(body, false).empty();
+  return !std::ranges::all_of(operands_within(body), [](const auto* o) { return o->bounded; });
 }
 
 // Whether vectors of `width` elements along the dimension are aligned wherever a window's element is.
@@ -46,7 +49,7 @@ bool is_vector_along(const kernel_body& body, const body_access& o, int dimensio
   return true;
 }
 
-// Of neighbouring channels, where these lie side by side.
+// The elements of a vector of neighbouring channels, where these are contiguous.
 int64_t width_of(const kernel_body& body) {
   const int lane = last_row(body);
   if (lane < 0 || window_along(body, lane) != nullptr) return 1;
@@ -62,7 +65,7 @@ int64_t width_of(const kernel_body& body) {
   return width;
 }
 
-// Of neighbouring elements of a window.
+// The elements of a vector of neighbouring elements of a window.
 int64_t piece_of(const kernel_body& body) {
   const int column = body.dims() - 1;
   const auto window = std::ranges::find(body.windows, column, &body_window::column);
@@ -91,11 +94,11 @@ bool overlaps(const kernel_body& body, int row) {
   return w != nullptr && w->column >= 0 && w->walk.dilation == 1 && w->walk.stride < w->walk.kernel;
 }
 
-int64_t wanted_results(const kernel_body& body, const window_layout& l, bool overlapping) {
+int64_t wanted_results(const kernel_body& body, const window_layout& l) {
   int64_t bytes = 0;
   for (const auto* o : pooled_operands(body))
     bytes += body.columns() * l.width * size_of(o->type.type);
-  int64_t wanted = overlapping ? k_shared_results : k_bytes_in_flight / std::max<int64_t>(bytes, 1);
+  int64_t wanted = overlaps(body, l.stacked) ? k_shared_results : k_bytes_in_flight / std::max<int64_t>(bytes, 1);
   wanted = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(k_most_registers / l.width, 1));
   while (wanted > 1 && body.rows() / l.width / wanted < k_enough_threads)
     wanted /= 2;
@@ -144,8 +147,7 @@ window_layout window_layout_of(const kernel_body& body, const kernel_options& op
   if (l.stacked < 0) return l;
   const bool overlapping = overlaps(body, l.stacked);
   const int64_t items = options[kernel_tunable::items];
-  l.results = items > 0 ? std::clamp<int64_t>(items / l.width, 1, k_most_registers / l.width)
-                        : wanted_results(body, l, overlapping);
+  l.results = items > 0 ? std::clamp<int64_t>(items / l.width, 1, k_most_registers / l.width) : wanted_results(body, l);
   while (l.results > body.extent(static_cast<std::size_t>(l.stacked)))
     l.results /= 2;
   l.shares = overlapping && l.results > 1 && !has_weights(body);
@@ -184,11 +186,11 @@ bool has_coalesced_windows(const kernel_body& body) {
   if (lane < 0) return true;
   const body_window* window = window_along(body, lane);
   const int64_t step = window == nullptr ? 1 : window->walk.stride;
-  const auto beside = [&](const body_access& o, int64_t most) {
+  const auto within = [&](const body_access& o, int64_t most) {
     return std::abs(o.strides[static_cast<std::size_t>(lane)]) <= most;
   };
-  return std::ranges::all_of(pooled_operands(body), [&](const auto* o) { return beside(*o, step); }) &&
-         std::ranges::all_of(body.results, [&](const auto& r) { return beside(r.target, 1); });
+  return std::ranges::all_of(pooled_operands(body), [&](const auto* o) { return within(*o, step); }) &&
+         std::ranges::all_of(body.results, [&](const auto& r) { return within(r.target, 1); });
 }
 
 }  // namespace cudal1

@@ -1,5 +1,5 @@
 // How the windows of a pool, or of a convolution of single channels, are laid out on a GPU. Neighbouring threads take
-// neighbouring windows, so that a warp's reads are side by side and what windows share is read from a cache.
+// neighbouring windows, so that a warp's reads are contiguous and what windows share is read from a cache.
 #pragma once
 
 #include "policy/codegen/emit_kernel.hpp"
@@ -34,11 +34,11 @@ window_layout window_layout_of(const kernel_body& body, const kernel_options& op
 const body_window* window_along(const kernel_body& body, int row);
 // Whether windows that the threads compute reach beyond the tensor along their dimension.
 bool reaches_beyond(const kernel_body& body, const window_layout& l, const body_window& w);
-// How far neighbouring places along the window's dimension are apart in the tensor, in elements.
+// The tensor's stride from one place to the next along the window's dimension, in elements.
 int64_t place_stride(const body_access& o, const body_window& w);
 // How far behind the first element of the first window the tensor begins, in elements: because of the padding.
 int64_t elements_before(const kernel_body& body, const body_access& o);
-// Whether the loads of the body that differ along windows, and its results, lie side by side along `lane`.
+// Whether the loads of the body that differ along windows, and its results, are contiguous along `lane`.
 bool has_coalesced_windows(const kernel_body& body);
 
 }  // namespace cudal1

@@ -12,7 +12,7 @@ namespace {
 constexpr double k_index = 10;          // instructions of a division by a constant, for the index along a dimension
 constexpr double k_mask = 3;            // to find out whether an element exists
 constexpr double k_reduce = 2;          // to compare an element with the greatest one so far, or to add it
-constexpr double k_registers = 14;      // beside those for elements, roughly
+constexpr double k_registers = 14;      // besides those for elements, roughly
 constexpr double k_most_elements = 32;  // that a thread reads at once, roughly
 
 class window_work {

@@ -70,7 +70,7 @@ TEST(Bodies, HaveAContractionForEachProduct) {
   EXPECT_TRUE(access_of(*made, "w").constant);
   const auto product = matrix_product_of(*made);
   ASSERT_TRUE(product) << product.error().message;
-  EXPECT_EQ(product->depth, 32);
+  EXPECT_EQ(product->k, 32);
   EXPECT_TRUE(product->a_nodes.empty());
 }
 
@@ -93,9 +93,9 @@ TEST(Bodies, HaveContractionsOfContractions) {
   ASSERT_EQ(contractions_of(*made).size(), 2U);
   const auto product = matrix_product_of(*made);
   ASSERT_TRUE(product) << product.error().message;
-  EXPECT_EQ(product->depth, 8);
-  EXPECT_EQ(product->inner_depth, 32);
-  // Rows, columns, the outer product's terms, which are the inner one's columns, and the inner one's.
+  EXPECT_EQ(product->k, 8);
+  EXPECT_EQ(product->inner_k, 32);
+  // Rows, columns, the outer product's k, which is the inner one's n, and the inner one's k.
   EXPECT_THAT(access_of(*made, "w").strides, ElementsAre(0, 0, 32, 1));
 }
 

@@ -31,9 +31,9 @@ TEST(CudaMoves, AProductBecomesThreeTf32ProductsWithItsWeightSplitOnce) {
   EXPECT_FALSE(lower(diagonal, parsed("diagonal_matmul(step=0); precision(step=0, as=tf32x3)"), for_cuda()));
 }
 
-// 131,072 terms near one in one sum of a tensor core are off by 2.6e-5.
+// 131,072 products near one in one sum of a tensor core are off by 2.6e-5.
 TEST(CudaMoves, LongProductsAreMadeOfPieces) {
-  const auto pieces_of = [](int64_t terms, const char* op) {
+  const auto pieces_of = [](int64_t k, const char* op) {
     const bool linear = std::string_view(op) == "aten::linear";
     const auto tensor = [](const char* name, int64_t rows, int64_t columns) {
       return fmt::format(R"({{"name":"{}","dtype":"float32","shape":[{},{}]}})", name, rows, columns);
@@ -41,7 +41,7 @@ TEST(CudaMoves, LongProductsAreMadeOfPieces) {
     const auto read =
         read_task(fmt::format(R"({{"format":1,"name":"long","inputs":[{},{}],)"
                               R"("steps":[{{"aten":"{}","args":{{"{}":"x","{}":"w"}},"out":["y"]}}],"outputs":["y"]}})",
-                              tensor("x", 16, terms), linear ? tensor("w", 24, terms) : tensor("w", terms, 24), op,
+                              tensor("x", 16, k), linear ? tensor("w", 24, k) : tensor("w", k, 24), op,
                               linear ? "input" : "self", linear ? "weight" : "mat2"),
                   "cuda");
     if (!read) throw std::runtime_error(read.error().message);

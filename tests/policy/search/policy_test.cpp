@@ -585,7 +585,7 @@ TEST(ExhaustivePolicy, SaysThatALargeTaskIsNotForIt) {
   EXPECT_THAT(refused.error().message, testing::HasSubstr("such as parts"));
 }
 
-// A product's space has both ways to split its factors, before any tuning.
+// A product's space has both ways to split its operands, before any tuning.
 TEST(ScheduleSpace, HasEveryWayToComputeAStep) {
   const auto space = space_of(builtin("linear_gelu"), for_cuda(), most_schedules_of_a_space);
   std::vector<std::string> first;

@@ -53,8 +53,8 @@ TEST(Statements, VectorsAreMovedTogetherOrApart) {
   kernel_builder b(64, 4);
   const auto x = b.tensor("x", dtype::float32, 4096), y = b.tensor("y", dtype::float32, 4096);
   const auto r = b.array("r", dtype::float32, space::registers, {4});
-  b.add({load_vector{r, 0, {x, {thread * 4}}, 4, 1, true}});
-  b.add({store_vector{{y, {thread}}, r, 4, 64, false}});
+  b.add({load_vector{r, 0, {x, {thread * 4}}, 4, 1, access_form::vector}});
+  b.add({store_vector{{y, {thread}}, r, 4, 64, access_form::scalar}});
   const kernel k = std::move(b).finish();
   EXPECT_EQ(refusal(k), "");
   EXPECT_THAT(print(k), HasSubstr("const float4 r_0 = *(const float4*)(x + threadIdx.x * 4);\n  r[0] = r_0.x;\n"));
@@ -102,7 +102,7 @@ kernel turned(bool before_reading, bool before_writing) {
   kernel_builder b(64, 4);
   const auto x = b.tensor("x", dtype::float32, 64 * 8), y = b.tensor("y", dtype::float32, 64 * 8);
   const auto t = b.array("t", dtype::float32, space::shared, {64});
-  b.loop("k", 8, false, [&](const index_expr& k) {
+  b.loop("k", 8, unrolling::none, [&](const index_expr& k) {
     b.store({t, {thread}}, value::element({x, {k * 64 + thread}}, dtype::float32));
     if (before_reading) b.barrier();
     b.store({y, {k * 64 + thread}}, value::element({t, {thread % 8 * 8 + thread / 8}}, dtype::float32));
@@ -158,7 +158,7 @@ TEST(Checks, RefuseRacesThatLookAlike) {
   // The same memory in each round.
   kernel_builder b(64, 4);
   const auto y = b.tensor("y", dtype::float32, 64);
-  b.loop("k", 3, false, [&](const index_expr&) {
+  b.loop("k", 3, unrolling::none, [&](const index_expr&) {
     const auto t = b.array("t", dtype::float32, space::shared, {64});
     b.store({t, {thread}}, one());
     b.barrier();
@@ -169,7 +169,7 @@ TEST(Checks, RefuseRacesThatLookAlike) {
 
 TEST(Checks, RefuseBarriersInLoopsOfOtherRounds) {
   kernel_builder b(64, 1);
-  b.loop(loop{"i", 100, false, {}, thread, 64}, [&] { b.barrier(); });
+  b.loop(loop{"i", 100, unrolling::none, {}, thread, 64}, [&] { b.barrier(); });
   EXPECT_THAT(refusal(std::move(b).finish()), HasSubstr("only some threads reach a barrier"));
 }
 
@@ -193,7 +193,7 @@ TEST(Checks, KnowVariablesThatHideOthers) {
   const auto x = b.tensor("x", dtype::float32, 64), y = b.tensor("y", dtype::float32, 64);
   b.let("int", "i", thread % 8);
   b.add({test{"small", {{index_expr::unknown("i"), condition::how::below, 8}}}});
-  const auto from = b.pointer("x_i", x, index_expr::unknown("i") * 8, false);
+  const auto from = b.pointer("x_i", x, index_expr::unknown("i") * 8, pointee::read);
   b.scope([&] {
     b.let("int", "i", thread);
     b.guard({}, {"small"}, [&] {
@@ -233,7 +233,7 @@ kernel shifted(int64_t columns, bool is_bounded) {
   kernel_builder b(16, 4);
   const auto x = b.tensor("x", dtype::float32, 4 * 61), y = b.tensor("y", dtype::float32, 4 * 61);
   const auto row = b.let("int", "row", block_number);
-  const auto from = b.pointer("x_r", x, row * 61, false), to = b.pointer("y_r", y, row * 61, true);
+  const auto from = b.pointer("x_r", x, row * 61, pointee::read), to = b.pointer("y_r", y, row * 61, pointee::written);
   const auto shift = b.let("int", "shift", row % 4);
   const auto c0 = b.let("int", "c0", index_expr::variable("threadIdx.x", 16) * 4 - shift);
   b.add({test{"whole", {{c0, how::least, 0}, {c0, how::at_most, columns - 4}}}});
@@ -242,17 +242,17 @@ kernel shifted(int64_t columns, bool is_bounded) {
   b.guard(
       {}, {"whole"},
       [&] {
-        b.load(r, 0, {from, {at}}, 4, 1, false);
+        b.load(r, 0, {from, {at}}, 4, 1, access_form::scalar);
       },
       [&] {
-        b.loop("l", 4, true, [&](const index_expr& l) {
+        b.loop("l", 4, unrolling::whole, [&](const index_expr& l) {
           const index_expr place = index_expr::unknown("c0") + l;
           access element{from, {place}};
           if (is_bounded) element.within = bounds{place, 61};
           b.store({r, {l}}, value::element(element, dtype::float32));
         });
       });
-  b.guard({}, {"whole"}, [&] { b.store(access{to, {at}}, r, 4, 1, false); });
+  b.guard({}, {"whole"}, [&] { b.store(access{to, {at}}, r, 4, 1, access_form::scalar); });
   return std::move(b).finish();
 }
 
@@ -283,7 +283,7 @@ kernel of_windows(int64_t before, int64_t bounded, const std::string& asked = "i
     const auto column = b.let("int", "column", index_expr::variable("i", 16 * 12) % 12);
     b.let("int", "at", row * 12 + column + -before);
     b.let("int", "p", column + -1);
-    b.loop("k", 3, true, [&](const index_expr& k) {
+    b.loop("k", 3, unrolling::whole, [&](const index_expr& k) {
       b.add({test{"inside", {{index_expr::unknown("p") + k, condition::how::within, bounded}}}});
       access from{x, {index_expr::unknown("at") + k}};
       from.masked = mask{asked, {1}};
@@ -313,7 +313,7 @@ TEST(Checks, AskWhetherAMaskedVectorIsLoaded) {
     access from{x, {index_expr::unknown("at")}};
     from.masked = mask{"inside", {1}};
     b.guard({}, asked ? std::vector<std::string>{"inside"} : std::vector<std::string>(),
-            [&] { b.load(r, 0, from, 4, 1, false); });
+            [&] { b.load(r, 0, from, 4, 1, access_form::scalar); });
     return refusal(std::move(b).finish());
   };
   EXPECT_EQ(loaded(true), "");
@@ -360,7 +360,7 @@ TEST(Checks, RefuseVectorsThatAreNotAligned) {
     const auto x = b.tensor("x", dtype::float32, 4096);
     const auto r = b.array("r", dtype::float32, space::registers, {4});
     const auto shift = b.let("int", "shift", thread % 4 * 3 % 4);
-    b.load(r, 0, {x, {at(shift)}}, 4, 1, true);
+    b.load(r, 0, {x, {at(shift)}}, 4, 1, access_form::vector);
     return refusal(std::move(b).finish());
   };
   EXPECT_EQ(loaded([](auto) { return thread * 4 + 8; }), "");
@@ -385,7 +385,7 @@ TEST(Checks, RefuseWhatSharedMemoryDoesNotOrder) {
   // Of a block that has no round, nothing waits.
   const auto in_rounds_from = [&](const index_expr& first) {
     return refused([&, first](kernel_builder& b, buffer_id t, buffer_id y) {
-      b.add({loop{"k", 2, false, {{barrier{}}}, first}});
+      b.add({loop{"k", 2, unrolling::none, {{barrier{}}}, first}});
       turned_back(b, t, y);
     });
   };
@@ -394,14 +394,14 @@ TEST(Checks, RefuseWhatSharedMemoryDoesNotOrder) {
   // A vector reaches beyond the thread's own place.
   EXPECT_THAT(refused([](kernel_builder& b, buffer_id t, buffer_id) {
                 const auto r = b.array("r", dtype::float32, space::registers, {4});
-                b.load(r, 0, {t, {thread}}, 4, 1, false);
+                b.load(r, 0, {t, {thread}}, 4, 1, access_form::scalar);
               }),
               HasSubstr("is read without a barrier"));
   EXPECT_THAT(refused([](kernel_builder& b, buffer_id t, buffer_id) {
                 b.add({combine{"", access{t, {thread}}, reduction_kind::sum, one()}});
               }),
               HasSubstr("is reduced where other threads may see it"));
-  EXPECT_THAT(refused([](kernel_builder& b, buffer_id t, buffer_id) { b.pointer("p", t, 0, true); }),
+  EXPECT_THAT(refused([](kernel_builder& b, buffer_id t, buffer_id) { b.pointer("p", t, 0, pointee::written); }),
               HasSubstr("points into what is not in global memory"));
 }
 
@@ -426,7 +426,7 @@ TEST(Checks, KnowTheLastRoundOfALoopWithSteps) {
   const auto looped = [](int64_t count) {
     kernel_builder b(32, 1);
     const auto y = b.tensor("y", dtype::float32, 192);
-    b.loop(loop{"base", count, false, {}, 0, 64}, [&] {
+    b.loop(loop{"base", count, unrolling::none, {}, 0, 64}, [&] {
       b.store({y, {index_expr::variable("base", 192) + index_expr::variable("threadIdx.x", 32) * 2}}, one());
     });
     return std::move(b).finish();

@@ -1,7 +1,7 @@
 // A product of matrices of a half type on the tensor cores' largest instruction (wgmma), which reads both operands from
-// shared memory: tiles are copied there several stages ahead, 64 terms of a row in 128 bytes, whose 16-byte pieces are
-// in another order in each of 8 rows, or 64 columns of a term where those of the right factor lie side by side. A
-// warpgroup computes 64 rows and all columns of the block's tile, and what follows per element.
+// shared memory: tiles are copied there several stages ahead, 64 elements of a row in 128 bytes, whose 16-byte pieces
+// are in another order in each of 8 rows, or 64 columns of B where these are contiguous. A warpgroup computes 64 rows
+// and all columns of the block's tile, and what follows per element.
 #include <algorithm>
 
 #include "policy/codegen/cuda/cuda_layout.hpp"
@@ -19,7 +19,7 @@ int64_t blocks_on_processor(const product_tiling& t) {
 }
 
 constexpr int64_t k_few_stages = 3;      // of which each must be on its way early
-constexpr int64_t k_terms_at_once = 16;  // of a product of one instruction
+constexpr int64_t k_instruction_k = 16;  // of one instruction
 
 class wgmma_writer final : product_writer {
  public:
@@ -29,35 +29,35 @@ class wgmma_writer final : product_writer {
     w_.open_kernel(threads_, blocks_on_processor(t_), t_.row_blocks);
     w_.line(fmt::format("extern __shared__ __align__(1024) unsigned short {}[];", all_stages()));
     write_place_of_warpgroups();
-    if (t_.by_rows) write_rows_ahead();
+    if (t_.has_row_epilogue) prefetch_rows();
     write_copies();
-    write_sums();
-    t_.by_rows ? write_rows_of_stages(1, across()) : write_results(1, across(), false);
+    write_mainloop();
+    t_.has_row_epilogue ? write_row_epilogue_of_stages(1, n_fragments()) : write_epilogue(1, n_fragments());
     return finished(bytes_of_shared_memory(t_));
   }
 
  private:
-  int64_t across() const { return t_.columns / 8; }
+  int64_t n_fragments() const { return t_.columns / 8; }
 
-  void write_sums() {
-    w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_depth - 1, t_.stage_depth));
-    w_.line(fmt::format("float sums[1][{}][4] = {{}};", across()));
-    // Of few stages a copy waits for the products of the stage before, and then begins one stage earlier: it overwrites
-    // what they have read. Otherwise it overwrites the one before that, and need not wait.
+  void write_mainloop() {
+    w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_k - 1, t_.stage_k));
+    w_.line(fmt::format("float sums[1][{}][4] = {{}};", n_fragments()));
+    // With few stages a copy waits for the products of the stage before, and then begins one stage earlier: it
+    // overwrites what they have read. Otherwise it overwrites the one before that, and need not wait.
     const bool waits = t_.stages <= k_few_stages;
     const int64_t ahead = t_.stages - (waits ? 1 : 2);
     const stage_copy copy = [this](const std::string& number) { write_stage_copy(number); };
-    begin_stages(ahead, copy, true);
+    begin_stages(ahead, copy);
     if (!waits) write_next_copy(ahead, copy);
     w_.line(fmt::format("const unsigned short* const a = {} + step % {} * {} + warp / 4 * {};", all_stages(), t_.stages,
-                        stage_elements(), 64 * t_.stage_depth));
+                        stage_elements(), 64 * t_.stage_k));
     w_.line(fmt::format("const unsigned short* const b = {} + step % {} * {} + {};", all_stages(), t_.stages,
-                        stage_elements(), left_elements()));
+                        stage_elements(), a_elements()));
     w_.line("warpgroup_fence();");
-    const bool transposed = !t_.right.along_depth;
-    for (int64_t term = 0; term < t_.stage_depth; term += k_terms_at_once)
+    const bool transposed = !t_.b.is_k_major;
+    for (int64_t k = 0; k < t_.stage_k; k += k_instruction_k)
       w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}{}(sums[0], a + {}, b + {}, true);", t_.columns, half_name(),
-                          transposed ? "_transposed" : "", term, transposed ? term * strip_columns : term));
+                          transposed ? "_transposed" : "", k, transposed ? k * strip_columns : k));
     w_.line("warpgroup_commit();");
     w_.line("warpgroup_wait<1>();");
     if (waits) {
@@ -75,7 +75,7 @@ void divide_among_warpgroups(product_tiling& t, int64_t parts) {
   t.warp_rows = 16;
   t.warp_columns = t.columns;
   t.slices = 1;
-  t.stage_depth = swizzled_row_bytes / size_of(t.type);
+  t.stage_k = swizzled_row_bytes / size_of(t.type);
   const bool shared =
       t.columns <= k_most_shared_columns && t.batches * t.row_tiles() * t.column_tiles() * parts > large_gpu_processors;
   t.stages =
@@ -86,9 +86,9 @@ void divide_among_warpgroups(product_tiling& t, int64_t parts) {
 // Warpgroups do 1,760 multiplications of half types a cycle, and their tiles come at 36 bytes, 42 of two blocks.
 product_work work_of_warpgroups(const product_tiling& t) {
   const auto tile = static_cast<double>(t.rows * t.columns), sides = static_cast<double>(t.rows + t.columns);
-  const auto terms = static_cast<double>(t.stage_depth), size = static_cast<double>(size_of(t.type));
-  return {cycles_of_tiles, static_cast<double>(t.part_depth) / terms, 450, tile * terms / 1760,
-          sides * size * terms / (blocks_on_processor(t) > 1 ? 42 : 36)};
+  const auto k = static_cast<double>(t.stage_k), size = static_cast<double>(size_of(t.type));
+  return {cycles_of_tiles, static_cast<double>(t.part_k) / k, 450, tile * k / 1760,
+          sides * size * k / (blocks_on_processor(t) > 1 ? 42 : 36)};
 }
 
 expected<void> check_types_of_warpgroups(dtype of) {
@@ -109,13 +109,13 @@ const mainloop wgmma_mainloop{
     .value = "warpgroups",
     .explanation = ": four warps each multiply tiles in shared memory at once",
     .warpgroups = true,
-    .makes_left = left_making::as_it_is,
-    .terms_in_vectors = true,
+    .prologue = a_prologue::none,
+    .k_in_vectors = true,
     .strips = true,
     .swizzled = true,
     // Few threads compute them, while nothing is multiplied (16,384 x 256 of bfloat16, a layer norm: 27.0 us on an
     // H200, 24.7 in two kernels).
-    .rows_pay = false,
+    .row_epilogue_pays = false,
     .stages = "warpgroup_tiles",
     .stages_of_floats = false,
     .is_tile = is_tile_of_warpgroups,
@@ -130,13 +130,13 @@ const mainloop wgmma_mainloop{
     .emit = [](const emit_request& request, const product_tiling& t) { return wgmma_writer(request, t).write(); },
     .check_types = check_types_of_warpgroups,
     .why_not = [](const product_tiling& t) -> std::string {
-      const bool is_uneven = !t.right.along_depth && t.columns == 192;
+      const bool is_uneven = !t.b.is_k_major && t.columns == 192;
       return is_uneven ? "threads would share a line of a tile of 192 columns unevenly" : "";
     },
     .bytes_of_stages =
         [](const product_tiling& t) {
           return t.stages * size_of(t.type) *
-                 (layout_of(t, t.left, t.rows).elements() + layout_of(t, t.right, t.columns).elements());
+                 (layout_of(t, t.a, t.rows).elements() + layout_of(t, t.b, t.columns).elements());
         }};
 
 }  // namespace cudal1

@@ -23,7 +23,7 @@ int64_t rounded_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-// Of these operands, which lie in memory in the same way.
+// The side of these operands, which lie in memory in the same way.
 product_side side_of(const kernel_body& body, const matrix_product& of, std::span<const int> operands,
                      std::vector<int> dims, const std::vector<int>& batch) {
   product_side out;
@@ -44,12 +44,12 @@ product_side side_of(const kernel_body& body, const matrix_product& of, std::spa
            std::ranges::all_of(batch, [&](int d) { return in_vectors(stride(d)); });
   };
   const int inner = out.dims.empty() ? -1 : out.dims.back();
-  out.along_depth = step == 1 || inner < 0 || stride(inner) != 1;
+  out.is_k_major = step == 1 || inner < 0 || stride(inner) != 1;
   for (const int64_t width : {wide, narrow}) {
     out.width = width;
     if (width == 1) break;
-    if (out.along_depth && step == 1 && in_vectors(of.depth) && all_in_vectors(-1)) break;
-    if (!out.along_depth && in_vectors(step) && in_vectors(body.extent(static_cast<std::size_t>(inner))) &&
+    if (out.is_k_major && step == 1 && in_vectors(of.k) && all_in_vectors(-1)) break;
+    if (!out.is_k_major && in_vectors(step) && in_vectors(body.extent(static_cast<std::size_t>(inner))) &&
         all_in_vectors(inner))
       break;
     out.width = 0;
@@ -65,8 +65,8 @@ void finish(product_tiling& t, int64_t parts) {
 
 // Clock cycles on a large GPU, roughly: only their order matters. Fitted to measurements on an H100 (tiles) and an
 // H200.
-constexpr double k_first = 3000;    // of the first kernel, until elements are there, and from the last ones to results
-constexpr double k_cluster = 2200;  // of a cluster and two of its barriers
+constexpr double k_first = 3000;  // of the first kernel: until elements are there, and from the last of them to results
+constexpr double k_cluster = 2200;     // of a cluster and two of its barriers
 constexpr double k_cluster_bytes = 8;  // a cycle, from the blocks of a cluster to one
 constexpr double k_row_element = 100;  // of an element of the rows that a thread computes
 
@@ -83,21 +83,21 @@ double estimated_cycles(const kernel_body& body, const product_tiling& t) {
       std::ceil(static_cast<double>(t.blocks) / static_cast<double>(blocks_of_clusters(t.row_blocks)));
   double out = k_first + work.cycles(on_one);
   if (t.loop->cycles_ahead != nullptr) out += t.loop->cycles_ahead(body, t);
-  if (t.by_rows)
+  if (t.has_row_epilogue)
     out += on_one * k_row_element * static_cast<double>(t.rows * t.own_columns()) / static_cast<double>(32 * t.warps());
   if (t.shares_rows())
     out += k_cluster + on_one * static_cast<double>(bytes_of_rows(t) - place_of_shared_rows(t)) / k_cluster_bytes;
   if (!is_one_kernel(body, t))
     out += t.loop->cycles_of_next_kernel +
-           static_cast<double>(8 * t.parts * t.batches * t.left.size * t.right.size) / (20 * large_gpu_processors);
+           static_cast<double>(8 * t.parts * t.batches * t.a.size * t.b.size) / (20 * large_gpu_processors);
   return out;
 }
 
 }  // namespace
 
 void set_parts(product_tiling& t, int64_t parts) {
-  t.part_depth = rounded_up((t.depth + parts - 1) / parts, t.stage_depth);
-  t.parts = (t.depth + t.part_depth - 1) / t.part_depth;
+  t.part_k = rounded_up((t.k + parts - 1) / parts, t.stage_k);
+  t.parts = (t.k + t.part_k - 1) / t.part_k;
 }
 
 product_work work_of(const product_tiling& t) {
@@ -118,20 +118,19 @@ int64_t place_of_shared_rows(const product_tiling& t) {
   return std::max(bytes_of_stages(t), bytes_of_sums(t));
 }
 int64_t bytes_of_rows(const product_tiling& t) {
-  return place_of_shared_rows(t) + (t.shares_rows() ? 4 * t.products * t.rows_of_block() * t.right.size : 0);
+  return place_of_shared_rows(t) + (t.shares_rows() ? 4 * t.products * t.rows_of_block() * t.b.size : 0);
 }
 
 int64_t bytes_of_shared_memory(const product_tiling& t) {
-  return t.by_rows ? bytes_of_rows(t) : bytes_of_stages(t);
+  return t.has_row_epilogue ? bytes_of_rows(t) : bytes_of_stages(t);
 }
 
 tile::layout layout_of(const product_tiling& t, const product_side& side, int64_t rows) {
-  // Warpgroups read lines of 128 bytes: where those of the right factor are of its columns, strips of them follow each
-  // other.
-  if (t.loop->swizzled) return {rows, t.stage_depth, t.stage_depth, true};
-  // Of the 32 banks, the lanes of a warp then read each once, or the rows of a matrix do.
-  if (side.along_depth) return {rows, t.stage_depth, t.stage_depth + 16 / size_of(t.type)};
-  return {t.stage_depth, rows, rows + 8};
+  // Warpgroups read lines of 128 bytes: where these are of columns of B, strips of them follow each other.
+  if (t.loop->swizzled) return {rows, t.stage_k, t.stage_k, true};
+  // The lanes of a warp then read each of the 32 banks once, or the rows of a matrix do.
+  if (side.is_k_major) return {rows, t.stage_k, t.stage_k + 16 / size_of(t.type)};
+  return {t.stage_k, rows, rows + 8};
 }
 
 namespace {
@@ -141,28 +140,30 @@ struct timed_tiling {
   double cycles = 0;
 };
 
-// errc::unsupported with the reason where the main loop cannot make the left factor.
-expected<void> check_left(const kernel_body& body, const product_tiling& t) {
+// errc::unsupported with the reason where the main loop cannot make A.
+expected<void> check_a(const kernel_body& body, const product_tiling& t) {
   const matrix_product& p = t.of;
   const auto operand = [&](int n) -> const body_access& { return body.accesses[static_cast<std::size_t>(n)]; };
   if (operand(p.a).type.type != t.type)
-    return fail(errc::unsupported, "{} is {}, and the product's other factor {}", operand(p.a).value,
+    return fail(errc::unsupported, "{} is {}, and the product's other operand is {}", operand(p.a).value,
                 name_of(operand(p.a).type.type), name_of(t.type));
-  if (p.inner_depth > 0 && !t.loop->multiplies_products)
-    return fail(errc::unsupported, "only threads multiply what another product of the kernel makes");
-  if (p.inner_depth > t.loop->most_terms)
-    return fail(errc::unsupported, "a thread adds up at most {} terms, and those of the product in front are {}",
-                t.loop->most_terms, p.inner_depth);
-  if (p.a_nodes.empty() || t.loop->makes_left == left_making::any) return {};
-  if (t.loop->makes_left == left_making::as_it_is)
-    return fail(errc::unsupported, "{} multiply factors as they are in memory", t.loop->value);
+  if (p.inner_k > 0 && !t.loop->prologue_products)
+    return fail(errc::unsupported, "A is made of another product, which only by=threads can multiply");
+  if (p.inner_k > t.loop->most_k)
+    return fail(errc::unsupported, "without tensor cores k is at most {}, and the product in front has {}",
+                t.loop->most_k, p.inner_k);
+  if (p.a_nodes.empty() || t.loop->prologue == a_prologue::any) return {};
+  if (t.loop->prologue == a_prologue::none)
+    return fail(errc::unsupported, "{}={} multiplies A as it is in memory, and here the kernel computes it",
+                t.loop->parameter, t.loop->value);
   for (const int number : p.a_nodes) {
     const body_node& n = body.nodes[static_cast<std::size_t>(number)];
     if (n.kind != node_kind::load || n.access == p.a) continue;
     const auto& strides = operand(n.access).strides;
     if (operand(n.access).stride(p.axis) != 0 &&
         std::any_of(strides.begin(), strides.begin() + body.dims(), [](int64_t s) { return s != 0; }))
-      return fail(errc::unsupported, "{} has an element for each of the product's factors, as {} has",
+      return fail(errc::unsupported,
+                  "both {} and {} have an element for each of A's, and this kernel reads only one such tensor",
                   operand(n.access).value, operand(p.a).value);
   }
   return {};
@@ -172,20 +173,19 @@ expected<void> check_left(const kernel_body& body, const product_tiling& t) {
 expected<void> check_operands(const kernel_body& body, const product_tiling& t) {
   const mainloop& loop = *t.loop;
   if (loop.check_types != nullptr) CUDAL1_CHECK(loop.check_types(t.type));
-  if (t.depth > loop.most_terms)
-    return fail(errc::unsupported, "a thread adds up at most {} terms, and these are {}", loop.most_terms, t.depth);
+  if (t.k > loop.most_k)
+    return fail(errc::unsupported, "without tensor cores k is at most {}, and it is {}", loop.most_k, t.k);
   if (!std::has_single_bit(static_cast<uint64_t>(t.products)))
     return fail(errc::unsupported, "a kernel computes one, two or four products, not {}", t.products);
-  CUDAL1_CHECK(check_left(body, t));
-  for (const auto* side : {&t.left, &t.right}) {
+  CUDAL1_CHECK(check_a(body, t));
+  for (const auto* side : {&t.a, &t.b}) {
     const body_access& o = body.accesses[static_cast<std::size_t>(side->access)];
     if (side->width == 0 && loop.copies)
       return fail(errc::unsupported, "{} is {}, whose elements cannot be copied in pairs", o.value, o.type.text());
     const bool in_vectors = side->width * size_of(t.type) == k_lane_bytes;
-    if (loop.strips && side == &t.right && !side->along_depth && in_vectors) continue;
-    if (loop.terms_in_vectors && (!side->along_depth || side->step != 1 || !in_vectors))
-      return fail(errc::unsupported, "the terms of {} do not lie side by side in vectors of {} bytes", o.value,
-                  k_lane_bytes);
+    if (loop.strips && side == &t.b && !side->is_k_major && in_vectors) continue;
+    if (loop.k_in_vectors && (!side->is_k_major || side->step != 1 || !in_vectors))
+      return fail(errc::unsupported, "{} is not contiguous along k in vectors of {} bytes", o.value, k_lane_bytes);
     if (o.type.storage_bytes() / size_of(t.type) > std::numeric_limits<int>::max())
       return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
   }
@@ -195,27 +195,27 @@ expected<void> check_operands(const kernel_body& body, const product_tiling& t) 
 // Whether each row of the body lies in one tile, or in those of a cluster, so that a block can compute it.
 bool holds_rows(const kernel_body& body, const product_tiling& t) {
   if (t.parts > 1 || body.is_elementwise() || body.has_scan()) return false;
-  // Its columns are the last dimensions of the right operand's, in their order.
+  // The body's columns are the last of B's axes, in their order.
   const int in_row = body.dims() - body.row_dims();
-  if (std::ssize(t.right.dims) < in_row ||
-      t.right.dims[t.right.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims())
+  if (std::ssize(t.b.dims) < in_row || t.b.dims[t.b.dims.size() - static_cast<std::size_t>(in_row)] != body.row_dims())
     return false;
   const int64_t columns = body.columns();
-  if (t.shares_rows()) return t.right.size == columns;
-  return t.right.size == columns ? columns <= t.own_columns() : t.own_columns() % columns == 0;
+  if (t.shares_rows()) return t.b.size == columns;
+  return t.b.size == columns ? columns <= t.own_columns() : t.own_columns() % columns == 0;
 }
 
 // Lets the kernel compute the rows that follow the product where it can and that pays, with as many stages as shared
-// memory has room for beside them. Of warpgroups' tiles it does not pay: few threads compute them, while nothing is
+// memory has room for besides them. It does not pay for tiles of warpgroups: few threads compute them, while nothing is
 // multiplied (16,384 x 256 of bfloat16, a layer norm: 27.0 us on an H200, 24.7 in two kernels). False where the options
 // ask for clusters and there can be none.
-bool compute_rows(const kernel_body& body, bool clusters, product_tiling& t) {
+bool compute_rows(const kernel_body& body, const kernel_options& options, product_tiling& t) {
+  const bool clusters = options[kernel_tunable::clusters] != 0;
   constexpr int64_t k_most_blocks = 8, k_fewest_stages = 3;
   product_tiling made = t;
   made.row_blocks = clusters ? t.column_tiles() : 1;
-  const bool pays = clusters ? made.shares_rows() && made.row_blocks <= k_most_blocks : t.loop->rows_pay;
+  const bool pays = clusters ? made.shares_rows() && made.row_blocks <= k_most_blocks : t.loop->row_epilogue_pays;
   if (!pays || !holds_rows(body, made) || (clusters && !t.loop->clusters)) return !clusters;
-  made.by_rows = true;
+  made.has_row_epilogue = true;
   while (bytes_of_rows(made) > shared_bytes_of_processor && made.stages > k_fewest_stages)
     --made.stages;
   if (bytes_of_rows(made) > shared_bytes_of_processor) return !clusters;
@@ -236,7 +236,7 @@ tl::unexpected<error> why_no_tiling(const product_tiling& t, const kernel_option
   const int64_t rows = options[kernel_tunable::tile_rows], columns = options[kernel_tunable::tile_columns],
                 parts = options[kernel_tunable::depth_parts];
   if (options[kernel_tunable::clusters] != 0)
-    return fail(errc::unsupported, "no tiles of a cluster hold the rows that follow the product");
+    return fail(errc::unsupported, "no cluster's tiles hold the rows that follow the product");
   if (!reason.empty()) return fail(errc::unsupported, "{}", reason);
   if (t.products > 1 && rows == 0 && columns == 0)
     return fail(errc::unsupported, "no tile holds what follows the {} products", t.products);
@@ -246,12 +246,12 @@ tl::unexpected<error> why_no_tiling(const product_tiling& t, const kernel_option
            });
   });
   if (!has_tile) return fail(errc::unsupported, "{}", t.loop->tiles());
-  return fail(errc::unsupported, "the product's {} terms cannot be cut into {} parts", t.depth,
+  return fail(errc::unsupported, "k = {} cannot be split into {} parts", t.k,
               parts > 0 ? std::to_string(parts) : "several");
 }
 
-// Whether the left factor differs along the axis.
-bool varies_in_left(const kernel_body& body, const matrix_product& of, std::size_t dimension) {
+// Whether A differs along the axis.
+bool varies_in_a(const kernel_body& body, const matrix_product& of, std::size_t dimension) {
   return std::ranges::any_of(of.accesses_of_a(body), [&](int operand) {
     return body.accesses[static_cast<std::size_t>(operand)].strides[dimension] != 0;
   });
@@ -262,29 +262,29 @@ expected<product_tiling> undivided(const kernel_body& body, const mainloop& loop
   product_tiling t;
   CUDAL1_TRY(t.of, matrix_product_of(body));
   const matrix_product& p = t.of;
-  std::vector<int> left, right;
+  std::vector<int> a_dims, b_dims;
   for (std::size_t d = 0; d < static_cast<std::size_t>(body.dims()); ++d) {
-    const bool in_left = varies_in_left(body, p, d);
-    const bool in_right = body.accesses[static_cast<std::size_t>(p.bs.front())].strides[d] != 0;
-    if (!in_left && !in_right)
+    const bool in_a = varies_in_a(body, p, d);
+    const bool in_b = body.accesses[static_cast<std::size_t>(p.bs.front())].strides[d] != 0;
+    if (!in_a && !in_b)
       return fail(errc::unsupported, "the product would be computed again along a dimension of the kernel");
-    if (in_left && in_right) t.batches *= body.extent(d);
-    (in_left && in_right ? t.batch : in_left ? left : right).push_back(static_cast<int>(d));
+    if (in_a && in_b) t.batches *= body.extent(d);
+    (in_a && in_b ? t.batch : in_a ? a_dims : b_dims).push_back(static_cast<int>(d));
   }
   t.type = body.accesses[static_cast<std::size_t>(p.bs.front())].type.type;
   t.loop = &loop;
   t.products = std::ssize(p.bs);
-  t.left = side_of(body, p, std::span(&p.a, 1), std::move(left), t.batch);
-  t.right = side_of(body, p, p.bs, std::move(right), t.batch);
-  t.depth = p.depth;
-  t.inner_depth = p.inner_depth;
+  t.a = side_of(body, p, std::span(&p.a, 1), std::move(a_dims), t.batch);
+  t.b = side_of(body, p, p.bs, std::move(b_dims), t.batch);
+  t.k = p.k;
+  t.inner_k = p.inner_k;
   CUDAL1_CHECK(check_operands(body, t));
   return t;
 }
 
 expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, const kernel_options& options) {
   CUDAL1_TRY(const product_tiling t, undivided(body, loop));
-  const int64_t result_bytes = 4 * t.batches * t.left.size * t.right.size;
+  const int64_t result_bytes = 4 * t.batches * t.a.size * t.b.size;
   const int64_t wanted_rows = options[kernel_tunable::tile_rows],
                 wanted_columns = options[kernel_tunable::tile_columns],
                 wanted_parts = options[kernel_tunable::depth_parts];
@@ -296,9 +296,9 @@ expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, co
     for (const int64_t columns : product_tile_columns) {
       if (wanted_columns > 0 && columns != wanted_columns) continue;
       if (!loop.is_tile(rows, columns)) continue;
-      for (const int64_t parts : product_depth_parts) {
+      for (const int64_t parts : product_k_parts) {
         if (wanted_parts > 0 && parts != wanted_parts) continue;
-        if (parts > 1 && !loop.splits_depth) continue;
+        if (parts > 1 && !loop.splits_k) continue;
         timed_tiling each{t};
         each.how.rows = rows;
         each.how.columns = columns;
@@ -309,8 +309,7 @@ expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, co
         }
         any_may_be = true;
         if (each.how.parts != parts || (parts > 1 && parts * result_bytes > k_most_parts_bytes)) continue;
-        if (!compute_rows(body, options[kernel_tunable::clusters] != 0, each.how) || !fits_products(body, each.how))
-          continue;
+        if (!compute_rows(body, options, each.how) || !fits_products(body, each.how)) continue;
         each.cycles = estimated_cycles(body, each.how);
         if (!best || each.cycles < best->cycles) best = std::move(each);
       }
@@ -323,12 +322,12 @@ expected<timed_tiling> fastest(const kernel_body& body, const mainloop& loop, co
 }  // namespace
 
 bool is_one_kernel(const kernel_body& body, const product_tiling& t) {
-  return t.by_rows || (t.parts == 1 && body.is_elementwise() && !body.has_reduction());
+  return t.has_row_epilogue || (t.parts == 1 && body.is_elementwise() && !body.has_reduction());
 }
 
 expected<product_tiling> tiling_of(const kernel_body& body, const kernel_options& options) {
   const mainloop* const loop = find_mainloop(options.product_way);
-  if (loop == nullptr) return fail(errc::unsupported, "no kernel makes products by \"{}\"", options.product_way);
+  if (loop == nullptr) return fail(errc::unsupported, "there is no main loop \"{}\"", options.product_way);
   CUDAL1_TRY(timed_tiling best, fastest(body, *loop, options));
   return std::move(best.how);
 }
@@ -351,7 +350,7 @@ std::span<const kernel_tunable> tunables_of_products() {
   static const std::array all{
       declared(kernel_tunable::tile_rows, product_tile_rows, divides_otherwise<kernel_tunable::tile_rows>),
       declared(kernel_tunable::tile_columns, product_tile_columns, divides_otherwise<kernel_tunable::tile_columns>),
-      declared(kernel_tunable::depth_parts, product_depth_parts, divides_otherwise<kernel_tunable::depth_parts>)};
+      declared(kernel_tunable::depth_parts, product_k_parts, divides_otherwise<kernel_tunable::depth_parts>)};
   return all;
 }
 

@@ -22,38 +22,38 @@ std::string product_writer::all_stages() const {
   return fmt::format("{}{}", t_.loop->stages_of_floats && halves() ? "(unsigned short*)" : "", t_.loop->stages);
 }
 
-void product_writer::limit_terms(bool left, const std::string& first, int64_t size, std::string& begin,
-                                 std::string& end) const {
-  // Of the left operand's terms from one diagonal to the other, or of the right one's.
-  const band known = left ? of_.a_band : of_.b_band.transposed();
+void product_writer::limit_k(const product_side& side, const std::string& first, std::string& begin,
+                             std::string& end) const {
+  // The band of A, or that of B as one of its columns.
+  const band known = t_.is_a(side) ? of_.a_band : of_.b_band.transposed();
   const auto moved = [](const std::string& at, int64_t by) {
     return by == 0 ? at : fmt::format("{} {} {}", at, by < 0 ? "-" : "+", std::abs(by));
   };
   if (known.below != band::unbounded) {
     const std::string from = known.below == 0 ? first : "(" + moved(first, -known.below) + ")";
-    begin = fmt::format("max({}, {} / {} * {})", begin, from, t_.stage_depth, t_.stage_depth);
+    begin = fmt::format("max({}, {} / {} * {})", begin, from, t_.stage_k, t_.stage_k);
   }
   if (known.above == band::unbounded) return;
-  int64_t behind = size + known.above;
-  if (t_.loop->multiplies_whole_stages) behind = (behind + t_.stage_depth - 1) / t_.stage_depth * t_.stage_depth;
+  int64_t behind = t_.tile_lines(side) + known.above;
+  if (t_.loop->multiplies_whole_stages) behind = (behind + t_.stage_k - 1) / t_.stage_k * t_.stage_k;
   end = fmt::format("min({}, {})", end, moved(first, behind));
 }
 
 void product_writer::write_place(int64_t rows_of_band) {
   w_.line("const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;");
   w_.line("int block = (int)blockIdx.x;");
-  const auto take = [&](const char* name, int64_t count, int64_t size, bool last) {
+  const auto take = [&](const char* name, int64_t count, int64_t size) {
     if (count == 1) return w_.line(fmt::format("const int {} = 0;", name));
-    const std::string at = last ? "block" : fmt::format("block % {}", count);
+    const std::string at = fmt::format("block % {}", count);
     w_.line(fmt::format("const int {} = {};", name, size == 1 ? at : fmt::format("({}) * {}", at, size)));
-    if (!last) w_.line(fmt::format("block /= {};", count));
+    w_.line(fmt::format("block /= {};", count));
   };
   const int64_t row_tiles = t_.row_tiles(), column_tiles = t_.column_tiles();
-  // The tiles with the most terms come first.
+  // The tiles with the largest k come first.
   const bool from_last = of_.a_band.above != band::unbounded && of_.a_band.below == band::unbounded;
   const char* row = from_last ? "above_last" : "first_row";
   if (!t_.shares_rows() && rows_of_band > 1 && row_tiles > rows_of_band && column_tiles > 1) {
-    take("tile", row_tiles * column_tiles, 1, false);
+    take("tile", row_tiles * column_tiles, 1);
     const int64_t in_band = rows_of_band * column_tiles;
     w_.line(fmt::format("const int band = tile / {}, of_band = tile % {}, down = min({}, {} - band * {});", in_band,
                         in_band, rows_of_band, row_tiles, rows_of_band));
@@ -61,20 +61,20 @@ void product_writer::write_place(int64_t rows_of_band) {
                         rows_of_band, t_.rows, t_.own_columns()));
   } else if (t_.shares_rows()) {
     w_.line("const int rank = (int)cluster_rank();");
-    take("first_column", column_tiles, t_.own_columns(), false);
-    take(row, row_tiles, t_.rows, false);
+    take("first_column", column_tiles, t_.own_columns());
+    take(row, row_tiles, t_.rows);
   } else {
-    take(row, row_tiles, t_.rows, false);
-    take("first_column", column_tiles, t_.own_columns(), false);
+    take(row, row_tiles, t_.rows);
+    take("first_column", column_tiles, t_.own_columns());
   }
   if (from_last) w_.line(fmt::format("const int first_row = {} - above_last;", (row_tiles - 1) * t_.rows));
-  take("part", t_.parts, 1, false);
-  take("batch", t_.batches, 1, true);
-  std::string begin = fmt::format("part * {}", t_.part_depth);
-  std::string end = fmt::format("min(part * {0} + {0}, {1})", t_.part_depth, t_.depth);
+  take("part", t_.parts, 1);
+  w_.line(fmt::format("const int batch = {};", t_.batches == 1 ? "0" : "block"));
+  std::string begin = fmt::format("part * {}", t_.part_k);
+  std::string end = fmt::format("min(part * {0} + {0}, {1})", t_.part_k, t_.k);
   // Zeros are not multiplied.
-  limit_terms(true, "first_row", t_.rows, begin, end);
-  limit_terms(false, "first_column", t_.own_columns(), begin, end);
+  limit_k(t_.a, "first_row", begin, end);
+  limit_k(t_.b, "first_column", begin, end);
   w_.line(fmt::format("const int begin = {}, end = {};", begin, end));
 }
 
@@ -98,7 +98,7 @@ std::string product_writer::offset(const std::vector<int64_t>& strides, const st
 
 std::string product_writer::line_offset(const product_side& side, const std::string& at) const {
   std::string out = offset(operand(side.access).strides, side.dims, at);
-  if (&side != &t_.left || of_.a_rows < 0) return out;
+  if (!t_.is_a(side) || of_.a_rows < 0) return out;
   const body_access& rows = operand(of_.a_rows);
   const body_access& table = operand(side.access);
   const std::string number =
@@ -107,8 +107,8 @@ std::string product_writer::line_offset(const product_side& side, const std::str
                      table.gather_count - 1, table.gather_stride);
 }
 
-std::string product_writer::made_left(const std::string& element, const std::string& row, const std::string& term,
-                                      const char* limit) {
+std::string product_writer::write_prologue(const std::string& element, const std::string& row, const std::string& k,
+                                           const char* limit) {
   std::map<int, std::string> names;
   const auto spelled = [&](int n) { return names.at(n); };
   for (const int number : of_.a_nodes) {
@@ -121,9 +121,9 @@ std::string product_writer::made_left(const std::string& element, const std::str
     std::string value;
     if (n.kind == node_kind::load) {
       const body_access& o = operand(n.access);
-      std::string at = offset(o.strides, t_.left.dims, fmt::format("min({}, {})", row, t_.left.size - 1)) + in_batch(o);
+      std::string at = offset(o.strides, t_.a.dims, fmt::format("min({}, {})", row, t_.a.size - 1)) + in_batch(o);
       if (const int64_t step = o.stride(of_.axis); step != 0)
-        at += fmt::format(" + min({}, {}) * {}", term, t_.depth - 1, step);
+        at += fmt::format(" + min({}, {}) * {}", k, t_.k - 1, step);
       value = loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(n.access), at));
     } else {
       value = expanded(n, spelled);
@@ -131,22 +131,22 @@ std::string product_writer::made_left(const std::string& element, const std::str
     names[number] = fmt::format("made{}", names.size());
     w_.line(fmt::format("const {} {} = {};", c_type(n.type), names[number], value));
   }
-  return fmt::format("({} < {} ? {} : 0.0f)", term, limit, names.at(of_.a_nodes.back()));
+  return fmt::format("({} < {} ? {} : 0.0f)", k, limit, names.at(of_.a_nodes.back()));
 }
 
-void product_writer::make_left_halves(const std::string& word, const std::string& row, const std::string& term,
-                                      const char* limit) {
+void product_writer::write_halves_prologue(const std::string& word, const std::string& row, const std::string& k,
+                                           const char* limit) {
   w_.line("unsigned short two[2];");
   w_.open_unrolled("for (int h = 0; h < 2; ++h)");
   w_.line(
       fmt::format("const float element = {};", loaded(t_.type, fmt::format("(unsigned short)({} >> h * 16)", word))));
-  const std::string made = made_left("element", row, term + " + h", limit);
+  const std::string made = write_prologue("element", row, k + " + h", limit);
   w_.line(fmt::format("two[h] = {};", stored(t_.type, made)));
   w_.close();
   w_.line(fmt::format("{} = two[0] | (unsigned)two[1] << 16;", word));
 }
 
-void product_writer::begin_stages(int64_t ahead, const stage_copy& copy, bool by_warpgroups) {
+void product_writer::begin_stages(int64_t ahead, const stage_copy& copy) {
   w_.open(fmt::format("for (int ahead = 0; ahead < {}; ++ahead)", ahead));
   w_.open("if (ahead < steps)");
   copy("ahead");
@@ -156,7 +156,7 @@ void product_writer::begin_stages(int64_t ahead, const stage_copy& copy, bool by
   write_start_of_cluster();
   w_.open("for (int step = 0; step < steps; ++step)");
   w_.line(fmt::format("copy_async_wait<{}>();", ahead - 1));
-  if (by_warpgroups) w_.line("fence_shared_async();");
+  if (t_.loop->warpgroups) w_.line("fence_shared_async();");
   w_.line("__syncthreads();");
 }
 
@@ -167,13 +167,13 @@ void product_writer::write_next_copy(int64_t ahead, const stage_copy& copy) {
   w_.line("copy_async_commit();");
 }
 
-void product_writer::open_stages(int64_t ahead, const stage_copy& copy, bool by_warpgroups) {
-  begin_stages(ahead, copy, by_warpgroups);
+void product_writer::open_stages(int64_t ahead, const stage_copy& copy) {
+  begin_stages(ahead, copy);
   write_next_copy(ahead, copy);
 }
 
-void product_writer::open_fragments_loop(int64_t down, int64_t across) {
-  for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"e", 4}}) {
+void product_writer::open_fragments_loop(int64_t m_fragments, int64_t n_fragments) {
+  for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", m_fragments}, {"c", n_fragments}, {"e", 4}}) {
     w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
   }
 }
@@ -189,8 +189,8 @@ std::string product_writer::element(const body_access& o, const char* column) co
     if (const auto at = offset(o.strides, dims, index); at != "0") out += (out.empty() ? "" : " + ") + at;
   };
   if (t_.batches > 1) add(t_.batch, "batch");
-  add(t_.left.dims, "row");
-  add(t_.right.dims, column);
+  add(t_.a.dims, "row");
+  add(t_.b.dims, column);
   return out.empty() ? "0" : out;
 }
 
@@ -201,24 +201,24 @@ bool product_writer::in_vectors(const body_access& o, int64_t width) const {
                                [&](int d) { return d == but || o.strides[static_cast<std::size_t>(d)] % width == 0; });
   };
   const bool has_vectors = o.type.type == dtype::float32 || is_half(o.type.type);
-  if (!has_vectors || t_.right.dims.empty() || !o.aligned || o.offset % width != 0) return false;
-  const int inner = t_.right.dims.back();
-  const int64_t elements = t_.batches * t_.left.size * t_.right.size;  // from one part of the depth to the next
+  if (!has_vectors || t_.b.dims.empty() || !o.aligned || o.offset % width != 0) return false;
+  const int inner = t_.b.dims.back();
+  const int64_t elements = t_.batches * t_.a.size * t_.b.size;  // from one part of k to the next
   return o.strides[static_cast<std::size_t>(inner)] == 1 &&
-         w_.body().extent(static_cast<std::size_t>(inner)) % width == 0 && even(t_.left.dims, -1) &&
-         even(t_.batch, -1) && even(t_.right.dims, inner) && (t_.parts == 1 || elements % width == 0);
+         w_.body().extent(static_cast<std::size_t>(inner)) % width == 0 && even(t_.a.dims, -1) && even(t_.batch, -1) &&
+         even(t_.b.dims, inner) && (t_.parts == 1 || elements % width == 0);
 }
 
 bool product_writer::stores_lines() const {
-  constexpr int64_t k_least_blocks = 4 * large_gpu_processors, k_most_terms = 256;
+  constexpr int64_t k_least_blocks = 4 * large_gpu_processors, k_most_k = 256;
   const auto& results = w_.body().results;
-  return t_.slices == 1 && t_.blocks >= k_least_blocks && t_.part_depth <= k_most_terms && results.size() == 1 &&
+  return t_.slices == 1 && t_.blocks >= k_least_blocks && t_.part_k <= k_most_k && results.size() == 1 &&
          results[0].target.type.type == dtype::float32 && in_vectors(results[0].target, 4);
 }
 
 std::string product_writer::place(const body_access& target, const char* column) const {
   std::string out = element(target, column);
-  if (t_.parts > 1) out += fmt::format(" + part * {}", t_.batches * t_.left.size * t_.right.size);
+  if (t_.parts > 1) out += fmt::format(" + part * {}", t_.batches * t_.a.size * t_.b.size);
   return out;
 }
 
@@ -230,7 +230,7 @@ void product_writer::write_values(const std::vector<int>& nodes, const product_s
     if (kept_.contains(n))
       value = w_.variable(n) + "_k[k]";
     else if (from.kind == node_kind::load)
-      value = ahead_.contains(n) ? w_.variable(n) + "_q[k]" : loaded_element(n, "column");
+      value = prefetched_.contains(n) ? w_.variable(n) + "_q[k]" : loaded_element(n, "column");
     else
       value = from.kind == node_kind::contraction ? product(of_.number_of(n)) : w_.expression(n);
     w_.define(n, value);
@@ -248,7 +248,7 @@ std::vector<int> product_writer::all_nodes() const {
   return out;
 }
 
-bool product_writer::declare_ahead(const std::vector<int>& loads, int64_t elements) {
+bool product_writer::declare_prefetched(const std::vector<int>& loads, int64_t elements) {
   constexpr int64_t k_most_registers = 32;
   if (loads.empty() || std::ssize(loads) * elements > k_most_registers) return false;
   for (const int n : loads)
@@ -256,10 +256,10 @@ bool product_writer::declare_ahead(const std::vector<int>& loads, int64_t elemen
   return true;
 }
 
-void product_writer::write_ahead(const std::vector<int>& loads) {
+void product_writer::write_prefetch(const std::vector<int>& loads) {
   for (const int n : loads)
     w_.line(fmt::format("{}_q[k] = {};", w_.variable(n), loaded_element(n, "column")));
-  ahead_.insert(loads.begin(), loads.end());
+  prefetched_.insert(loads.begin(), loads.end());
 }
 
 void product_writer::write_store(int result, const char* column) {
@@ -274,45 +274,48 @@ void product_writer::write_element(const product_spelling& product) {
     write_store(static_cast<int>(i), "column");
 }
 
-void product_writer::open_elements_of_tile(bool existing) {
+void product_writer::open_elements_of_tile(tile_elements which) {
   w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", elements_of_thread()));
   w_.line(fmt::format("const int i = thread + k * {};", threads_));
   const int64_t elements = t_.rows * t_.own_columns();
   if (elements % threads_ != 0) w_.open(fmt::format("if (i < {})", elements));
   w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.own_columns()));
   const auto at = [&](const product_side& side, int64_t tile, const char* place) {
-    return existing || !has_partial_tile(side, tile) ? place : fmt::format("min({}, {})", place, side.size - 1);
+    return which == tile_elements::existing || !has_partial_tile(side, tile)
+               ? place
+               : fmt::format("min({}, {})", place, side.size - 1);
   };
-  w_.line(fmt::format("const int row = {}, column = {};", at(t_.left, t_.rows, "first_row + tile_row"),
-                      at(t_.right, t_.own_columns(), "first_column + tile_column")));
-  if (const std::string exists = existence("column"); existing && !exists.empty())
+  w_.line(fmt::format("const int row = {}, column = {};", at(t_.a, t_.rows, "first_row + tile_row"),
+                      at(t_.b, t_.own_columns(), "first_column + tile_column")));
+  if (const std::string exists = existence("column"); which == tile_elements::existing && !exists.empty())
     w_.open(fmt::format("if ({})", exists));
 }
-void product_writer::close_elements_of_tile(bool existing) {
-  if (existing && !existence("column").empty()) w_.close();
+void product_writer::close_elements_of_tile(tile_elements which) {
+  if (which == tile_elements::existing && !existence("column").empty()) w_.close();
   if (t_.rows * t_.own_columns() % threads_ != 0) w_.close();
   w_.close();
 }
 
-void product_writer::write_elements_ahead() {
+void product_writer::prefetch_elements() {
   const auto loads = w_.direct_loads().by_element;
-  if (!declare_ahead(loads, elements_of_thread())) return;
-  open_elements_of_tile(true);
-  write_ahead(loads);
-  close_elements_of_tile(true);
+  if (!declare_prefetched(loads, elements_of_thread())) return;
+  open_elements_of_tile(tile_elements::existing);
+  write_prefetch(loads);
+  close_elements_of_tile(tile_elements::existing);
 }
 
 std::string product_writer::existence(const char* column) const {
   std::string out;
-  if (has_partial_tile(t_.left, t_.rows)) out = fmt::format("row < {}", t_.left.size);
-  if (*column != 0 && has_partial_tile(t_.right, t_.own_columns()))
-    out += fmt::format("{}{} < {}", out.empty() ? "" : " && ", column, t_.right.size);
+  if (has_partial_tile(t_.a, t_.rows)) out = fmt::format("row < {}", t_.a.size);
+  if (*column != 0 && has_partial_tile(t_.b, t_.own_columns()))
+    out += fmt::format("{}{} < {}", out.empty() ? "" : " && ", column, t_.b.size);
   return out;
 }
 
-void product_writer::write_pair(const body_result& r, std::size_t number, bool by_lines) {
+void product_writer::write_pair(const body_result& r, std::size_t number, result_stores how) {
   std::string to = fmt::format("({} + {})", w_.target(static_cast<int>(number)), place(r.target, "first"));
-  if (by_lines) to = fmt::format("&own_lines[(group + below * 8) * {} + c * 8 + quad * 2]", line_of_results());
+  if (how == result_stores::by_lines)
+    to = fmt::format("&own_lines[(group + below * 8) * {} + c * 8 + quad * 2]", line_of_results());
   w_.line(size_of(r.target.type.type) == 2
               ? fmt::format("*(unsigned*){0} = pair{1}[0] | (unsigned)pair{1}[1] << 16;", to, number)
               : fmt::format("*(float2*){0} = make_float2(pair{1}[0], pair{1}[1]);", to, number));
@@ -336,8 +339,8 @@ void product_writer::write_lines(const body_result& r) {
 
 // Whether the results are of half types, and each lane can store eight neighbouring ones: two are less than the memory
 // takes at once, and storing them so takes three times as long.
-bool product_writer::stores_eight(int64_t across) const {
-  return across % 4 == 0 && std::ranges::all_of(w_.body().results, [&](const body_result& r) {
+bool product_writer::stores_eight(int64_t n_fragments) const {
+  return n_fragments % 4 == 0 && std::ranges::all_of(w_.body().results, [&](const body_result& r) {
            return is_half(r.target.type.type) && in_vectors(r.target, 8);
          });
 }
@@ -347,9 +350,10 @@ product_writer::product_spelling product_writer::each_of(const std::string& arra
   return [array](int product) { return fmt::format("{}[{}]", array, product); };
 }
 
-product_writer::product_spelling product_writer::in_fragment(int64_t across) const {
-  return [across](int product) {
-    return fmt::format("sums[r][c{}][below * 2 + next]", product == 0 ? "" : fmt::format(" + {}", product * across));
+product_writer::product_spelling product_writer::in_fragment(int64_t n_fragments) const {
+  return [n_fragments](int product) {
+    return fmt::format("sums[r][c{}][below * 2 + next]",
+                       product == 0 ? "" : fmt::format(" + {}", product * n_fragments));
   };
 }
 
@@ -376,34 +380,34 @@ std::string product_writer::warp_own_column() const {
   return t_.products == 1 ? "warp_column" : fmt::format("warp_column / {}", t_.products);
 }
 
-std::string product_writer::right_matrix_at(const std::string& tile_column) const {
-  const auto& rights = of_.bs;
-  std::string out = w_.pointer(rights.back());
-  for (std::size_t p = rights.size() - 1; p-- > 0;)
-    out = fmt::format("{} == {} ? {} : {}", product_of(tile_column), p, w_.pointer(rights[p]), out);
-  return rights.size() == 1 ? out : "(" + out + ")";
+std::string product_writer::b_matrix_at(const std::string& tile_column) const {
+  const auto& bs = of_.bs;
+  std::string out = w_.pointer(bs.back());
+  for (std::size_t p = bs.size() - 1; p-- > 0;)
+    out = fmt::format("{} == {} ? {} : {}", product_of(tile_column), p, w_.pointer(bs[p]), out);
+  return bs.size() == 1 ? out : "(" + out + ")";
 }
 
 // The two values of the lane's place in a fragment, for each result.
-void product_writer::write_pair_values(int64_t across) {
+void product_writer::write_pair_values(int64_t n_fragments) {
   const auto& results = w_.body().results;
   for (std::size_t i = 0; i < results.size(); ++i)
     w_.line(fmt::format("{} pair{}[2];", memory_type(results[i].target.type.type), i));
   w_.open_unrolled("for (int next = 0; next < 2; ++next)");
   w_.line("const int column = first + next;");
-  write_values(all_nodes(), in_fragment(across));
+  write_values(all_nodes(), in_fragment(n_fragments));
   for (std::size_t i = 0; i < results.size(); ++i)
     w_.line(fmt::format("pair{}[next] = {};", i, stored(results[i].target.type.type, w_.spelled(results[i].node))));
   w_.close();
 }
 
-// The same values, each stored by itself.
-void product_writer::write_single_values(int64_t across) {
+// The values of write_pair_values, each stored by itself.
+void product_writer::write_single_values(int64_t n_fragments) {
   w_.open_unrolled("for (int next = 0; next < 2; ++next)");
   w_.line("const int column = first + next;");
-  const bool guarded = has_partial_tile(t_.right, t_.own_columns());
-  if (guarded) w_.open(fmt::format("if (column < {})", t_.right.size));
-  write_values(all_nodes(), in_fragment(across));
+  const bool guarded = has_partial_tile(t_.b, t_.own_columns());
+  if (guarded) w_.open(fmt::format("if (column < {})", t_.b.size));
+  write_values(all_nodes(), in_fragment(n_fragments));
   for (std::size_t i = 0; i < w_.body().results.size(); ++i)
     write_store(static_cast<int>(i), "column");
   if (guarded) w_.close();
@@ -425,9 +429,10 @@ void product_writer::write_exchange(std::size_t number) {
   }
 }
 
-void product_writer::write_quads_results(int64_t down, int64_t across) {
+void product_writer::write_quads_epilogue(int64_t m_fragments, int64_t n_fragments) {
   const auto& results = w_.body().results;
-  for (const auto& [name, end, step] : {std::tuple{"r", down, 1}, {"below", int64_t{2}, 1}, {"fragment", across, 4}})
+  for (const auto& [name, end, step] :
+       {std::tuple{"r", m_fragments, 1}, {"below", int64_t{2}, 1}, {"fragment", n_fragments, 4}})
     w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2})", name, end, step));
   w_.line("const int row = first_row + warp_row + r * 16 + group + below * 8;");
   for (std::size_t i = 0; i < results.size(); ++i)
@@ -436,7 +441,7 @@ void product_writer::write_quads_results(int64_t down, int64_t across) {
   w_.line(fmt::format("const int c = fragment + of_four, first = first_column + {} + c * 8 + quad * 2;",
                       warp_own_column()));
   if (const auto inside = existence("first"); !inside.empty()) w_.line(fmt::format("if (!({})) continue;", inside));
-  write_pair_values(across);
+  write_pair_values(n_fragments);
   for (std::size_t i = 0; i < results.size(); ++i)
     w_.line(fmt::format("words{0}[of_four] = pair{0}[0] | (unsigned)pair{0}[1] << 16;", i));
   w_.close();
@@ -453,27 +458,29 @@ void product_writer::write_quads_results(int64_t down, int64_t across) {
     w_.close();
 }
 
-void product_writer::write_results(int64_t down, int64_t of_all, bool by_lines) {
-  const int64_t across = of_all / t_.products;
-  if (stores_eight(across)) return write_quads_results(down, across);
+void product_writer::write_epilogue(int64_t m_fragments, int64_t of_all, result_stores how) {
+  const bool by_lines = how == result_stores::by_lines;
+  const int64_t n_fragments = of_all / t_.products;
+  if (stores_eight(n_fragments)) return write_quads_epilogue(m_fragments, n_fragments);
   const auto& body = w_.body();
   const bool paired = std::ranges::all_of(body.results, [&](const body_result& r) { return in_pairs(r.target); });
   if (by_lines) {
     w_.line("__syncthreads();");
     w_.line(fmt::format("float* const own_lines = tiles + warp * {};", 16 * line_of_results()));
   }
-  for (const auto& [name, count] : {std::pair<const char*, int64_t>{"r", down}, {"c", across}, {"below", 2}})
+  for (const auto& [name, count] :
+       {std::pair<const char*, int64_t>{"r", m_fragments}, {"c", n_fragments}, {"below", 2}})
     w_.open_unrolled(fmt::format("for (int {0} = 0; {0} < {1}; ++{0})", name, count));
   w_.line("const int row = first_row + warp_row + r * 16 + group + below * 8;");
   w_.line(fmt::format("const int first = first_column + {} + c * 8 + quad * 2;", warp_own_column()));
   const std::string inside = existence(paired ? "first" : "");
   if (!inside.empty()) w_.open(fmt::format("if ({})", inside));
   if (paired) {
-    write_pair_values(across);
+    write_pair_values(n_fragments);
     for (std::size_t i = 0; i < body.results.size(); ++i)
-      write_pair(body.results[i], i, by_lines);
+      write_pair(body.results[i], i, how);
   } else {
-    write_single_values(across);
+    write_single_values(n_fragments);
   }
   if (!inside.empty()) w_.close();
   w_.close();

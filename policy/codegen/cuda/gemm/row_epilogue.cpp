@@ -10,8 +10,8 @@
 
 namespace cudal1 {
 
-void product_writer::write_tile_to(const char* memory, int64_t down, int64_t across) {
-  open_fragments_loop(down, across);
+void product_writer::write_tile_to(const char* memory, int64_t m_fragments, int64_t n_fragments) {
+  open_fragments_loop(m_fragments, n_fragments);
   w_.line(
       fmt::format("{}[({}warp_row + r * 16 + group + e / 2 * 8) * {} + warp_column + c * 8 + quad * 2 + "
                   "e % 2] = sums[r][c][e];",
@@ -23,7 +23,7 @@ void product_writer::write_tile_to(const char* memory, int64_t down, int64_t acr
 product_writer::row_shares product_writer::shares_of_rows() const {
   const int64_t columns = w_.body().columns();
   row_shares out;
-  out.rows = t_.shares_rows() ? t_.rows_of_block() : t_.rows * std::min(t_.own_columns(), t_.right.size) / columns;
+  out.rows = t_.shares_rows() ? t_.rows_of_block() : t_.rows * std::min(t_.own_columns(), t_.b.size) / columns;
   constexpr int64_t k_most_elements = 32;  // of a lane: they are in registers
   const auto power_of_two = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
   const int64_t most = std::min<int64_t>(32, power_of_two(columns));
@@ -66,13 +66,13 @@ void product_writer::write_place_in_rows(const row_shares& shares) {
     if (t_.rows % t_.row_blocks != 0) require(fmt::format("{} < {}", in_cluster, t_.rows));
     row = fmt::format("first_row + {}", in_cluster);
   }
-  if (has_partial_tile(t_.left, t_.rows)) {
-    require(fmt::format("{} < {}", row, t_.left.size));
-    row = fmt::format("min({}, {})", row, t_.left.size - 1);
+  if (has_partial_tile(t_.a, t_.rows)) {
+    require(fmt::format("{} < {}", row, t_.a.size));
+    row = fmt::format("min({}, {})", row, t_.a.size - 1);
   }
-  if (t_.right.size > columns && has_partial_tile(t_.right, t_.own_columns())) {
-    require(fmt::format("{} < {}", begin, t_.right.size));
-    begin = fmt::format("min({}, {})", begin, t_.right.size - columns);
+  if (t_.b.size > columns && has_partial_tile(t_.b, t_.own_columns())) {
+    require(fmt::format("{} < {}", begin, t_.b.size));
+    begin = fmt::format("min({}, {})", begin, t_.b.size - columns);
   }
   w_.line(fmt::format("const bool live = {};", live.empty() ? "true" : live));
   w_.line(fmt::format("const int row = {}, begin_of_row = {};", row, begin));
@@ -82,10 +82,10 @@ void product_writer::write_place_in_rows(const row_shares& shares) {
 void product_writer::write_loads_of_row(const row_shares& shares) {
   const auto loads = w_.direct_loads();
   write_row_values(loads.by_row);
-  if (!declare_ahead(loads.by_element, shares.elements)) return;
+  if (!declare_prefetched(loads.by_element, shares.elements)) return;
   open_elements(shares);
   w_.line("const int column = begin_of_row + at;");
-  write_ahead(loads.by_element);
+  write_prefetch(loads.by_element);
   close_elements(shares);
 }
 
@@ -130,7 +130,7 @@ void product_writer::write_exchange_of_rows(const char* memory) {
   w_.line(fmt::format("#pragma unroll {}", std::min(k_most_unrolled, elements_of_thread())));
   w_.open(fmt::format("for (int i = thread; i < {}; i += {})", elements, threads_));
   w_.line(fmt::format("const int tile_row = i / {0}, tile_column = i % {0};", t_.own_columns()));
-  const bool partial = has_partial_tile(t_.right, t_.own_columns());
+  const bool partial = has_partial_tile(t_.b, t_.own_columns());
   if (partial) w_.open(fmt::format("if (first_column + tile_column < {})", columns));
   write_totals(memory);
   for (int p = 0; p < t_.products; ++p)
@@ -151,8 +151,8 @@ void product_writer::write_row_values(const std::vector<int>& nodes) {
 void product_writer::write_pass(const pass_plan& plan, int pass, const row_shares& shares) {
   const pass_work work = plan.work_of(pass, kept_);
   if (work.empty()) return;
-  const std::vector<int> keeping = plan.worth_keeping(work, pass, kept_, true);
-  for (const int n : keeping)
+  const std::vector<int> stored_now = plan.worth_keeping(work, pass, kept_, keeping::costly_or_joined);
+  for (const int n : stored_now)
     w_.line(fmt::format("{} {}_k[{}];", c_type(w_.node(n).type), w_.variable(n), shares.elements));
   write_row_values(plan.operands_of(work));
   for (const int n : work.reduced)
@@ -160,7 +160,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
   open_elements(shares);
   w_.line("const int column = begin_of_row + at;");
   write_values(work.elements, each_of("product[k]"));
-  for (const int n : keeping)
+  for (const int n : stored_now)
     w_.line(fmt::format("{0}_k[k] = {0};", w_.variable(n)));
   for (const int n : work.reduced)
     w_.line(accumulate(w_.node(n).reduction, "part_" + w_.variable(n), w_.spelled(w_.node(n).operands[0])));
@@ -174,7 +174,7 @@ void product_writer::write_pass(const pass_plan& plan, int pass, const row_share
     write_reduced_lanes(w_, w_.node(n).reduction, w_.node(n).type, part, shares.lanes);
     w_.define(n, part);
   }
-  kept_.insert(keeping.begin(), keeping.end());
+  kept_.insert(stored_now.begin(), stored_now.end());
 }
 
 void product_writer::write_row_results(const pass_plan& plan) {
@@ -188,7 +188,7 @@ void product_writer::write_row_results(const pass_plan& plan) {
   }
 }
 
-void product_writer::write_rows_ahead() {
+void product_writer::prefetch_rows() {
   const row_shares shares = shares_of_rows();
   w_.line(fmt::format("const int row_lane = thread % {};  // first element of a row", shares.lanes));
   if (shares.rounds() > 1) return;
@@ -197,17 +197,17 @@ void product_writer::write_rows_ahead() {
   write_loads_of_row(shares);
 }
 
-void product_writer::write_rows_of_stages(int64_t down, int64_t across) {
+void product_writer::write_row_epilogue_of_stages(int64_t m_fragments, int64_t n_fragments) {
   w_.line("copy_async_wait<0>();");
   w_.line("__syncthreads();");
   const bool is_float = t_.loop->stages_of_floats;
   if (!is_float) w_.line(fmt::format("float* const results = (float*){};", all_stages()));
   const char* const memory = is_float ? "tiles" : "results";
-  write_tile_to(memory, down, across);
-  write_rows(memory);
+  write_tile_to(memory, m_fragments, n_fragments);
+  write_row_epilogue(memory);
 }
 
-void product_writer::write_rows(const char* memory) {
+void product_writer::write_row_epilogue(const char* memory) {
   const pass_plan plan(w_.body());
   if (t_.shares_rows()) write_exchange_of_rows(memory);
   const row_shares shares = shares_of_rows();

@@ -21,10 +21,12 @@ struct row_shape {
   int64_t rows = 1, columns = 0, k = 0;
   bool largest = true;
   dtype type = dtype::float32;
+  bool is_aligned = false;  // the first row, to 16 bytes
 };
 
 row_shape shape_of(const graph& g, const graph_step& s) {
-  const tensor_type& x = g.type_of(g.resolve(*tensor_argument_name(s, "self")));
+  const std::string& values = g.resolve(*tensor_argument_name(s, "self"));
+  const tensor_type& x = g.type_of(values);
   row_shape out;
   out.columns = x.shape.empty() ? 0 : x.shape.back();
   for (std::size_t d = 0; d + 1 < x.shape.size(); ++d)
@@ -32,6 +34,7 @@ row_shape shape_of(const graph& g, const graph_step& s) {
   out.k = *integer_argument(s, "k");
   out.largest = *boolean_argument(s, "largest");
   out.type = x.type;
+  out.is_aligned = starts_aligned(g, values);
   return out;
 }
 
@@ -44,12 +47,11 @@ expected<void> fits(const graph& g, const graph_step& s) {
     return fail(errc::unsupported, "step {} ({}) stays a library call: {}", s.number, s.task_op(), why);
   };
   if (computed_in(x.type) != dtype::float32) return no(fmt::format("its elements are {}", name_of(x.type)));
-  if (!x.is_contiguous() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1))
-    return no("its rows lie apart in memory");
+  if (!x.is_contiguous() || x.dim() == 0 || (dim != -1 && dim != x.dim() - 1)) return no("its rows are not contiguous");
   if (r.rows == 0 || r.rows > k_most_rows || r.columns > k_most_columns)
     return no("it has no rows, or too many or too long ones");
-  if (r.k < 1 || r.k > k_most) return no(fmt::format("k is not 1 to {}", k_most));
-  if (!*boolean_argument(s, "sorted")) return no("its result is not sorted, so that nothing says in which order it is");
+  if (r.k < 1 || r.k > k_most) return no(fmt::format("k is not from 1 to {}", k_most));
+  if (!*boolean_argument(s, "sorted")) return no("it asks for an unsorted result, whose order is not defined");
   return {};
 }
 
@@ -59,14 +61,14 @@ struct division {
   int64_t round(int64_t threads_of_row) const { return threads_of_row * width * vectors; }
 };
 
-division divided(const row_shape& r, bool aligned, const tunable_values& chosen) {
+division divided(const row_shape& r, const tunable_values& chosen) {
   const auto value = [&](const char* name, int64_t otherwise) {
     const auto found = chosen.find(name);
     return found == chosen.end() ? otherwise : found->second;
   };
   division d;
   const int64_t widest = is_half(r.type) ? 8 : 4;
-  for (d.width = widest; d.width > 1 && (!aligned || r.columns % d.width != 0); d.width /= 2) {
+  for (d.width = widest; d.width > 1 && (!r.is_aligned || r.columns % d.width != 0); d.width /= 2) {
   }
   int64_t warps = 1;  // about a thousand elements a warp
   while (warps < 32 && r.columns > 2048 * warps)
@@ -128,23 +130,26 @@ class topk_writer {
         .as("long long");
   }
 
-  void each_kept(const std::function<void(const index_expr& q)>& body) { b_.loop("q", kept_, true, body); }
+  void each_kept(const std::function<void(const index_expr& q)>& body) {
+    b_.loop("q", kept_, tile::unrolling::whole, body);
+  }
 
   void read_row(tile::buffer_id x, tile::buffer_id waiting, const index_expr& row, const index_expr& thread) {
     using tile::value;
     const int64_t threads = 32 * d_.warps, elements = d_.width * d_.vectors;
     const int64_t rounds = (r_.columns + d_.round(threads) - 1) / d_.round(threads);
-    b_.loop("round", rounds, false, [&](const index_expr& round) {
+    b_.loop("round", rounds, tile::unrolling::none, [&](const index_expr& round) {
       const auto read = b_.array("read", r_.type, tile::space::registers, {elements});
       const int64_t vectors = r_.columns / d_.width;  // of a row
       const index_expr first = b_.let("int", "first", round * (d_.vectors * threads) + thread);
-      b_.loop("v", d_.vectors, true, [&](const index_expr& v) {
+      b_.loop("v", d_.vectors, tile::unrolling::whole, [&](const index_expr& v) {
         const index_expr vector = b_.let("int", "vector", first + v * threads);
         std::vector<tile::condition> inside;
         if (r_.columns % d_.round(threads) != 0) inside.push_back({vector, tile::condition::how::below, vectors});
         b_.guard(std::move(inside), [&] {
           const index_expr at = row * r_.columns + index_expr::variable("vector", vectors) * d_.width;
-          b_.load(read, v * d_.width, {x, {at}}, d_.width, 1, d_.width > 1);
+          b_.load(read, v * d_.width, {x, {at}}, d_.width, 1,
+                  d_.width > 1 ? tile::access_form::vector : tile::access_form::scalar);
         });
       });
       const double merges = static_cast<double>(r_.k) *
@@ -191,7 +196,7 @@ class topk_writer {
 
 expected<template_kernel> write(const graph& g, const graph_step& s, const tunable_values& chosen) {
   const row_shape r = shape_of(g, s);
-  const division d = divided(r, starts_aligned(g, g.resolve(*tensor_argument_name(s, "self"))), chosen);
+  const division d = divided(r, chosen);
   if (d.warps > 1 && d.warps * 32 > r.columns)
     return fail(errc::unsupported, "{} warps would share rows of {} elements", d.warps, r.columns);
   if (d.width * d.vectors > k_looked_at)

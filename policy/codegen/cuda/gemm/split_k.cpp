@@ -1,4 +1,4 @@
-#include "policy/codegen/cuda/gemm/split_depth.hpp"
+#include "policy/codegen/cuda/gemm/split_k.hpp"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace cudal1 {
 
 namespace {
 
-// The one that no other is made of: the last.
+// The contraction that no other is made of: the last.
 int outer_contraction(const kernel_body& body) {
   const auto last = std::ranges::find(body.nodes.rbegin(), body.nodes.rend(), node_kind::contraction, &body_node::kind);
   return static_cast<int>(body.nodes.rend() - last) - 1;
@@ -16,7 +16,7 @@ int outer_contraction(const kernel_body& body) {
 
 }  // namespace
 
-std::pair<kernel_body, kernel_body> split_depth(const kernel_body& whole, int64_t parts, const std::string& prefix) {
+std::pair<kernel_body, kernel_body> split_k(const kernel_body& whole, int64_t parts, const std::string& prefix) {
   const int64_t elements = whole.rows() * whole.columns();
   body_access sums = row_tensor(whole, prefix + "_sums", dtype::float32, whole.dims());
   sums.type = contiguous(dtype::float32, {parts * elements});
@@ -24,7 +24,7 @@ std::pair<kernel_body, kernel_body> split_depth(const kernel_body& whole, int64_
   kernel_body product = whole;
   make_elementwise(product);
   product.results = {{at, sums}};
-  product.nodes[static_cast<std::size_t>(at)].value.clear();  // its sums are of parts of it
+  product.nodes[static_cast<std::size_t>(at)].value.clear();  // its sums are of parts of k
   tidy(product);
 
   kernel_body rest = whole;
@@ -33,7 +33,7 @@ std::pair<kernel_body, kernel_body> split_depth(const kernel_body& whole, int64_
     body_access from = sums;
     from.offset = part * elements;
     from.aligned = from.offset % 4 == 0;
-    const int load = add_load(rest, std::move(from), false);
+    const int load = add_load(rest, std::move(from), values_per::element);
     sum = part == 0 ? load : add_pointwise(rest, "$0 + $1", {sum, load});
   }
   body_node& total = rest.nodes[static_cast<std::size_t>(at)];

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "policy/graph/changed_program.hpp"
+#include "policy/graph/program_changes.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/operators/strides.hpp"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "policy/graph/changed_program.hpp"
+#include "policy/graph/program_changes.hpp"
 #include "policy/graph/step_arguments.hpp"
 
 namespace cudal1 {

@@ -11,8 +11,8 @@
 
 #include <fmt/ranges.h>
 
-#include "policy/graph/changed_program.hpp"
 #include "policy/graph/graph.hpp"
+#include "policy/graph/program_changes.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "policy/graph/strided_readers.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -178,7 +178,7 @@ class layer_sets {
 
 class layer_joiner {
  public:
-  explicit layer_joiner(const checked_program& p) : p_(&p) { out_ = p.text; }
+  explicit layer_joiner(const checked_program& p) : p_(&p), out_(p) {}
 
   program write(const std::vector<layer_set>& sets) {
     std::map<int, const layer_set*> first;
@@ -186,24 +186,19 @@ class layer_joiner {
       first[layers.front().step] = &layers;
       add_slices(layers);
     }
-    out_.steps.clear();
     for (std::size_t i = 0; i < p_->text.steps.size(); ++i) {
-      const int step = static_cast<int>(i);
-      if (const auto found = first.find(step); found != first.end()) add_joined(*found->second);
-      const auto slice = slices_.find(step);
-      out_.steps.push_back(slice == slices_.end() ? p_->text.steps[i] : std::move(slice->second));
+      const int number = static_cast<int>(i);
+      if (const auto found = first.find(number); found != first.end()) add_joined(*found->second);
+      const auto slice = slices_.find(number);
+      out_.add(slice == slices_.end() ? p_->text.steps[i] : step(std::move(slice->second)));
     }
-    return std::move(out_);
+    return out_.take();
   }
 
   // The result of each joined layer, by that of its first layer.
   const std::map<std::string, std::string>& results() const { return results_; }
 
  private:
-  std::string new_name(const std::string& name) {
-    return fresh_name(name, [this](const auto& n) { return p_->types.contains(n) || !taken_.insert(n).second; });
-  }
-
   static std::vector<std::string> names_of(const layer_set& layers, std::string layer::*value) {
     std::vector<std::string> out;
     for (const auto& each : layers)
@@ -213,7 +208,7 @@ class layer_joiner {
 
   void add_slices(const layer_set& layers) {
     const std::string& first = step_of(*p_, layers.front().step).results[0];
-    const std::string& joined = results_[first] = new_name(first + "_joined");
+    const std::string& joined = results_[first] = out_.new_name(first + "_joined");
     int64_t start = 0;
     for (const auto& each : layers) {
       const std::string& result = step_of(*p_, each.step).results[0];
@@ -248,7 +243,7 @@ class layer_joiner {
     }
     made.results = {results_.at(own.results[0])};
     made.precision = own.precision;
-    out_.steps.emplace_back(std::move(made));
+    out_.add(std::move(made));
   }
 
   // Null where no layer has a bias.
@@ -262,7 +257,7 @@ class layer_joiner {
 
   std::string zeros(const layer& of) {
     const json size(json::array{json(of.features)}), type(name_of(p_->types.at(of.weight).type));
-    return at_set_up("aten::full", {{"size", size}, {"fill_value", json(0)}, {"dtype", type}}, "no_bias");
+    return out_.at_set_up("aten::full", {{"size", size}, {"fill_value", json(0)}, {"dtype", type}}, "no_bias");
   }
 
   std::string joined(const std::vector<std::string>& values, int64_t dim) {
@@ -270,24 +265,11 @@ class layer_joiner {
     for (const auto& value : values)
       tensors.emplace_back(value);
     const json all(std::move(tensors));
-    return at_set_up("aten::cat", {{"tensors", all}, {"dim", json(dim)}}, values.front() + "_joined");
-  }
-
-  // The result of a step of set-up, which is made once for all that read it.
-  std::string at_set_up(const char* op, decltype(aten_step::args) args, const std::string& name) {
-    for (const auto& each : out_.setup)
-      if (const auto& made = std::get<aten_step>(each); made.op == op && made.args == args) return made.results[0];
-    aten_step made;
-    made.op = op;
-    made.args = std::move(args);
-    made.results = {new_name(name)};
-    out_.setup.emplace_back(made);
-    return made.results[0];
+    return out_.at_set_up("aten::cat", {{"tensors", all}, {"dim", json(dim)}}, values.front() + "_joined");
   }
 
   const checked_program* p_;
-  program out_;
-  std::set<std::string> taken_;
+  program_changes out_;
   std::map<std::string, std::string> results_;
   std::map<int, aten_step> slices_;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "policy/graph/changed_program.hpp"
+#include "policy/graph/program_changes.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "policy/graph/changed_program.hpp"
+#include "policy/graph/program_changes.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -23,12 +23,12 @@ bool has_bias(const checked_program& p, std::size_t step) {
 
 class bias_writer {
  public:
-  explicit bias_writer(const checked_program& p) : p_(&p) {}
+  explicit bias_writer(const checked_program& p) : p_(&p), out_(p) {}
 
-  void add(const step& s) { steps_.push_back(s); }
+  void add(const step& s) { out_.add(s); }
 
   void add_convolution(const aten_step& s) {
-    const json bias = *argument_of(s, "bias"), none, result(new_name(s.results[0] + "_without_bias"));
+    const json bias = *argument_of(s, "bias"), none, result(out_.new_name(s.results[0] + "_without_bias"));
     aten_step convolution = s, sum;
     std::ranges::find(convolution.args, "bias", [](const auto& a) { return a.first; })->second = none;
     convolution.results = {result.as_string()};
@@ -36,11 +36,11 @@ class bias_writer {
     sum.op = "aten::add.Tensor";
     sum.args = {{"self", result}, {"other", along}};
     sum.results = s.results;
-    steps_.emplace_back(std::move(convolution));
-    steps_.emplace_back(std::move(sum));
+    out_.add(std::move(convolution));
+    out_.add(std::move(sum));
   }
 
-  std::vector<step> take() { return std::move(steps_); }
+  program take() { return out_.take(); }
 
  private:
   // The bias as it is added to the result, which has as many dimensions behind the channels as the weight has.
@@ -54,19 +54,14 @@ class bias_writer {
     aten_step view;
     view.op = "aten::reshape";
     view.args = {{"self", self}, {"shape", wanted}};
-    view.results = {known = new_name(bias + "_by_channel")};
-    steps_.emplace_back(std::move(view));
+    view.results = {known = out_.new_name(bias + "_by_channel")};
+    out_.add(std::move(view));
     return known;
   }
 
-  std::string new_name(const std::string& name) {
-    return fresh_name(name, [this](const auto& n) { return p_->types.contains(n) || !taken_.insert(n).second; });
-  }
-
   const checked_program* p_;
-  std::vector<step> steps_;
+  program_changes out_;
   std::map<std::pair<std::string, int64_t>, std::string> views_;
-  std::set<std::string> taken_;
 };
 
 }  // namespace
@@ -84,9 +79,7 @@ std::shared_ptr<const task> with_separate_bias(const task& t) {
     }
   }
   if (!found) return nullptr;
-  program text = p.text;
-  text.steps = steps.take();
-  return with_program(t, std::move(text)).value_or(nullptr);
+  return with_program(t, steps.take()).value_or(nullptr);
 }
 
 }  // namespace cudal1

@@ -51,7 +51,7 @@ void coordinator_state::begin(coordinator_actor::pointer self, node_setup setup)
                     supervision_.watch(actor, {supervision::role::policy, experiment});
                   },
                   [this](experiment_setup ready) { return launch(std::move(ready)); }, [this] { check_drained(); },
-                  std::make_shared<worker_pool>(std::max<std::size_t>(o.cores.others.size(), 1))});
+                  std::make_shared<proposal_threads>(std::max<std::size_t>(o.cores.others.size(), 1))});
   spawn_local_agent();
   self_->send(coordinator_actor(self_), message::tick{});
 }

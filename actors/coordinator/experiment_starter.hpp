@@ -13,7 +13,7 @@
 #include "actors/coordinator/device_holds.hpp"
 #include "actors/coordinator/device_roster.hpp"
 #include "actors/experiment/experiment_setup.hpp"
-#include "actors/experiment/worker_pool.hpp"
+#include "actors/experiment/proposal_threads.hpp"
 #include "actors/messages/interfaces.hpp"
 #include "policy/search/policy_registry.hpp"
 
@@ -40,7 +40,7 @@ class experiment_starter {
     std::function<void(uint64_t actor, const std::string& experiment)> watch_policy;
     std::function<expected<void>(experiment_setup)> launch;  // an error if it is too late
     std::function<void()> start_ended;                       // called when a start has failed
-    std::shared_ptr<worker_pool> workers;                    // of all policies
+    std::shared_ptr<proposal_threads> workers;               // of all policies
   };
 
   void begin(surroundings s) { context_ = std::move(s); }

@@ -11,7 +11,7 @@
 
 #include "actors/experiment/delivery_queue.hpp"
 #include "actors/experiment/prompt_source.hpp"
-#include "actors/experiment/worker_pool.hpp"
+#include "actors/experiment/proposal_threads.hpp"
 #include "actors/messages/interfaces.hpp"
 #include "policy/moves/proof_checks.hpp"
 #include "policy/search/policy.hpp"
@@ -37,7 +37,7 @@ struct generator_setup {
   store_actor store;
   std::optional<prompt_source> prompts;
   std::string lineage;  // of the policy
-  std::shared_ptr<worker_pool> workers;
+  std::shared_ptr<proposal_threads> workers;
 };
 
 // Sends the proposals of one ticket, which several threads read: the last one that is sent says so. Nothing is sent

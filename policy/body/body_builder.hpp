@@ -29,6 +29,9 @@ struct coordinate {
   bool operator==(const coordinate&) const = default;
 };
 using place = std::vector<coordinate>;  // by dimension
+// The place of a value of one shape where it is broadcast to another, whose place is known; empty where it cannot be.
+std::optional<place> broadcast_place(const std::vector<int64_t>& shape, const std::vector<int64_t>& to,
+                                     const place& where);
 
 class body_builder {
  public:

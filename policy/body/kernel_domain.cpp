@@ -8,14 +8,11 @@
 #include "policy/body/operators/product_operators.hpp"
 #include "policy/graph/alignment.hpp"
 #include "sandbox/program/operators/record.hpp"
+#include "sandbox/program/operators/strides.hpp"
 
 namespace cudal1 {
 
 namespace {
-
-std::size_t at(int64_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 bool is_product_among(const graph& g, const std::vector<int>& steps, const std::string& value) {
   return std::ranges::any_of(
@@ -37,7 +34,7 @@ expected<std::optional<joined_parts>> joined_tensors(const graph& g, const std::
     own.dim = interleaved ? -1 : integer_argument(s, "dim").value_or(0);
     if (own.dim < 0) own.dim += std::ssize(own.part);
     own.count = std::ssize(*list);
-    own.part[at(own.dim)] /= std::max<int64_t>(1, own.count);
+    own.part[rules::at(own.dim)] /= std::max<int64_t>(1, own.count);
     if (interleaved && list->front().type.shape != own.part) own.ungrouped = list->front().type.shape;
     if (own.count < 2 || own.count > most_parts || !own.covers_whole() || (out && own != *out))
       return fail(errc::unsupported, "{} does not join a few tensors of equal shape, as the rest of the kernel does",
@@ -58,7 +55,7 @@ std::optional<joined_parts> sliced_product(const graph& g, const std::vector<int
     joined_parts out;
     out.whole = g.type_of(from).shape;
     out.part = s.result_types[0].shape;
-    const auto d = at(place->dim);
+    const auto d = rules::at(place->dim);
     if (out.part.size() != out.whole.size() || out.part[d] == 0) continue;
     out.dim = place->dim;
     out.count = out.whole[d] / out.part[d];

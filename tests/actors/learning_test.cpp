@@ -43,7 +43,7 @@ class learning : public testing::Test {
     generator_ = system_.spawn<caf::detached>(
         run_generator, new_policy(),
         generator_setup{store_, prompt_source(db_, blobs(folder_), where, "", prompt_source::parts::unused),
-                        "learned/e1", std::make_shared<worker_pool>(2)});
+                        "learned/e1", std::make_shared<proposal_threads>(2)});
     learner_ =
         system_.spawn<caf::detached>(run_learner, new_policy(), learner_setup{store_, generator_, auditor_, "e1", 0});
   }

@@ -119,10 +119,10 @@ TEST_F(node_that_hangs, gives_up_a_device_that_does_not_answer) {
 
 class node_whose_policy_dies : public node_that_hangs {
  protected:
-  node_whose_policy_dies() { ::setenv("LD_PRELOAD", CUDAL1_DOOM, 1); }
+  node_whose_policy_dies() { ::setenv("LD_PRELOAD", CUDAL1_THROWING_ALLOCATION, 1); }
   ~node_whose_policy_dies() override { ::unsetenv("LD_PRELOAD"); }
 
-  // Makes an actor throw (doom.cpp), and waits until the node knows that it died.
+  // Makes an actor throw (throwing_allocation.cpp), and waits until the node knows that it died.
   void kill_actor(const std::string& actor) {
     const auto deaths = [&] {
       const std::string all = log();

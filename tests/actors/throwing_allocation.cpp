@@ -6,15 +6,15 @@
 
 namespace {
 
-thread_local volatile std::sig_atomic_t is_doomed = 0;
+thread_local volatile std::sig_atomic_t throws_next = 0;
 
-[[maybe_unused]] const auto installed = std::signal(SIGUSR2, [](int) { is_doomed = 1; });
+[[maybe_unused]] const auto installed = std::signal(SIGUSR2, [](int) { throws_next = 1; });
 
 }  // namespace
 
 void* operator new(std::size_t size) {
-  if (is_doomed != 0) {
-    is_doomed = 0;
+  if (throws_next != 0) {
+    throws_next = 0;
     throw 1;
   }
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;

@@ -9,12 +9,12 @@
 namespace cudal1 {
 
 // Thread-safe. The destructor drops what has not begun, and waits for the rest.
-class worker_pool {
+class proposal_threads {
  public:
-  explicit worker_pool(std::size_t threads) : threads_(threads) {}
-  ~worker_pool();
-  worker_pool(const worker_pool&) = delete;
-  worker_pool& operator=(const worker_pool&) = delete;
+  explicit proposal_threads(std::size_t threads) : threads_(threads) {}
+  ~proposal_threads();
+  proposal_threads(const proposal_threads&) = delete;
+  proposal_threads& operator=(const proposal_threads&) = delete;
 
   // In the order of the calls, on any of the threads. `work` must not throw.
   void post(std::function<void()> work);

@@ -1,4 +1,4 @@
-#include "actors/experiment/worker_pool.hpp"
+#include "actors/experiment/proposal_threads.hpp"
 
 #include <utility>
 
@@ -7,12 +7,12 @@
 
 namespace cudal1 {
 
-worker_pool::~worker_pool() {
+proposal_threads::~proposal_threads() {
   threads_.stop();
   threads_.join();
 }
 
-void worker_pool::post(std::function<void()> work) {
+void proposal_threads::post(std::function<void()> work) {
   boost::asio::post(threads_, [work = std::move(work)] {
     static thread_local const int named = ::pthread_setname_np(::pthread_self(), "proposals");
     static_cast<void>(named);

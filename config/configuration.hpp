@@ -98,7 +98,7 @@ struct profiling_options {
           "A variant whose screening interval contains the best score is refined if its score is higher by this.",
           gpu(0.02));
 
-  // Of a second look.
+  // The limits of a second look.
   profiling_options of_second_look() const {
     profiling_options longer = *this;
     longer.max_seconds *= second_look_factor;

@@ -49,11 +49,17 @@ class fields {
     return *value;
   }
 
-  expected<fields> table(std::string_view key, bool optional = false) {
-    asked_.push_back(key);
+  // Without keys where it is missing.
+  expected<fields> optional_table(std::string_view key) {
     static const toml::table empty;
+    if (table_.get(key) != nullptr) return table(key);
+    asked_.push_back(key);
+    return fields(empty, where_);
+  }
+
+  expected<fields> table(std::string_view key) {
+    asked_.push_back(key);
     const auto* node = table_.get(key);
-    if (node == nullptr && optional) return fields(empty, where_);
     const auto* inner = node == nullptr ? nullptr : node->as_table();
     if (inner == nullptr) return fail(errc::parse_error, "{}{} should be a table", where_, key);
     return fields(*inner, fmt::format("{}{}.", where_, key));
@@ -119,7 +125,7 @@ expected<device_data> read_fields(fields file) {
   CUDAL1_TRY(const double multiprocessors, compute.required("multiprocessors"));
   d.multiprocessors = static_cast<int64_t>(multiprocessors);
   CUDAL1_TRY(auto peak, compute.table("peak_tflops"));
-  CUDAL1_TRY(auto reached, compute.table("reached_tflops", true));
+  CUDAL1_TRY(auto reached, compute.optional_table("reached_tflops"));
   CUDAL1_CHECK(read_rates(std::move(peak), std::move(reached), d));
   CUDAL1_CHECK(compute.rest());
   CUDAL1_TRY(auto call, file.table("call"));

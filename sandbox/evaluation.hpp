@@ -106,7 +106,7 @@ struct output_check {
   double worst_value = 0, worst_expected = 0;
   double max_excess = 0;                // largest deviation minus tolerance; negative if all are within
   int64_t reference_outside_loose = 0;  // reference_outside for the loose tolerance
-  // Of float32 eager without TensorFloat-32; equal to reference_* where eager as shipped does not use it.
+  // The errors of float32 eager without TensorFloat-32; equal to reference_* where eager as shipped does not use it.
   double strict_error = 0, strict_signal_error = 0;
   int64_t strict_outside = 0;  // elements of strict eager outside the close tolerance of eager as shipped
   bool loose = false;          // `within` is the loose tolerance

@@ -1,5 +1,5 @@
-// Reserving attempts and ending them: the changes that an evaluation makes. Those of one task touch no record of
-// another task's, so a writer may make those of several tasks at the same time.
+// Reserving attempts and ending them: the changes that an evaluation makes. The changes of one task touch no
+// record of another task, so a writer may make those of several tasks at the same time.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ struct exemplar_place {
 };
 BOOST_DESCRIBE_STRUCT(exemplar_place, (), (list, slot, by))
 
-// By name: a bucket's number, or an outcome.
+// Lists by name: a bucket's number, or an outcome.
 struct exemplar_lists {
   std::map<std::string, exemplar_list> lists;
 };

@@ -26,7 +26,7 @@ inline constexpr int64_t no_island = -1, most_islands = 1024;
 
 BOOST_DEFINE_ENUM_CLASS(sampling_scheme,
                         buckets,  // from all variants
-                        islands)  // from those of one island
+                        islands)  // from the variants of one island
 
 struct exemplar_query {
   std::string task;               // id
@@ -42,7 +42,7 @@ struct exemplar_query {
 // Scores that differ by less than a tenth share a bucket; those below 1/256 and above 256 share the outermost ones, so
 // that their number is bounded.
 inline constexpr double bucket_ratio = 1.1;
-// Of a score above 0.
+// The bucket of a score above 0.
 int bucket_of(double score);
 
 struct exemplar_list {

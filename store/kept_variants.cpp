@@ -46,8 +46,8 @@ class task_survey {
   void keep_best() {
     for (auto& [where, all] : by_class_) {
       std::ranges::sort(all, is_better);
-      keep_first(all, false);
-      keep_first(all, true);
+      keep_first(all, eligible::all);
+      keep_first(all, eligible::confirmed);
     }
     for (const auto& [experiment, best] : by_experiment_)
       kept_.insert(best.variant);
@@ -98,11 +98,12 @@ class task_survey {
     return classes_[environment_id] = environment_class(where.value_or(environment{}));
   }
 
-  void keep_first(const std::vector<candidate>& best_first, bool confirmed) {
+  enum class eligible { all, confirmed };
+  void keep_first(const std::vector<candidate>& best_first, eligible which) {
     std::set<std::string> kept;
     for (const auto& c : best_first) {
       if (static_cast<int64_t>(kept.size()) >= rule_.best_kept) break;
-      if (c.confirmed || !confirmed) kept.insert(c.variant);
+      if (c.confirmed || which == eligible::all) kept.insert(c.variant);
     }
     kept_.merge(kept);
   }

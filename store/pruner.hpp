@@ -9,7 +9,8 @@
 
 namespace cudal1 {
 
-// For the writing thread, with nothing waiting in a batch. `from` is the last report's `next`, "" for the first step.
+// Called by the writing thread, with nothing waiting in a batch. `from` is the last report's `next`, "" for the first
+// step.
 expected<prune_report> prune_step(database& from_database, const prune_rule& rule, const std::string& from);
 
 }  // namespace cudal1

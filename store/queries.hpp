@@ -70,7 +70,7 @@ class store_queries : public store {
   std::unique_ptr<stored_records> database_;
 
  private:
-  // Of a record of family policies.
+  // Reads a record of family policies.
   expected<policy_state> read_policy_state(std::string_view name, std::string_view value);
   expected<void> load_details(const std::string& key, verdict& into);
   // As load_use, with its program; a variant that was measured again from its program text (by hand, for a baseline)

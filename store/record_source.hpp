@@ -13,7 +13,7 @@
 
 namespace cudal1 {
 
-// In the order of family_names in database_options.hpp.
+// The families of records, in the order of family_names in database_options.hpp.
 BOOST_DEFINE_ENUM_CLASS(family, meta, tasks, variants, results,
                         details,  // large values
                         standings, rankings, tallies, experiments, attempts, unfinished, events, policies, environments,

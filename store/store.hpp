@@ -207,7 +207,7 @@ class store : public attempt_store {
   virtual expected<std::vector<experiment_record>> experiments() = 0;
 
   virtual expected<variant_record> get_variant(const std::string& id) = 0;
-  // By unique prefix of an id, at least 4 characters.
+  // The variant with a unique prefix of an id, at least 4 characters.
   virtual expected<variant_record> find_variant(const std::string& prefix) = 0;
   // Its record for each task and experiment that used it, oldest first.
   virtual expected<std::vector<variant_record>> uses_of_variant(const std::string& id) = 0;
@@ -220,13 +220,14 @@ class store : public attempt_store {
     std::string experiment;
     verdict result;
   };
-  // The same with their experiments; `task` "" is any.
+  // The variant's verdicts with their experiments; `task` "" is any.
   virtual expected<std::vector<recorded_verdict>> recorded_verdicts(const std::string& task,
                                                                     const std::string& variant) = 0;
   // Oldest first. `experiment` "" is any.
   virtual expected<std::vector<verdict>> verdicts_of_task(const std::string& task, const std::string& experiment = "",
                                                           verdict_parts parts = verdict_parts::summary) = 0;
-  // Of an experiment, or of all (""): one record per task. The time does not depend on the number of verdicts.
+  // The tallies of an experiment, or of all (""): one record per task. The time does not depend on the number of
+  // verdicts.
   virtual expected<std::vector<tally_record>> tallies(const std::string& experiment = "") = 0;
   // Whether the experiment has an attempt at the variant, in any state: what a proposal is checked against.
   virtual expected<bool> has_attempt(const std::string& experiment, const std::string& task,
@@ -300,7 +301,7 @@ class store : public attempt_store {
   // A baseline with the environment it was measured in; the current time is added if it has none. Each measurement is a
   // record of its own.
   virtual expected<void> put_baseline(const baseline_record& b, const environment& where) = 0;
-  // Of a task, oldest first.
+  // The baselines of a task, oldest first.
   virtual expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) = 0;
 
   virtual expected<event_record> add_event(event_record e) = 0;
@@ -320,10 +321,10 @@ class store : public attempt_store {
   // an error none of them is, whatever the calls returned. Each call sees those before it. `changes` must not throw.
   virtual expected<void> write_together(const std::function<void()>& changes) = 0;
 
-  // The same in steps, so that changes are made while others are written. Makes changes: later ones see them, reads
-  // only once they are on disk. An error if the store cannot be written; then `changes` is not called.
+  // write_together() in steps, so that changes are made while others are written. Makes changes: later ones see them,
+  // reads only once they are on disk. An error if the store cannot be written; then `changes` is not called.
   virtual expected<void> make_together(const std::function<void()>& changes) = 0;
-  // The same for changes that are of the attempts at one task's variants alone: those of one task are made in their
+  // Makes changes that are of the attempts at one task's variants alone: the changes of one task are made in their
   // order, those of different tasks at the same time, on several threads. They see what was made before this call.
   // What `make` calls must be of that task; it must not throw.
   struct task_change {

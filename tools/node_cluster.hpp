@@ -21,7 +21,7 @@ expected<std::shared_ptr<tls_transport>> open_cluster(caf::actor_system& system,
                                                       const std::string& address, const coordinator_actor& coordinator,
                                                       client_server& clients);
 
-// For a machine that joins a coordinator.
+// The connections of a machine that joins a coordinator.
 expected<std::shared_ptr<tls_transport>> transport_of_agent(caf::actor_system& system, identity own);
 
 }  // namespace cudal1

@@ -344,7 +344,7 @@ class actor_thread_names : public caf::thread_hook {
   void thread_terminates() override {}
 };
 
-void configure(caf::actor_system_config& config, bool with_network) {
+void configure(caf::actor_system_config& config) {
   register_messages(config);
   // The default scheduler polls, which would disturb the cores that are timing.
   config.set("scheduler.policy", caf::atom("sharing"));
@@ -354,7 +354,6 @@ void configure(caf::actor_system_config& config, bool with_network) {
   // What reads messages: so many that the thread of the connections, which does it itself if all have one, need not.
   config.set("middleman.workers", std::size_t{64});
   config.add_thread_hook<actor_thread_names>();
-  if (with_network) use_network(config);
 }
 
 // Ends the process when an actor cannot continue.
@@ -379,7 +378,8 @@ expected<int> coordinate(const flags& f, const node_options& options,
   std::optional<forced_exit> all_ends;
   CUDAL1_TRY(std::shared_ptr<store> db, store::open(f.data + "/store"));
   caf::actor_system_config config;
-  configure(config, !options.settings.cluster.listen.empty());
+  configure(config);
+  if (!options.settings.cluster.listen.empty()) use_network(config);
   std::optional<forced_exit> system_ends;
   caf::actor_system system(config);
   fatal_problem died;
@@ -407,7 +407,8 @@ expected<int> work_for_coordinator(const flags& f, const node_options& options,
     return fail(errc::invalid_argument, "the certificate is that of a {}; `cudal1 cluster add NAME` makes an agent's",
                 enum_name(own.role));
   caf::actor_system_config config;
-  configure(config, true);
+  configure(config);
+  use_network(config);
   std::optional<forced_exit> system_ends;
   caf::actor_system system(config);
   fatal_problem died;

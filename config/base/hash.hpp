@@ -13,7 +13,7 @@ namespace cudal1 {
 
 // 64 lower-case hexadecimal digits. Ids are compared and stored in full; people are shown the first 12 digits.
 std::string sha256_hex(std::string_view bytes);
-// The same of a whole file, whatever its offset.
+// The SHA-256 of a whole file, whatever its offset.
 expected<std::string> sha256_of_file(int fd);
 
 struct fingerprint {

@@ -7,7 +7,7 @@
 
 namespace cudal1 {
 
-// Of the calling thread, ascending; empty if the system call fails.
+// The cores that the calling thread may use, ascending; empty if the system call fails.
 std::vector<int> cores_of_this_thread();
 // Moves the calling thread, and with it the threads and processes that it starts from then on. errc::infrastructure if
 // the system refuses.

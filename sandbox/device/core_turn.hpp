@@ -8,7 +8,7 @@
 
 namespace cudal1 {
 
-// Of one session; not thread-safe.
+// A session's turns on the timing core; not thread-safe.
 class core_turn {
  public:
   // errc::io_error.

@@ -69,7 +69,8 @@ class device_type {
   virtual ~device_type() = default;
   virtual const device_traits& traits() const = 0;
 
-  // In order; empty if the machine has none. Does not initialise devices. errc::infrastructure, errc::unsupported.
+  // The devices of this kind, in order; empty if the machine has none. Does not initialise devices.
+  // errc::infrastructure, errc::unsupported.
   virtual expected<std::vector<found_device>> discover() const = 0;
   // Sets the defaults of this kind that differ from those of `configuration`.
   virtual void set_defaults(configuration&) const {}

@@ -17,7 +17,7 @@ namespace cudal1 {
 // Thread-safe.
 class machine_claims {
  public:
-  // Of all users of this machine.
+  // The claims of all users of this machine are there.
   static constexpr const char* default_folder = "/tmp/cudal1-claims";
 
   // Creates the folder, for all users, if it does not exist. errc::io_error.
@@ -38,7 +38,7 @@ class machine_claims {
   std::map<std::string, unique_fd> held_;
 };
 
-// Those of this process, in the default folder: a process has one, since closing a file gives its claim back.
+// The claims of this process, in the default folder: a process has one, since closing a file gives its claim back.
 expected<machine_claims*> claims_of_this_process();
 
 }  // namespace cudal1

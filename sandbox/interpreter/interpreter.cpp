@@ -27,26 +27,28 @@ class product_precision {
  public:
   explicit product_precision(const std::string& wanted) : asked_(!wanted.empty()) {
     if (!asked_) return;
-    auto& context = at::globalContext();
-    matmul_ = context.allowTF32CuBLAS();
-    convolution_ = context.allowTF32CuDNN();
-    set(wanted == "tf32", wanted == "tf32");
+    before_ = {at::globalContext().allowTF32CuBLAS(), at::globalContext().allowTF32CuDNN()};
+    set({wanted == "tf32", wanted == "tf32"});
   }
   ~product_precision() {
-    if (asked_) set(matmul_, convolution_);
+    if (asked_) set(before_);
   }
   product_precision(const product_precision&) = delete;
   product_precision& operator=(const product_precision&) = delete;
 
  private:
-  static void set(bool matmul, bool convolution) {
-    at::globalContext().setAllowTF32CuBLAS(matmul);
-    at::globalContext().setAllowTF32CuDNN(convolution);
+  struct tf32_use {
+    bool matmul = false, convolution = false;
+  };
+  static void set(tf32_use use) {
+    at::globalContext().setAllowTF32CuBLAS(use.matmul);
+    at::globalContext().setAllowTF32CuDNN(use.convolution);
   }
-  bool asked_, matmul_ = false, convolution_ = false;
+  bool asked_;
+  tf32_use before_;
 };
 
-// Stands round a step. Null: nobody listens, or the step makes no output.
+// Surrounds a step. Null: there is no listener, or the step makes no output.
 class output_scope {
  public:
   explicit output_scope(output_memory_listener* listener) : listener_(listener) {

@@ -24,9 +24,9 @@ class planner {
       plan_.inputs.push_back(bind(input.name));
     for (const auto& weight : program_.text.weights)
       plan_.weights.push_back(bind(weight.name));
-    CUDAL1_CHECK(plan_steps(program_.text.setup, program_.setup_calls, program_.setup_results, true, plan_.setup));
+    CUDAL1_CHECK(plan_steps(program_section::setup));
     const int first_temporary = static_cast<int>(plan_.slots.size());
-    CUDAL1_CHECK(plan_steps(program_.text.steps, program_.calls, program_.results, false, plan_.steps));
+    CUDAL1_CHECK(plan_steps(program_section::steps));
     for (const auto& output : program_.text.outputs)
       plan_.outputs.push_back(slot(output));
     for (int s = first_temporary; s < static_cast<int>(plan_.slots.size()); ++s)
@@ -45,13 +45,16 @@ class planner {
   }
   int slot(const std::string& name) const { return plan_.slots.at(name); }
 
-  expected<void> plan_steps(const std::vector<step>& steps, const std::vector<operator_call>& calls,
-                            const std::vector<std::vector<operator_result>>& results, bool in_setup,
-                            std::vector<step_plan>& into) {
+  expected<void> plan_steps(program_section section) {
+    const bool is_setup = section == program_section::setup;
+    const auto& steps = is_setup ? program_.text.setup : program_.text.steps;
+    const auto& calls = is_setup ? program_.setup_calls : program_.calls;
+    const auto& results = is_setup ? program_.setup_results : program_.results;
+    auto& into = is_setup ? plan_.setup : plan_.steps;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       step_plan planned;
       auto done = std::visit([&](const auto& s) { return plan_step(s, calls[i], results[i], planned); }, steps[i]);
-      planned.label = step_label(i, steps[i], in_setup);
+      planned.label = step_label(i, steps[i], section);
       if (!done) return fail_in(planned.label, done.error());
       into.push_back(std::move(planned));
     }

@@ -21,9 +21,11 @@
 namespace cudal1 {
 namespace {
 
-void note(confinement_result& result, const char* name, bool required, int error_number) noexcept {
+enum class necessity { required, optional };
+
+void note(confinement_result& result, const char* name, necessity how, int error_number) noexcept {
   if (result.count == confinement_result::max_steps) return;
-  result.steps[result.count++] = {name, required, error_number == 0, error_number};
+  result.steps[result.count++] = {name, how == necessity::required, error_number == 0, error_number};
 }
 
 int limit(__rlimit_resource resource, int64_t value) noexcept {
@@ -102,20 +104,20 @@ expected<confinement> confinement::prepare(const confinement_options& options) {
 
 void confinement::restrict_resources(confinement_result& result) const noexcept {
   if (options_.parent_death_signal)
-    note(result, "parent-death signal", true, enter_parent_death(options_.expected_parent));
-  note(result, "resource limits", true, enter_limits(options_.limits));
-  note(result, "no_new_privs", true, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno);
+    note(result, "parent-death signal", necessity::required, enter_parent_death(options_.expected_parent));
+  note(result, "resource limits", necessity::required, enter_limits(options_.limits));
+  note(result, "no_new_privs", necessity::required, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0 : errno);
   // Required if the kernel has it; otherwise there is no ruleset, and only the filter of system calls is in force.
   if (ruleset_)
-    note(result, "landlock", true, enter_landlock(ruleset_.get()));
+    note(result, "landlock", necessity::required, enter_landlock(ruleset_.get()));
   else
-    note(result, "landlock", false, ENOSYS);
+    note(result, "landlock", necessity::optional, ENOSYS);
 }
 
 void confinement::filter_calls(confinement_result& result) const noexcept {
   const sock_fprog program{static_cast<unsigned short>(filter_.size()), const_cast<sock_filter*>(filter_.data())};
   const long r = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
-  note(result, "seccomp", true, r == 0 ? 0 : r > 0 ? EBUSY : errno);
+  note(result, "seccomp", necessity::required, r == 0 ? 0 : r > 0 ? EBUSY : errno);
 }
 
 confinement_result confinement::enter() const noexcept {

@@ -12,7 +12,7 @@ namespace cudal1 {
 // `record` and `words` (its standard error) are copies of data that an untrusted process wrote: every index and text is
 // checked here.
 fault describe_fault(const fault_record& record, const std::string& words, const program& p);
-// For a runner that ended without a record: by a signal that it could not handle, or by exit().
+// Describes how a runner ended that left no record: by a signal that it could not handle, or by exit().
 fault describe_exit(int signal, int code);
 
 }  // namespace cudal1

@@ -58,7 +58,7 @@ struct frame_limits {
   uint32_t length = 64 << 20;
   uint16_t descriptors = 16;
 };
-// For frames from a runner.
+// The limits of frames from a runner.
 inline constexpr frame_limits runner_frame_limits{.length = 1 << 20, .descriptors = 0};
 
 struct frame {

@@ -6,7 +6,7 @@
 // constants are absent: on an AMD EPYC a sigmoid of a million floats, whose Sleef function ends with such a load of a
 // constant, took 8.0 ms in a forked process and 0.4 ms in one that had read the constant once.
 //
-// The same assist comes where a page is present, but not marked as accessed: a load that reads nothing does not mark
+// That assist also comes where a page is present, but not marked as accessed: a load that reads nothing does not mark
 // it, and a fork takes these marks off its child's pages. A softmax of two million floats took 4.5 ms so, and 2.0 ms in
 // a process that had read the page.
 #pragma once

@@ -32,7 +32,7 @@ confinement_item enter_user_namespace() {
   const auto user = ::getuid();
   const auto group = ::getgid();
   if (::unshare(CLONE_NEWUSER) != 0) return optional_item("user namespace", errno, "unshare");
-  // The same ids inside as outside. Without the maps the steps below would fail without an error.
+  // Users and groups have the same ids inside as outside. Without the maps the steps below would fail without an error.
   if (const int e = write_file("/proc/self/setgroups", "deny"); e != 0 && e != ENOENT)
     return optional_item("user namespace", e, "setgroups");
   if (const int e = write_file("/proc/self/uid_map", fmt::format("{} {} 1", user, user)); e != 0)

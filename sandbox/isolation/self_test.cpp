@@ -102,7 +102,7 @@ expected<int> run_child(auto&& body) {
   return status;
 }
 
-// The same confinement as in run_runner.
+// Confined as run_runner confines a runner.
 int confine_and_run(const attempt& a, pid_t parent) {
   confinement_options options{.role = confined_role::runner, .channel = 0, .expected_parent = parent};
   options.limits.open_files = 64;

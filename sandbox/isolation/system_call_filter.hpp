@@ -14,7 +14,7 @@ namespace cudal1 {
 expected<std::vector<sock_filter>> runner_filter(int channel);
 // Allows everything but network, new programs, tracing and administration, which fail with EPERM.
 expected<std::vector<sock_filter>> referee_filter();
-// The same, but programs may be executed (the compiler's own stages).
+// Allows what referee_filter() allows, and to execute programs (the compiler's own stages).
 expected<std::vector<sock_filter>> compiler_filter();
 
 }  // namespace cudal1

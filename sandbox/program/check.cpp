@@ -83,8 +83,10 @@ class checker {
     CUDAL1_CHECK(declare(p_.inputs, "inputs", origin::input));
     CUDAL1_CHECK(declare(p_.weights, "weights", origin::weight));
     CUDAL1_TRY(kernels_, kernel_table::read(p_.source));
-    CUDAL1_CHECK(check_steps(p_.setup, out_.setup_calls, out_.setup_results, true));
-    CUDAL1_CHECK(check_steps(p_.steps, out_.calls, out_.results, false));
+    section_ = program_section::setup;
+    CUDAL1_CHECK(check_steps(p_.setup, out_.setup_calls, out_.setup_results));
+    section_ = program_section::steps;
+    CUDAL1_CHECK(check_steps(p_.steps, out_.calls, out_.results));
     return check_outputs();
   }
 
@@ -103,17 +105,17 @@ class checker {
 
   // Where each name is bound, for the message about one that is used too early.
   void note_later_names() {
-    const auto note = [&](const std::vector<step>& steps, bool in_setup) {
+    const auto note = [&](const std::vector<step>& steps, program_section section) {
       for (std::size_t i = 0; i < steps.size(); ++i) {
-        const auto label = step_label(i, steps[i], in_setup);
+        const auto label = step_label(i, steps[i], section);
         if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) later_.emplace(alloc->name, label);
         if (const auto* call = std::get_if<aten_step>(&steps[i]))
           for (const auto& name : call->results)
             later_.emplace(name, label);
       }
     };
-    note(p_.setup, true);
-    note(p_.steps, false);
+    note(p_.setup, program_section::setup);
+    note(p_.steps, program_section::steps);
   }
 
   std::string why_unknown(const std::string& name) const {
@@ -131,7 +133,7 @@ class checker {
     if (const auto taken = states_.find(name); taken != states_.end())
       return fail(errc::invalid_program, "{}: the name \"{}\" is taken by {}; every value needs a name of its own",
                   where, name, taken->second.bound_at);
-    CUDAL1_CHECK(check_size(type, where, state.base.empty()));
+    CUDAL1_CHECK(check_size(type, where, state));
     if (state.base.empty()) {
       state.base = name;
     } else {
@@ -144,7 +146,8 @@ class checker {
     return {};
   }
 
-  expected<void> check_size(const tensor_type& type, const std::string& where, bool owns_memory) {
+  // Only values that own their memory count towards the total.
+  expected<void> check_size(const tensor_type& type, const std::string& where, const value_state& state) {
     int64_t extent = size_of(type.type);
     for (const auto size : type.shape) {
       if (size < 0) return fail(errc::invalid_program, "{}: the size {} in {} is negative", where, size, type.text());
@@ -156,7 +159,7 @@ class checker {
     if (bytes > limits_.max_tensor_bytes)
       return fail(errc::invalid_program, "{}: {} has more than {} bytes, the limit for a tensor", where, type.text(),
                   limits_.max_tensor_bytes);
-    if (owns_memory) total_bytes_ = saturating_add(total_bytes_, type.storage_bytes());
+    if (state.base.empty()) total_bytes_ = saturating_add(total_bytes_, type.storage_bytes());
     if (total_bytes_ > limits_.max_total_bytes)
       return fail(errc::invalid_program, "{}: with {} all tensors together have more than {} bytes, the limit", where,
                   type.text(), limits_.max_total_bytes);
@@ -194,12 +197,11 @@ class checker {
   }
 
   expected<void> check_steps(const std::vector<step>& steps, std::vector<operator_call>& calls,
-                             std::vector<std::vector<operator_result>>& results, bool in_setup) {
-    in_setup_ = in_setup;
+                             std::vector<std::vector<operator_result>>& results) {
     calls.resize(steps.size());
     results.resize(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      label_ = step_label(i, steps[i], in_setup);
+      label_ = step_label(i, steps[i], section_);
       if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) {
         auto state = made_here();
         state.written = false;
@@ -216,7 +218,7 @@ class checker {
 
   value_state made_here() const {
     value_state state;
-    state.in_setup = in_setup_;
+    state.in_setup = section_ == program_section::setup;
     state.bound_at = label_;
     return state;
   }
@@ -224,7 +226,7 @@ class checker {
   expected<void> check_read(const std::string& name, const std::string& where) {
     CUDAL1_TRY(const value_state* state, known(name, where));
     const auto& base = states_.at(state->base);
-    if (in_setup_ && base.from == origin::input)
+    if (section_ == program_section::setup && base.from == origin::input)
       return fail(errc::invalid_program, "{}: setup runs once and may read weights only, and \"{}\" is {}", where, name,
                   state->base == name ? "an input" : "a view of an input");
     if (!base.written)
@@ -248,7 +250,7 @@ class checker {
       return fail(errc::invalid_program,
                   "{}: \"{}\" is a view of \"{}\"; only values that own their memory may be written: write to an alloc",
                   where, name, state->base);
-    if (base.in_setup && !in_setup_)
+    if (base.in_setup && section_ == program_section::steps)
       return fail(errc::invalid_program, "{}: \"{}\" is made by setup ({}); steps may only read it: alloc another",
                   where, name, base.bound_at);
     if (!base.seen_by.empty())
@@ -370,7 +372,7 @@ class checker {
         state.in_setup = states_.at(state.base).in_setup;
       }
       if (call.results[i].empty()) {
-        CUDAL1_CHECK(check_size(results[i].type, where, state.base.empty()));
+        CUDAL1_CHECK(check_size(results[i].type, where, state));
       } else {
         CUDAL1_CHECK(bind(call.results[i], results[i].type, std::move(state), where));
       }
@@ -406,7 +408,7 @@ class checker {
   std::map<std::string, value_state> states_;
   std::map<std::string, std::string> later_;
   int64_t total_bytes_ = 0;
-  bool in_setup_ = false;
+  program_section section_ = program_section::setup;  // of the step in hand
   std::string label_;
 };
 

@@ -8,8 +8,11 @@ namespace cudal1 {
 
 // Sentences consist of several literals.
 // NOLINTBEGIN(bugprone-suspicious-missing-comma)
-const std::vector<dialect_part>& dialect_parts() {
-  static const std::vector<dialect_part> all{
+namespace {
+
+// Tensor cores by a warp, and conversions of half types.
+std::vector<dialect_part> warp_parts() {
+  return {
       {.name = "half",
        .words = {"float_of_", "_of_float"},
        .of_threads = {"float_of_half", "float_of_bfloat16", "half_of_float", "bfloat16_of_float", "half_pair_of_floats",
@@ -34,7 +37,12 @@ const std::vector<dialect_part>& dialect_parts() {
                  "against bank conflicts.",
                  "`copy_async<16>(shared, global, real)` (4, 8 or 16 bytes, zeros where `!real`), "
                  "`copy_async_commit()`, `copy_async_wait<N>()` (until at most N groups of this thread are under "
-                 "way; then `__syncthreads()`): for pipelines of 3 or 4 stages in shared memory."}},
+                 "way; then `__syncthreads()`): for pipelines of 3 or 4 stages in shared memory."}}};
+}
+
+// What needs compute capability 9.0.
+std::vector<dialect_part> hopper_parts() {
+  return {
       {.name = "warpgroups",
        .words = {"warpgroup_mma_m64n", "warpgroup_fence", "warpgroup_commit", "warpgroup_wait"},
        .of_warps = {"warpgroup_fence", "warpgroup_commit", "warpgroup_wait", "warpgroup_mma_m64n64k16_half",
@@ -73,18 +81,27 @@ const std::vector<dialect_part>& dialect_parts() {
                  "`transfer_wait(&bar, parity)`, parity 0, 1, 0... for each use. Boxes: up to 256 a dimension, rows "
                  "of 16 bytes or of the swizzle (then as warpgroups read them), zeros outside. Back: "
                  "`fence_shared_async()`, `__syncthreads()`, one thread `store_tile(y, shared, row, column)`, "
-                 "`store_tile_commit()`, `store_tile_wait<0>()`."}},
-      {.name = "grid",
-       .words = {"grid_sync("},
-       .of_warps = {"grid_sync"},
-       .guide = {"A launch with \"cooperative\": true runs all its blocks at once (no more than fit the GPU): "
-                 "`grid_sync()` is a barrier of them. With \"programmatic\": true it may begin before the kernel "
-                 "ahead has ended, which calls `let_next_kernel_begin()`; it calls `wait_for_previous_kernel()` "
-                 "before it touches memory that others write."}},
-      {.name = "fence", .words = {"fence_shared_async("}, .of_warps = {"fence_shared_async"}},
-      {.name = "programmatic",
-       .words = {"wait_for_previous_kernel(", "let_next_kernel_begin("},
-       .of_threads = {"wait_for_previous_kernel", "let_next_kernel_begin"}},
+                 "`store_tile_commit()`, `store_tile_wait<0>()`."}}};
+}
+
+// Barriers between blocks and between kernels.
+std::vector<dialect_part> order_parts() {
+  return {{.name = "grid",
+           .words = {"grid_sync("},
+           .of_warps = {"grid_sync"},
+           .guide = {"A launch with \"cooperative\": true runs all its blocks at once (no more than fit the GPU): "
+                     "`grid_sync()` is a barrier of them. With \"programmatic\": true it may begin before the kernel "
+                     "ahead has ended, which calls `let_next_kernel_begin()`; it calls `wait_for_previous_kernel()` "
+                     "before it touches memory that others write."}},
+          {.name = "fence", .words = {"fence_shared_async("}, .of_warps = {"fence_shared_async"}},
+          {.name = "programmatic",
+           .words = {"wait_for_previous_kernel(", "let_next_kernel_begin("},
+           .of_threads = {"wait_for_previous_kernel", "let_next_kernel_begin"}}};
+}
+
+// Rows of numbers in registers.
+std::vector<dialect_part> row_parts() {
+  return {
       {.name = "ranks",
        .words = {"rank_of_", "place_of_rank", "element_of_rank", "no_rank", "_ranks"},
        .of_threads = {"no_rank", "rank_of_greater", "rank_of_smaller", "place_of_rank", "element_of_rank", "sort_ranks",
@@ -113,7 +130,12 @@ const std::vector<dialect_part>& dialect_parts() {
                  "v, "
                  "columns)`; `load_half_row_of_block`, `_bfloat16_` and so on for `unsigned short`; "
                  "`sum_of_block<THREADS>(x, scratch)` and `greatest_of_block`, with a float of shared memory for each "
-                 "warp; `sum_of_warp(x)`, `greatest_of_warp(x)`."}},
+                 "warp; `sum_of_warp(x)`, `greatest_of_warp(x)`."}}};
+}
+
+// Products by tiles of shared memory.
+std::vector<dialect_part> tile_parts() {
+  return {
       {.name = "shared_tiles",
        .words = {"shared_tile<", "padded_tile<", "matrix_part", "part_of_matrix", "copy_to_tile", "for_stages",
                  "multiply_ab", "multiply_atb", "multiply_fragments", "add_to_sums", "load_a_fragments",
@@ -149,9 +171,20 @@ const std::vector<dialect_part>& dialect_parts() {
                  "8][4]`, tiles `shared_tile<unsigned short, N, 64>` at multiples of 1024 bytes (`extern __shared__ "
                  "__align__(1024)`); a warp's rows begin at row + warp % 4 * 16; "
                  "`for_stages` gets `[&] { fence_shared_async(); }` as its last argument."}}};
+}
+
+}  // namespace
+// NOLINTEND(bugprone-suspicious-missing-comma)
+
+const std::vector<dialect_part>& dialect_parts() {
+  static const std::vector<dialect_part> all = [] {
+    std::vector<dialect_part> parts;
+    for (const auto& group : {warp_parts(), hopper_parts(), order_parts(), row_parts(), tile_parts()})
+      parts.insert(parts.end(), group.begin(), group.end());
+    return parts;
+  }();
   return all;
 }
-// NOLINTEND(bugprone-suspicious-missing-comma)
 
 bool needs_part(std::string_view source, const dialect_part& part) {
   const bool is_named = std::ranges::any_of(part.words, [&](std::string_view word) {

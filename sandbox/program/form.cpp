@@ -102,13 +102,9 @@ expected<void> check_launch(const launch_step& launch, const std::string& where)
 }
 
 // Flat: null, a boolean, a number, a string, or an array of those.
-bool is_flat_value(const json& v, bool inside_array = false) {
-  if (v.is_object()) return false;
-  if (!v.is_array()) return true;
-  if (inside_array) return false;
-  for (const auto& item : v.as_array())
-    if (!is_flat_value(item, true)) return false;
-  return true;
+bool is_flat_value(const json& v) {
+  const auto is_one_value = [](const json& item) { return !item.is_array() && !item.is_object(); };
+  return v.is_array() ? std::ranges::all_of(v.as_array(), is_one_value) : is_one_value(v);
 }
 
 expected<void> check_aten(const aten_step& call, const std::string& where) {
@@ -134,9 +130,9 @@ expected<void> check_aten(const aten_step& call, const std::string& where) {
   return {};
 }
 
-expected<void> check_steps(const std::vector<step>& steps, bool in_setup) {
+expected<void> check_steps(const std::vector<step>& steps, program_section section) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const auto where = step_label(i, steps[i], in_setup);
+    const auto where = step_label(i, steps[i], section);
     if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) {
       CUDAL1_CHECK(check_alloc(*alloc, where));
     } else if (const auto* launch = std::get_if<launch_step>(&steps[i])) {
@@ -188,8 +184,8 @@ expected<void> check_form(const program& p) {
       return fail(errc::invalid_program, "name: control characters are not allowed");
   CUDAL1_CHECK(check_declarations(p.inputs, "inputs"));
   CUDAL1_CHECK(check_declarations(p.weights, "weights"));
-  CUDAL1_CHECK(check_steps(p.setup, true));
-  CUDAL1_CHECK(check_steps(p.steps, false));
+  CUDAL1_CHECK(check_steps(p.setup, program_section::setup));
+  CUDAL1_CHECK(check_steps(p.steps, program_section::steps));
   for (std::size_t i = 0; i < p.outputs.size(); ++i)
     CUDAL1_CHECK(check_name(p.outputs[i], fmt::format("outputs[{}]", i)));
   if (p.how.lanes < 1 || p.how.lanes > max_lanes)

@@ -23,7 +23,7 @@ inline constexpr int64_t max_shared_bytes = 227 << 10;
 
 // Letters, digits and underscores; the first is not a digit.
 bool is_identifier(std::string_view name);
-// For messages: at most max_name_bytes, and "?" for whatever is not printable ASCII.
+// A name as messages show it: at most max_name_bytes, and "?" for whatever is not printable ASCII.
 std::string printable(std::string_view name);
 // "inputs[2] (x)"
 std::string declaration_label(std::string_view list, std::size_t index, std::string_view name);

@@ -10,7 +10,7 @@ namespace cudal1 {
 // `; did you mean "softmax"?`, or "" where nothing is close. Case counts as a small difference.
 std::string did_you_mean(std::string_view given, const std::vector<std::string_view>& known);
 
-// The same over the keys of a map or the items of a container, by `name`.
+// did_you_mean() among the keys of a map or the items of a container, each of which is called name(item).
 template <class Range, class Name>
 std::string did_you_mean(std::string_view given, const Range& known, Name name) {
   std::vector<std::string_view> words;

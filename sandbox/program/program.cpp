@@ -19,16 +19,21 @@ namespace cudal1 {
 
 namespace {
 
-// "dtype", "shape" and, where `strided`, "strides" of an object.
-expected<tensor_type> read_type(const json& object, const std::string& where, bool strided) {
+// "dtype" and "shape" of an object: a contiguous tensor.
+expected<tensor_type> read_type(const json& object, const std::string& where) {
   CUDAL1_TRY(const json* dtype_value, required_key(object, "dtype", where));
   CUDAL1_TRY(const auto dtype_name, read_string(*dtype_value, where + ", dtype"));
   const auto element = dtype_of(dtype_name);
   if (!element) return fail(errc::parse_error, "{}, dtype: {}", where, no_such_dtype(dtype_name));
   CUDAL1_TRY(const json* shape_value, required_key(object, "shape", where));
   CUDAL1_TRY(auto shape, read_integers(*shape_value, where + ", shape"));
-  auto type = contiguous(*element, std::move(shape));
-  if (const auto* strides = object.find("strides"); strides && strided) {
+  return contiguous(*element, std::move(shape));
+}
+
+// The type that a declaration gives, with its "strides" if it has any.
+expected<tensor_type> read_declared_type(const json& declaration, const std::string& where) {
+  CUDAL1_TRY(auto type, read_type(declaration, where));
+  if (const auto* strides = declaration.find("strides")) {
     CUDAL1_TRY(type.strides, read_integers(*strides, where + ", strides"));
   }
   return type;
@@ -44,7 +49,7 @@ expected<std::vector<tensor_declaration>> read_declarations(const json& v, std::
     CUDAL1_TRY(auto name, read_string(*name_value, where + ", name"));
     where = declaration_label(list, declarations.size(), name);
     CUDAL1_CHECK(known_keys(item, where, {"name", "dtype", "shape", "strides"}));
-    CUDAL1_TRY(auto type, read_type(item, where, true));
+    CUDAL1_TRY(auto type, read_declared_type(item, where));
     declarations.push_back({std::move(name), std::move(type)});
   }
   return declarations;
@@ -96,7 +101,7 @@ expected<launch_argument> read_launch_argument(const json& v, const std::string&
   a.kind = static_cast<argument_kind>(found - std::begin(kinds));
   const auto field = fmt::format("{}.{}", where, key);
   if (map != nullptr && !a.is_tensor())
-    return fail(errc::parse_error, "{}: a map is one of a tensor, but this is a scalar", where);
+    return fail(errc::parse_error, "{}: only a tensor may have a map, and this is a scalar", where);
   if (a.is_tensor()) {
     CUDAL1_TRY(a.tensor, read_string(value, field));
     if (map != nullptr) {
@@ -184,8 +189,12 @@ expected<step> read_aten(const json& v, aten_step call, const std::string& where
   return call;
 }
 
-expected<step> read_step(const json& v, std::size_t index, bool in_setup) {
-  const auto where = fmt::format("{}step {}", in_setup ? "setup " : "", index + 1);
+std::string_view prefix_of(program_section section) {
+  return section == program_section::setup ? "setup " : "";
+}
+
+expected<step> read_step(const json& v, std::size_t index, program_section section) {
+  const auto where = fmt::format("{}step {}", prefix_of(section), index + 1);
   if (!v.is_object()) return wrong_json_kind(where, "an object", v);
   std::vector<std::string_view> kinds;
   for (const std::string_view kind : {"alloc", "launch", "aten"})
@@ -200,30 +209,31 @@ expected<step> read_step(const json& v, std::size_t index, bool in_setup) {
   if (kinds.front() == "launch") {
     launch_step launch;
     launch.kernel = std::move(name);
-    const auto label = step_label(index, launch, in_setup);
+    const auto label = step_label(index, launch, section);
     return read_launch(v, std::move(launch), label);
   }
   if (kinds.front() == "aten") {
     aten_step call;
     call.op = std::move(name);
-    const auto label = step_label(index, call, in_setup);
+    const auto label = step_label(index, call, section);
     return read_aten(v, std::move(call), label);
   }
   alloc_step alloc;
   alloc.name = std::move(name);
-  const auto label = step_label(index, alloc, in_setup);
+  const auto label = step_label(index, alloc, section);
   if (v.find("strides"))
     return fail(errc::parse_error, "{}, strides: an allocation is contiguous; leave the strides out", label);
   CUDAL1_CHECK(known_keys(v, label, {"alloc", "dtype", "shape"}));
-  CUDAL1_TRY(alloc.type, read_type(v, label, false));
+  CUDAL1_TRY(alloc.type, read_type(v, label));
   return alloc;
 }
 
-expected<std::vector<step>> read_steps(const json& v, bool in_setup) {
-  if (!v.is_array()) return wrong_json_kind(in_setup ? "setup" : "steps", "an array of steps", v);
+expected<std::vector<step>> read_steps(const json& v, program_section section) {
+  if (!v.is_array())
+    return wrong_json_kind(section == program_section::setup ? "setup" : "steps", "an array of steps", v);
   std::vector<step> steps;
   for (const auto& item : v.as_array()) {
-    CUDAL1_TRY(auto s, read_step(item, steps.size(), in_setup));
+    CUDAL1_TRY(auto s, read_step(item, steps.size(), section));
     steps.push_back(std::move(s));
   }
   return steps;
@@ -276,7 +286,7 @@ std::vector<tensor_type> types_of(const std::vector<tensor_declaration>& declara
   return types;
 }
 
-std::string step_label(std::size_t index, const step& s, bool in_setup) {
+std::string step_label(std::size_t index, const step& s, program_section section) {
   const auto what = std::visit(
       [](const auto& v) -> std::string {
         using kind = std::decay_t<decltype(v)>;
@@ -285,7 +295,7 @@ std::string step_label(std::size_t index, const step& s, bool in_setup) {
         if constexpr (std::is_same_v<kind, aten_step>) return printable(v.op);
       },
       s);
-  return fmt::format("{}step {} ({})", in_setup ? "setup " : "", index + 1, what);
+  return fmt::format("{}step {} ({})", prefix_of(section), index + 1, what);
 }
 
 expected<program> read_program(const json& head, std::string source) {
@@ -307,10 +317,10 @@ expected<program> read_program(const json& head, std::string source) {
     CUDAL1_TRY(p.weights, read_declarations(*weights, "weights"));
   }
   if (const auto* setup = head.find("setup")) {
-    CUDAL1_TRY(p.setup, read_steps(*setup, true));
+    CUDAL1_TRY(p.setup, read_steps(*setup, program_section::setup));
   }
   CUDAL1_TRY(const json* steps, required_key(head, "steps", where));
-  CUDAL1_TRY(p.steps, read_steps(*steps, false));
+  CUDAL1_TRY(p.steps, read_steps(*steps, program_section::steps));
   CUDAL1_TRY(const json* outputs, required_key(head, "outputs", where));
   CUDAL1_TRY(p.outputs, read_strings(*outputs, "outputs"));
   if (const auto* how = head.find("execution")) {

@@ -122,9 +122,12 @@ struct program {
   bool operator==(const program&) const = default;
 };
 
+// A program's lists of steps.
+enum class program_section { setup, steps };
+
 // The name of a step in errors, logs and reports: "step 2 (launch row_scale)", counted from 1; "setup step 1
 // (aten::t)".
-std::string step_label(std::size_t index, const step& s, bool in_setup = false);
+std::string step_label(std::size_t index, const step& s, program_section section = program_section::steps);
 
 inline constexpr int64_t program_format = 1;
 inline constexpr std::string_view program_separator = "---";
@@ -134,7 +137,7 @@ inline constexpr std::string_view program_separator = "---";
 // check_program (check.hpp) checks what the steps mean together. Line ends of either kind are read as "\n", and the
 // arguments of ATen steps are put into their schema's order.
 expected<program> read_program(std::string_view text);
-// The same from a head that is parsed already (task files build theirs in memory).
+// Reads a program whose head is parsed already (task files build theirs in memory).
 expected<program> read_program(const json& head, std::string source);
 
 // The canonical form: fixed key order and number form, then the source. read_program(print_program(p)) == p for

@@ -32,10 +32,9 @@ json strings_json(const std::vector<std::string>& words) {
   return items;
 }
 
-void add_type(json& object, const tensor_type& type, bool strided) {
+void add_type(json& object, const tensor_type& type) {
   object.set("dtype", name_of(type.type));
   object.set("shape", integers_json(type.shape));
-  if (strided && type.strides != contiguous_strides(type.shape)) object.set("strides", integers_json(type.strides));
 }
 
 json argument_json(const launch_argument& a) {
@@ -140,7 +139,8 @@ void sort_headers(std::vector<std::string>& headers) {
 json declaration_json(const tensor_declaration& d) {
   json object = json::make_object();
   object.set("name", d.name);
-  add_type(object, d.type, true);
+  add_type(object, d.type);
+  if (d.type.strides != contiguous_strides(d.type.shape)) object.set("strides", integers_json(d.type.strides));
   return object;
 }
 
@@ -160,7 +160,7 @@ json step_json(const step& s) {
   json object = json::make_object();
   if (const auto* alloc = std::get_if<alloc_step>(&s)) {
     object.set("alloc", alloc->name);
-    add_type(object, alloc->type, false);
+    add_type(object, alloc->type);
     return object;
   }
   const auto& launch = std::get<launch_step>(s);

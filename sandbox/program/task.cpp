@@ -175,7 +175,7 @@ expected<std::vector<input_spec>> read_specs(const json& document, std::string_v
     const auto where = declaration_label(list, i, declarations[i].name);
     CUDAL1_TRY(auto spec, read_input_spec(document.find(list)->as_array()[i], declarations[i].type, sizes, where));
     if (spec.content && (spec.content->draws > 0) != (list == "inputs"))
-      return fail(errc::parse_error, "{}, content: an input's says how many draws there are, and a weight's does not",
+      return fail(errc::parse_error, "{}, content: \"draws\" is required for an input and not allowed for a weight",
                   where);
     if (!spec.quantiles.empty() && list != "inputs")
       return fail(errc::parse_error, "{}, quantiles: only inputs have them", where);

@@ -48,7 +48,8 @@ expected<void> check_order(const std::vector<task_state>& states, const checked_
   for (const auto& s : states) {
     if (s.kind == state_kind::argument) continue;
     if (inputs[inputs.size() - place--].name == s.input) continue;
-    return fail(errc::parse_error, "states: {} should stand behind the inputs that forward is given, as the states do",
+    return fail(errc::parse_error,
+                "states: {} should come after the inputs that forward is given, in the order of the states",
                 json(s.input).text());
   }
   return {};
@@ -111,7 +112,7 @@ expected<std::vector<task_state>> read_states(const json& v, const checked_progr
     CUDAL1_TRY(s.output, required_string(item, "output", where));
     CUDAL1_CHECK(check_pair(s, p, where));
     if (!names.insert(s.name).second || !inputs.insert(s.input).second)
-      return fail(errc::parse_error, "{}: its name or its input stands in a state before it", where);
+      return fail(errc::parse_error, "{}: an earlier state has its name or its input", where);
     states.push_back(std::move(s));
   }
   CUDAL1_CHECK(check_order(states, p));

@@ -18,8 +18,9 @@ std::vector<int> shuffled(int count, std::mt19937_64& random) {
 }
 
 // Where the time of such a call belongs.
-double& time_of(timing_sample& s, call_mode mode, bool of_variant) {
-  switch (mode) {
+double& time_of(timing_sample& s, const planned_call& call) {
+  const bool of_variant = call.which == resident_program::variant;
+  switch (call.mode) {
     case call_mode::device_timed:
       return of_variant ? s.variant_device_us : s.reference_device_us;
     case call_mode::warm_timed:
@@ -37,7 +38,7 @@ expected<void> call_timer::verify(program_runners& runners, std::span<const kept
                                   timing_report& report) {
   struct finding {
     const known_output* known = nullptr;
-    bool same = false;
+    timed_bits bits = timed_bits::different;
   };
   std::vector<kept_call> compared;
   std::vector<finding> findings;
@@ -46,14 +47,14 @@ expected<void> call_timer::verify(program_runners& runners, std::span<const kept
     const bool same = call.record->bits == known->bits;
     if (report.outputs_fingerprinted++ != fully_compared_ && same) continue;
     compared.push_back(call);
-    findings.push_back({known, same});
+    findings.push_back({known, same ? timed_bits::same : timed_bits::different});
   }
   if (compared.empty()) return {};
   report.outputs_compared += static_cast<int64_t>(compared.size());
   CUDAL1_TRY(const auto checks, outputs_.compare(runners, compared));
   for (std::size_t i = 0; i < compared.size() && report.inconsistency.empty(); ++i)
     report.inconsistency =
-        timed_inconsistency(checks[i], *findings[i].known, findings[i].same, pool_.reference().output_types());
+        timed_inconsistency(checks[i], *findings[i].known, findings[i].bits, pool_.reference().output_types());
   return {};
 }
 
@@ -82,7 +83,7 @@ expected<void> call_timer::run_steps(program_runners& runners, const std::vector
       const step& s = steps[done++];
       report.flush_ms += records[i].flush_ms;
       if (s.mode == call_mode::untimed) continue;
-      time_of(report.samples[s.sample], s.mode, s.of_variant) = records[i].microseconds;
+      time_of(report.samples[s.sample], calls[i]) = records[i].microseconds;
       if (s.of_variant) kept.push_back({&calls[i], &records[i]});
     }
     CUDAL1_CHECK(verify(runners, kept, key, report));

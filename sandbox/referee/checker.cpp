@@ -68,8 +68,8 @@ expected<void> checker::allow_rounding(const checked_program& variant, const kep
     CUDAL1_CHECK(backend_.allow_rounding(variant, {&planned, call.record}, i, checks[i]));
     if (checks[i].outside < before)
       notes_.push_back(
-          fmt::format("draw {} (seed {}): {} of {} elements of {} outside of the tolerance are within what "
-                      "rounding does to eager",
+          fmt::format("draw {} (seed {}): {} of {} elements of {} are outside of the tolerance, but differ by no "
+                      "more than rounding changes eager's",
                       enum_name(planned.draw->request.kind), planned.draw->request.seed, before - checks[i].outside,
                       checks[i].elements, name));
   }
@@ -127,7 +127,8 @@ expected<void> checker::repeat(program_runners& runners, std::shared_ptr<const d
   known_output sound = *first_;
   for (double& error : sound.errors)
     if (!(error < wrong_error)) error = 0;
-  const std::string difference = timed_inconsistency(checks[0], sound, false, pool_.reference().output_types());
+  const std::string difference =
+      timed_inconsistency(checks[0], sound, timed_bits::different, pool_.reference().output_types());
   report.repeatable = difference.empty();
   report.notes.push_back(
       difference.empty() ? "repeating the first draw gave different bits of equal accuracy: the order of sums varies"

@@ -145,9 +145,13 @@ CUDAL1_CLONES void add_expected_doubles(const block_of<double, double>& b, const
 }
 #undef CUDAL1_CLONES
 
-// Calls use(block, flat index of its first element) for all of the output; `with_value`: or of the expected alone.
+// What blocks contain: the variant's values, or nothing in their place.
+enum class block_values { of_variant, of_expected_alone };
+
+// Calls use(block, flat index of its first element) for all of the output.
 template <class Use>
-void for_each_block(const compared_output& o, bool with_value, Use&& use) {
+void for_each_block(const compared_output& o, block_values values, Use&& use) {
+  const bool with_value = values == block_values::of_variant;
   const bool direct = o.type == dtype::float32 && o.exact_type == dtype::float64;
   static thread_local widened_block wide;
   for (int64_t first = 0; first < o.elements; first += block) {
@@ -168,7 +172,7 @@ void for_each_block(const compared_output& o, bool with_value, Use&& use) {
 
 reference_sums sum_expected(const compared_output& o, const tolerances& t) {
   reference_sums s;
-  for_each_block(o, false, [&]<class B>(const B& b, int64_t) {
+  for_each_block(o, block_values::of_expected_alone, [&]<class B>(const B& b, int64_t) {
     if constexpr (std::is_same_v<B, block_of<float, double>>)
       add_expected_floats(b, t, s);
     else
@@ -193,8 +197,10 @@ int64_t hidden_differences(const compared_output& o, int64_t first, const B& b) 
 
 // The first element of another class, or the one whose excess is the largest. (Which is computed anew: the clones
 // above may have rounded otherwise.)
+enum class worst_element { first_of_other_class, largest_excess };
 template <class B>
-void note_worst(const B& b, int64_t first, bool mismatch, const limits& l, output_check& check) {
+void note_worst(const B& b, int64_t first, worst_element wanted, const limits& l, output_check& check) {
+  const bool mismatch = wanted == worst_element::first_of_other_class;
   int64_t worst = -1;
   double excess = -infinity;
   for (int64_t i = 0; i < b.count; ++i) {
@@ -235,7 +241,7 @@ output_check compare_output(const compared_output& o, const expected_statistics&
   statistics.describe(o.type, check);
   block_sums total;
   int64_t hidden = 0;
-  for_each_block(o, true, [&]<class B>(const B& b, int64_t first) {
+  for_each_block(o, block_values::of_variant, [&]<class B>(const B& b, int64_t first) {
     block_sums s;
     if constexpr (std::is_same_v<B, block_of<float, double>>)
       add_floats(b, l, s);
@@ -243,9 +249,9 @@ output_check compare_output(const compared_output& o, const expected_statistics&
       add_doubles(b, l, s);
     hidden += hidden_differences(o, first, b);
     if (s.mismatches > 0 && total.mismatches == 0)
-      note_worst(b, first, true, l, check);
+      note_worst(b, first, worst_element::first_of_other_class, l, check);
     else if (total.mismatches == 0 && s.excess > total.excess)
-      note_worst(b, first, false, l, check);
+      note_worst(b, first, worst_element::largest_excess, l, check);
     total.add(s);
   });
   check.mask_mismatches = static_cast<int64_t>(total.mismatches);
@@ -259,7 +265,7 @@ output_check compare_output(const compared_output& o, const expected_statistics&
 }
 
 void add_moved_output(const compared_output& moved, std::span<float> largest) {
-  for_each_block(moved, false, [&]<class B>(const B& b, int64_t first) {
+  for_each_block(moved, block_values::of_expected_alone, [&]<class B>(const B& b, int64_t first) {
     for (int64_t i = 0; i < b.count; ++i) {
       const double off = std::abs(static_cast<double>(b.eager[i]) - b.exact[i]);
       float& most = largest[static_cast<std::size_t>(first + i)];
@@ -273,7 +279,7 @@ namespace {
 // Whether eager's error on the output may be small by chance, since all but few elements of the exact one are 0.
 bool is_nearly_all_zero(const compared_output& o) {
   int64_t others = 0;
-  for_each_block(o, false, [&]<class B>(const B& b, int64_t) {
+  for_each_block(o, block_values::of_expected_alone, [&]<class B>(const B& b, int64_t) {
     for (int64_t i = 0; i < b.count; ++i)
       others += b.exact[i] != 0 ? 1 : 0;
   });
@@ -296,7 +302,7 @@ void allow_rounding(const compared_output& o, const expected_statistics& statist
     const double rms = std::sqrt(squares / static_cast<double>(moved.size()));
     statistics.raise_errors(relative_error(rms, statistics.size), kind, check);
   }
-  for_each_block(o, true, [&]<class B>(const B& b, int64_t first) {
+  for_each_block(o, block_values::of_variant, [&]<class B>(const B& b, int64_t first) {
     for (int64_t i = 0; i < b.count; ++i) {
       const double v = b.value[i], e = b.eager[i], d = b.exact[i];
       double excess = excess_of(v, e, d, l);

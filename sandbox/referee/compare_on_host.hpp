@@ -17,7 +17,7 @@ struct compared_output {
   const std::byte *value = nullptr, *eager = nullptr, *exact = nullptr;
 };
 
-// Of eager and exact alone; `value` is not looked at. On the host eager is strict float32 as it ships.
+// The statistics of eager and exact alone; `value` is not looked at. On the host eager is strict float32 as it ships.
 expected_statistics expected_statistics_of(const compared_output& output, draw_kind kind, const tolerances& plan);
 
 // All fields of output_check but the name and the type problem. The errors leave out the elements where one of

@@ -54,7 +54,7 @@ class draw_pool {
   // How many draws may be held at the same time, at least one.
   int draws_at_once() const;
   int64_t bytes() const { return bytes_; }  // of all draws held
-  // Of a call of the task's own program, in this process: the shortest so far.
+  // The time of a call of the task's own program, in this process: the shortest so far.
   double reference_ms() const { return reference_ms_; }
 
   // Replaces the `declared` draws, on which calls are timed, by new ones with new weights (where these are drawn). The

@@ -12,7 +12,8 @@ using source = draw_recipe::source;
 constexpr uint64_t factor_stream = 0xbb67ae8584caa73b;  // apart from the elements' own numbers
 
 // Uniform or normal values, all times the number that the draw has.
-void draw_continuous(const draw_spec& spec, bool uniform, uint64_t seed, draw_recipe& r) {
+void draw_continuous(const draw_spec& spec, distribution kind, uint64_t seed, draw_recipe& r) {
+  const bool uniform = kind == distribution::uniform;
   if (uniform) r.from = source::uniform;
   r.scale = uniform ? spec.high - spec.low : spec.std;
   r.offset = uniform ? spec.low : spec.mean;
@@ -33,7 +34,7 @@ void draw_declared(const input_spec& how, uint64_t seed, draw_recipe& r) {
   switch (spec.kind) {
     case distribution::uniform:
     case distribution::normal:
-      draw_continuous(spec, spec.kind == distribution::uniform, seed, r);
+      draw_continuous(spec, spec.kind, seed, r);
       break;
     case distribution::integer:
       r.from = source::integer;
@@ -51,7 +52,7 @@ void draw_declared(const input_spec& how, uint64_t seed, draw_recipe& r) {
       r.offset = 1;
       break;
     case distribution::simplex:  // of which the rows' softmax is taken later; N(0,1) by default
-      if (spec.of) draw_continuous(spec, *spec.of == distribution::uniform, seed, r);
+      if (spec.of) draw_continuous(spec, *spec.of, seed, r);
       break;
     case distribution::constant:
       r.from = source::constant;

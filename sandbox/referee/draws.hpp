@@ -12,7 +12,7 @@ namespace cudal1 {
 // The values of one tensor in row-major order; not yet rounded to its dtype.
 std::vector<double> draw_values(const tensor_draw& how);
 
-// The same values, rounded to the tensor's dtype, in row-major order at `flat`.
+// The values of draw_values(), rounded to the tensor's dtype, in row-major order at `flat`.
 void draw_tensor(const tensor_draw& how, std::byte* flat);
 
 // A seed from the operating system; never 0.

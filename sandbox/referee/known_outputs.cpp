@@ -60,13 +60,13 @@ std::string timed_difference(const output_check& timed, double checked_error, dt
   return "";
 }
 
-std::string timed_inconsistency(const std::vector<output_check>& timed, const known_output& known, bool same_bits,
+std::string timed_inconsistency(const std::vector<output_check>& timed, const known_output& known, timed_bits bits,
                                 const std::vector<tensor_type>& types) {
   for (std::size_t i = 0; i < timed.size(); ++i) {
     const double checked_error = i < known.errors.size() ? known.errors[i] : 0;
     if (const auto text = timed_difference(timed[i], checked_error, types.at(i).type); !text.empty())
       return fmt::format("a timed output \"{}\"{}: {}", timed[i].name,
-                         same_bits ? "" : " has different bits than when it was checked", text);
+                         bits == timed_bits::same ? "" : " has different bits than when it was checked", text);
   }
   return "";
 }

@@ -32,8 +32,10 @@ class known_outputs {
 // "" if a timed output is as accurate as the checked one, whose error against the exact output was `checked_error`;
 // else the reason.
 std::string timed_difference(const output_check& timed, double checked_error, dtype type);
-// The same for all outputs of a timed call, as a sentence. `same_bits`: its fingerprint equals the checked one.
-std::string timed_inconsistency(const std::vector<output_check>& timed, const known_output& known, bool same_bits,
+// Whether a timed call's fingerprint equals the checked one.
+enum class timed_bits { same, different };
+// timed_difference() of all outputs of a timed call, as a sentence.
+std::string timed_inconsistency(const std::vector<output_check>& timed, const known_output& known, timed_bits bits,
                                 const std::vector<tensor_type>& types);
 
 }  // namespace cudal1

@@ -15,8 +15,8 @@ struct outlier {
   double value = 0;   // before it is folded into the domain
 };
 
-// Of the kinds `outliers`, `outlier_above` and `outlier_below`; by rising place, and never where a fact asks for a
-// zero. None for tensors that keep the declared distribution (integers, flags, signs, one-hot).
+// The outliers of the kinds `outliers`, `outlier_above` and `outlier_below`; by rising place, and never where a fact
+// asks for a zero. None for tensors that keep the declared distribution (integers, flags, signs, one-hot).
 //
 // outliers: as many above as below, from just outside of the distribution to 100 times its reach. Few (six, 32 of a
 // million, 128 at most), since each is one more that a look at some places can find: a look at 1/64 of a large input
@@ -28,8 +28,8 @@ struct outlier {
 // has its own outlier and so its own s.
 std::vector<outlier> outliers_of(const tensor_type& type, const input_spec& spec, draw_kind kind, uint64_t seed);
 
-// Of the kind `impulses`: integers of size 1 to 3 at the first and last element and at edges and tile borders
-// (multiples of 16 to 128, and the elements before them) of every dimension; the rest of that tensor is 0.
+// The outliers of the kind `impulses`: integers of size 1 to 3 at the first and last element and at edges and tile
+// borders (multiples of 16 to 128, and the elements before them) of every dimension; the rest of that tensor is 0.
 std::vector<outlier> impulses_of(const tensor_type& type, const std::vector<fact>& facts, uint64_t seed);
 
 }  // namespace cudal1

@@ -44,7 +44,7 @@ expected<const std::byte*> values_of(const safetensors_file& file, const std::st
     values = aligned.emplace_back(stored->bytes.begin(), stored->bytes.end()).data();
   for (const fact f : spec.facts)
     if (const auto broken = broken_fact(f, wanted, values); !broken.empty())
-      return fail(errc::invalid_program, "{}: the tensor \"{}\" is not {}, as its facts say: {}", spec.content->file,
+      return fail(errc::invalid_program, "{}: the tensor \"{}\" is declared {}, but is not: {}", spec.content->file,
                   tensor, enum_name(f), broken);
   return values;
 }

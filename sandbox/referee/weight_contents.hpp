@@ -19,7 +19,7 @@ class weight_contents {
   // `files`: those of t.content_files(), in that order; mapped, so they must not change. Each content must have the
   // type of its weight and satisfy its facts: errc::invalid_program otherwise, with file, tensor and weight.
   static expected<weight_contents> map(const task& t, std::span<const unique_fd> files);
-  // The same from a folder of blobs.
+  // Maps the files from a folder of blobs.
   static expected<weight_contents> open(const task& t, const std::string& folder);
 
   // The elements of the weight of that index, row-major, in its dtype; null where it has no content.

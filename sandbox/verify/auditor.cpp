@@ -143,7 +143,7 @@ void audit_clocks(ledger& l, const timing_estimate& e, const audit_options& opti
   if (host_us > most_us)
     return l.refused(
         rule, outcome::inconsistent,
-        fmt::format("its calls take {:.2f} us beside the device, where {:.2f} us at most are explained: {}", host_us,
+        fmt::format("its calls take {:.2f} us more than the device, and at most {:.2f} us are explained: {}", host_us,
                     most_us, text));
   l.passed(rule, text);
 }

@@ -15,7 +15,8 @@
 namespace cudal1 {
 
 struct audit_options {
-  // Of the device that was measured. Unknown: the rules of bandwidth and launch are skipped, and the evidence says so.
+  // The data of the device that was measured. Unknown: the rules of bandwidth and launch are skipped, and the evidence
+  // says so.
   std::optional<device_data> device;
   std::string unknown_device;     // why `device` is unknown, for the evidence
   double bandwidth_share = 0.9;   // of the peak: no kernel reaches more, unless a higher rate was measured there

@@ -33,8 +33,8 @@ std::string describe(const core_sharing& s) {
       unknown_ms -= user.ms;
     }
     if (is_worth_a_word(unknown_ms, s))
-      users.push_back(
-          fmt::format("{}such that have ended or moved: {}", users.empty() ? "" : "and ", percent(unknown_ms, s)));
+      users.push_back(fmt::format("{}processes that have ended or moved to other cores: {}",
+                                  users.empty() ? "" : "and ", percent(unknown_ms, s)));
     found.push_back(fmt::format("was used by other processes for {} of the time ({})", percent(s.others_ms, s),
                                 fmt::join(users, "; ")));
   }

@@ -48,9 +48,12 @@ std::string fresh_name(const program& p, std::size_t number) {
   return name;
 }
 
-void add(std::vector<null_model>& models, std::string name, program p, bool against_previous = false) {
+// The draw with whose expected outputs the model's are compared.
+enum class compared_draw { own, previous };
+
+void add(std::vector<null_model>& models, std::string name, program p, compared_draw draw = compared_draw::own) {
   if (auto checked = check_program(std::move(p)); checked)
-    models.push_back({std::move(name), std::move(*checked), against_previous});
+    models.push_back({std::move(name), std::move(*checked), draw == compared_draw::previous});
 }
 
 void add_constant(std::vector<null_model>& models, const task& t, std::string name, double value) {
@@ -153,7 +156,7 @@ std::vector<null_model> null_models_of(const task& t, std::optional<double> mean
   if (mean && *mean != 0) add_constant(models, t, fmt::format("the constant {:.4g}", *mean), *mean);
   add_inputs(models, t);
   add_halves(models, t);
-  add(models, "the previous draw's answer", t.reference.text, true);
+  add(models, "the previous draw's answer", t.reference.text, compared_draw::previous);
   return models;
 }
 
@@ -175,10 +178,11 @@ gate_result null_report::gate() const {
   if (passed.empty()) return {gate_name, true, fmt::format("{} fail", checked)};
   const std::string names = fmt::format("{}", fmt::join(passed, ", "));
   if (!explanation.empty()) return {gate_name, true, fmt::format("{} pass: {}", names, explanation)};
-  return {gate_name, false,
-          fmt::format("as correct as the variant: {}. The task's draws are too weak, or its result is that: say why "
-                      "under \"explanation\" in the task's file",
-                      names)};
+  return {
+      gate_name, false,
+      fmt::format("null models pass all gates: {}. The task's draws are too weak, or that is its right result: say why "
+                  "under \"explanation\" in the task's file",
+                  names)};
 }
 
 expected<null_report> check_null_models(device_session& session, const task& t, const check_plan& plan,

@@ -38,7 +38,7 @@ BOOST_DESCRIBE_STRUCT(reward_member, (),
                        reference_device_us, variant_device_us, reference_warm_us, variant_warm_us, samples, doubt,
                        cleared, reused_from, repeated))
 
-// Of a verdict with its details, with the doubts that its gates and its suspicion give.
+// Made of a verdict with its details, with the doubts that its gates and its suspicion give.
 reward_member reward_member_of(const verdict& v);
 
 struct paid_member {
@@ -72,8 +72,8 @@ expected<paid_group> pay_group(std::span<const reward_member> members, const rew
 // CUDA-L1's rule on raw samples: buckets in order of measurement.
 struct bucketed_score {
   std::vector<double> means;    // of the buckets; none where there are fewer samples than buckets
-  double variance = 0;          // between them
-  double median = 0;            // of them
+  double variance = 0;          // between the means
+  double median = 0;            // of the means
   std::optional<double> score;  // the median, rounded towards 1 to two decimals; nothing if the rule throws it away
 };
 BOOST_DESCRIBE_STRUCT(bucketed_score, (), (means, variance, median, score))

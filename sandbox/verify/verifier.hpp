@@ -42,7 +42,7 @@ struct judgement {
 // A report that lacks a draw of the plan or an output of the task is never `correct`.
 judgement judge(const task& t, const check_plan& plan, const check_report& report, const verification_options& options);
 
-// The same for a report on draws of the timing pool (device_session::check_timing_draws); `gates` is the plan whose
+// Judges a report on draws of the timing pool (device_session::check_timing_draws); `gates` is the plan whose
 // tolerances were used. A report without draws is `correct`: all had been checked before.
 judgement judge_timing_draws(const task& t, const check_plan& gates, const check_report& report,
                              const verification_options& options);

@@ -38,7 +38,7 @@ class replay_devices {
 std::string replay_kind_of(std::string_view kind);
 // Whether a list of devices, as in "replay", "replay:1" or "replay-cpu:0,replay-cpu:1", names one that replays.
 bool names_replay(std::string_view devices);
-// The same list with full names: "replay:1" becomes "replay-cpu:1" if `kind` is "cpu".
+// Such a list with full names: "replay:1" becomes "replay-cpu:1" if `kind` is "cpu".
 std::string with_replayed_kind(std::string_view devices, std::string_view kind);
 
 }  // namespace cudal1

@@ -230,7 +230,7 @@ class failures_of_a_product {
   }
 
   std::map<std::string, failure_cause> causes() {
-    const auto all = move_failures(*store_, record_, "", true);
+    const auto all = move_failures(*store_, record_, "", shown_causes::all);
     EXPECT_TRUE(holds(all));
     std::map<std::string, failure_cause> by_variant;
     for (const auto& f : *all)
@@ -240,7 +240,7 @@ class failures_of_a_product {
 
   // By variant: the moves that no correct variant has.
   std::map<std::string, std::vector<std::string>> found() {
-    const auto all = move_failures(*store_, record_, "");
+    const auto all = move_failures(*store_, record_, "", shown_causes::bugs);
     EXPECT_TRUE(holds(all));
     std::map<std::string, std::vector<std::string>> by_variant;
     for (const auto& f : *all)

@@ -145,8 +145,10 @@ TEST(cpp_text, has_each_step_as_a_call) {
                     HasSubstr("launch(\"twice\", 0, dim3(1, 2, 1), dim3(32, 1, 1), 64, memory_of(v.a_), "
                               "memory_of(v.b_), int32_t{32}, 0.5f);\n  }\n  v.a_.reset();"),
                     HasSubstr("allow_shared_memory(0, 64);")));
-  EXPECT_THAT(text, AllOf(HasSubstr("const product_precision precision(true);\n    v.c_ = at::_ops::mm::call("),
-                          HasSubstr("outputs.push_back(v.c_);"), HasSubstr("{\"class\", at::kFloat, {8}, {1}}")));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("const product_precision precision(product_precision::tf32);\n    v.c_ = at::_ops::mm::call("),
+            HasSubstr("outputs.push_back(v.c_);"), HasSubstr("{\"class\", at::kFloat, {8}, {1}}")));
   EXPECT_THAT(text, AllOf(Not(HasSubstr("PROGRAM_GRAPH\n#")), Not(HasSubstr("apart_scope")),
                           Not(HasSubstr("lane_streams")), Not(HasSubstr("v.x_.reset"))));
 }
@@ -189,11 +191,11 @@ TEST(cpp_text, lays_a_result_out_that_devices_lay_out_as_they_like) {
 TEST(cpp_text, passes_tensor_maps_and_launches_as_the_program_says) {
   const auto p = checked(hopper_text);
   const auto text = cpp_text(p, "demo");
-  EXPECT_THAT(
-      text, AllOf(HasSubstr("inline CUtensorMap map_of("), HasSubstr("CUtensorMap mapped("),
-                  HasSubstr("launch(\"tiles\", 0, dim3(4, 1, 1), dim3(32, 1, 1), 0, "
-                            "mapped(v.a_, {32, 64}, 128), mapped(v.b_, {32, 8}, 0));"),
-                  HasSubstr("launch_as(true, true, \"all\", 1, dim3(4, 1, 1), dim3(32, 1, 1), 0, memory_of(v.b_), ")));
+  EXPECT_THAT(text, AllOf(HasSubstr("inline CUtensorMap map_of("), HasSubstr("CUtensorMap mapped("),
+                          HasSubstr("launch(\"tiles\", 0, dim3(4, 1, 1), dim3(32, 1, 1), 0, "
+                                    "mapped(v.a_, {32, 64}, 128), mapped(v.b_, {32, 8}, 0));"),
+                          HasSubstr("launch_as({.cooperative = true, .programmatic = true}, \"all\", 1, dim3(4, 1, 1), "
+                                    "dim3(32, 1, 1), 0, memory_of(v.b_), ")));
   const auto kernels = cuda_text(p);
   ASSERT_TRUE(holds(kernels));
   EXPECT_THAT(*kernels, AllOf(HasSubstr("struct __align__(64) tensor_map"), HasSubstr("griddepcontrol.wait"),

@@ -251,7 +251,7 @@ TEST_F(with_a_node, parts_are_carried_to_another_data_folder) {
   ASSERT_NE(score, std::string::npos);
   absurd.replace(score, 8, "\"score\":1e9,\"was\":");
   write_file(folder_ / "absurd.jsonl", absurd);
-  EXPECT_THAT(there({"parts", "import", folder_ / "absurd.jsonl"}).err, HasSubstr("does not follow from its times"));
+  EXPECT_THAT(there({"parts", "import", folder_ / "absurd.jsonl"}).err, HasSubstr("does not match its times"));
   write_file(folder_ / "other.jsonl", "{}\n");
   EXPECT_EQ(there({"parts", "import", folder_ / "other.jsonl"}).code, 2);
 }

@@ -22,9 +22,9 @@ struct known_best {
   double program_us = 0;  // the call time of the task's own program then
 };
 
-// Those of `kinds` that have to be measured: kinds without a record, and cheap kinds (is_cheap) whose newest record is
-// of another variant than the current best, or of a slow host whose speed affects the time. `records` are of devices
-// and hosts like the current one.
+// The kinds among `kinds` that have to be measured: kinds without a record, and cheap kinds (is_cheap) whose newest
+// record is of another variant than the current best, or of a slow host whose speed affects the time. `records` are of
+// devices and hosts like the current one.
 std::vector<std::string> missing_kinds(const std::vector<baseline_record>& records,
                                        const std::vector<std::string>& kinds, const known_best& best);
 

@@ -21,7 +21,7 @@ class remote_node;
 
 namespace cudal1::cli {
 
-// The same for all subcommands; each --help documents them.
+// The exit codes of all subcommands; each --help documents them.
 namespace exit_code {
 inline constexpr int success = 0;
 inline constexpr int negative = 1;        // a negative result: a wrong variant, a missing requirement
@@ -54,8 +54,10 @@ void finish(context& c, const expected<int>& result);
 void complain(const context& c, const std::string& message);
 // Prints a note on stderr, unless -q was given; stdout has only the requested output.
 void note(const context& c, const std::string& message);
-// The same, but only with -v.
+// Prints a note on stderr, but only with -v.
 void detail(const context& c, const std::string& message);
+// What a command prints: text for people, or one JSON document (--json).
+enum class shown_as { text, json };
 // Prints one JSON document on stdout; with --csv its rows.
 void print_json(const context& c, const json& document);
 // The flag --csv beside --json, which it sets: print_json() then prints the rows that the first of these members has.

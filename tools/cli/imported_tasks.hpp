@@ -18,11 +18,11 @@ inline constexpr const char* import_report_name = "report";  // no .json, which 
 struct imported_version {
   std::string name, file;
   int64_t time_unix_ms = 0;  // when it was imported, or meant by `run MODEL` again
-  bool is_newest = false;    // of those of its name
+  bool is_newest = false;    // among the tasks of its name
 };
 BOOST_DESCRIBE_STRUCT(imported_version, (), (name, file, time_unix_ms, is_newest))
 
-// By name, and of each name the newest first. `name`: only those of this name; "": all.
+// Ordered by name, and of each name the newest first. `name`: only those of this name; "": all.
 std::vector<imported_version> imported_versions(const std::string& data, const std::string& name = "");
 
 // "net: the newest of 2 imported versions, of 2026-11-28 15:40:02; the older ones: FILE (DATE)"; "" where there is one

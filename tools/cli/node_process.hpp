@@ -46,17 +46,17 @@ std::vector<std::string> names_of(const std::vector<device_report>& devices);
 
 // Connects to a running node. errc::not_found if none runs on the data folder.
 expected<node_client> connect_client(const context& c);
-// The same, and gets its status.
+// Connects to a running node and gets its status.
 expected<connected_node> connect_to_node(const context& c);
 // Waits, some seconds at most, until the node has the device again from another program that used it. A device that
 // does not come back is the next request's error.
 void wait_for_device(const context& c, const std::string& device);
 
-// The same, but starts cudal1-node if none runs on the data folder (never on another machine), in a session of its own:
-// it logs to DATA/node.log, may outlive this process and exits when idle. `progress` is called with a description of
-// each wait. errc::cancelled once `wake_fd` is readable. If the node does not start, the error has the end of its log:
-// errc::refused if the system lacks a required confinement, errc::invalid_argument for a flag or setting, also one that
-// the node that runs already does not have, else errc::infrastructure.
+// Connects as connect_to_node() does, but starts cudal1-node if none runs on the data folder (never on another
+// machine), in a session of its own: it logs to DATA/node.log, may outlive this process and exits when idle. `progress`
+// is called with a description of each wait. errc::cancelled once `wake_fd` is readable. If the node does not start,
+// the error has the end of its log: errc::refused if the system lacks a required confinement, errc::invalid_argument
+// for a flag or setting, also one that the node that runs already does not have, else errc::infrastructure.
 expected<connected_node> connect_or_start(const context& c, const node_flags& flags,
                                           const std::function<void(const std::string&)>& progress, int wake_fd = -1);
 

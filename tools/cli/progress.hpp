@@ -20,7 +20,7 @@ struct run_limits {
 // The lines of a frame, cut to the terminal's width and height. `remark` is the last line; "" for none.
 std::vector<std::string> progress_frame(const experiment_progress& p, const run_limits& limits, const terminal& t,
                                         const std::string& remark);
-// The same for a search over several models, one frame under the other.
+// The frames of a search over several models, one under the other.
 std::vector<std::string> search_frame(const experiment_progress& lead, const std::vector<experiment_progress>& others,
                                       const run_limits& limits, const terminal& t, const std::string& remark);
 // "0:42  312 evaluations, 7.41/s, 12 of 16 tasks ahead; failed: hang 1".

@@ -31,13 +31,16 @@ std::optional<std::size_t> next_to_drop(const layout& l, const std::vector<colum
   return found;
 }
 
+// Columns with cut_last are cut only where no other can be left out any more.
+enum class cut_columns { without_last, all };
+
 // Narrows the columns that may be cut, the widest first, until the table fits or none is left.
-void cut(layout& l, const std::vector<column>& columns, std::size_t width, bool is_last) {
+void cut(layout& l, const std::vector<column>& columns, std::size_t width, cut_columns which) {
   while (l.total() > width) {
     std::optional<std::size_t> widest;
     for (std::size_t i = 0; i < l.shown.size(); ++i) {
       const auto least = columns[l.shown[i]].least_width;
-      if (columns[l.shown[i]].cut_last && !is_last) continue;
+      if (columns[l.shown[i]].cut_last && which == cut_columns::without_last) continue;
       if (least > 0 && l.widths[i] > least && (!widest || l.widths[i] > l.widths[*widest])) widest = i;
     }
     if (!widest) return;
@@ -58,7 +61,7 @@ layout lay_out(const std::vector<column>& columns, const std::vector<std::vector
   for (;;) {
     layout fitted = natural;
     const auto drop = next_to_drop(natural, columns);
-    if (width > 0) cut(fitted, columns, width, !drop);
+    if (width > 0) cut(fitted, columns, width, drop ? cut_columns::without_last : cut_columns::all);
     if (width == 0 || fitted.total() <= width || !drop) return fitted;
     natural.shown.erase(natural.shown.begin() + static_cast<std::ptrdiff_t>(*drop));
     natural.widths.erase(natural.widths.begin() + static_cast<std::ptrdiff_t>(*drop));

@@ -22,7 +22,7 @@ struct terminal {
   std::string paint(std::string_view code, std::string_view text) const;
   // Writes and flushes; ignores write errors such as EPIPE.
   void print(std::string_view text) const;
-  // The same, in lines that fit the width: rewrap().
+  // Prints the text in lines that fit the width: rewrap().
   void print_wrapped(std::string_view text) const;
 };
 

@@ -24,8 +24,6 @@ std::string list_text(const std::vector<int64_t>& items) {
   return fmt::format("{{{}}}", fmt::join(items, ", "));
 }
 
-enum class section { setup, steps };
-
 class program_writer {
  public:
   program_writer(const checked_program& p, const std::string& name)
@@ -35,8 +33,8 @@ class program_writer {
 
   std::string run() {
     // The steps first, because they determine the declarations.
-    const auto setup = steps_text(p_.text.setup, p_.setup_calls, section::setup);
-    const auto steps = steps_text(p_.text.steps, p_.calls, section::steps);
+    const auto setup = steps_text(p_.text.setup, p_.setup_calls, program_section::setup);
+    const auto steps = steps_text(p_.text.steps, p_.calls, program_section::steps);
     std::string text = head();
     text += "namespace {\n\n";
     text += declarations();
@@ -164,14 +162,15 @@ class program_writer {
     return static_cast<std::size_t>(std::find(kernels_.begin(), kernels_.end(), kernel) - kernels_.begin());
   }
 
-  std::string steps_text(const std::vector<step>& steps, const std::vector<operator_call>& calls, section part) {
-    auto& made = part == section::setup ? made_in_setup_ : made_in_steps_;
+  std::string steps_text(const std::vector<step>& steps, const std::vector<operator_call>& calls,
+                         program_section part) {
+    auto& made = part == program_section::setup ? made_in_setup_ : made_in_steps_;
     std::vector<std::vector<std::string>> texts;
     std::vector<std::vector<std::string>> used(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
       texts.emplace_back();
       auto& lines = texts.back();
-      if (p_.text.how.graph && part == section::steps && making_outputs_.contains(steps[i]))
+      if (p_.text.how.graph && part == program_section::steps && making_outputs_.contains(steps[i]))
         lines.emplace_back("const apart_scope apart(v.apart);");
       if (const auto* alloc = std::get_if<alloc_step>(&steps[i])) {
         made.push_back(alloc->name);
@@ -190,8 +189,8 @@ class program_writer {
 
   // One block per step, with its lane, and with resets of the values that it is the last to use.
   std::string joined(const std::vector<step>& steps, const std::vector<std::vector<std::string>>& texts,
-                     const std::vector<std::vector<std::string>>& used, section part) const {
-    const bool laned = has_lanes() && part == section::steps;
+                     const std::vector<std::vector<std::string>>& used, program_section part) const {
+    const bool laned = has_lanes() && part == program_section::steps;
     std::set<std::string> kept(p_.text.outputs.begin(), p_.text.outputs.end());
     kept.insert(made_in_setup_.begin(), made_in_setup_.end());
     for (const auto* declared : {&p_.text.inputs, &p_.text.weights})
@@ -203,7 +202,7 @@ class program_writer {
         if (kept.insert(name).second) ends[i] += fmt::format("  {}.reset();\n", value_text(name));
     std::string text = laned ? "  v.lanes->begin();\n" : "";
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      text += fmt::format("  // {}\n", step_label(i, steps[i], part == section::setup));
+      text += fmt::format("  // {}\n", step_label(i, steps[i], part));
       const laned_step where = laned ? lanes_.steps[i] : laned_step();
       if (where.lane != no_lane) text += fmt::format("  v.lanes->enter({});\n", where.lane);
       for (const int event : where.waits)
@@ -270,9 +269,10 @@ class program_writer {
     const auto sizes = [](const std::array<int64_t, 3>& n) {
       return fmt::format("dim3({}, {}, {})", n[0], n[1], n[2]);
     };
-    const auto called = s.cooperative || s.programmatic
-                            ? fmt::format("launch_as({}, {}, ", s.cooperative, s.programmatic)
-                            : std::string("launch(");
+    const auto called =
+        s.cooperative || s.programmatic
+            ? fmt::format("launch_as({{.cooperative = {}, .programmatic = {}}}, ", s.cooperative, s.programmatic)
+            : std::string("launch(");
     return fmt::format("{}\"{}\", {}, {}, {}, {}{}{});", called, s.kernel, kernel_index(s.kernel), sizes(s.grid),
                        sizes(s.block), s.shared_bytes, args.empty() ? "" : ", ", fmt::join(args, ", "));
   }
@@ -290,7 +290,7 @@ class program_writer {
           if (!t.name.empty()) used.push_back(t.name);
     }
     if (!s.precision.empty())
-      lines.push_back(fmt::format("const product_precision precision({});", s.precision == "tf32"));
+      lines.push_back(fmt::format("const product_precision precision(product_precision::{});", s.precision));
     std::vector<std::string> targets;
     for (const auto& result : s.results)
       targets.push_back(result.empty() ? "std::ignore" : value_text(result));

@@ -61,7 +61,7 @@ class file_checker {
   std::string python_;
   kept_checks kept_;
   std::counting_semaphore<> builds_, checks_;
-  // With the locks by which checks on GPUs take turns: of all of them, since timed calls are made on the same cores.
+  // Has the locks by which checks on GPUs take turns, one for all GPUs, since timed calls are made on the same cores.
   std::optional<private_folder> turns_;
   std::map<std::string, std::unique_ptr<held_device>> devices_;
 };

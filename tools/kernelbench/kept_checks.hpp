@@ -26,7 +26,7 @@ class kept_checks {
   // None where there is no such record, or it cannot be read.
   std::optional<file_check_result> find(const std::string& task, const std::string& key) const;
   expected<void> keep(const kept_check& found, const std::string& key) const;
-  // In no order.
+  // The kept checks of the task, in no order.
   std::vector<kept_check> of_task(const std::string& task) const;
 
  private:

@@ -293,8 +293,8 @@ std::vector<std::string> notes_of(const import_report& report) {
     if (!t.verified)
       notes.push_back(fmt::format("{}: its steps were not compared with the model: {}", t.name, t.uncompared));
     if (!t.verified && !t.unchecked.empty())
-      notes.push_back(fmt::format("{}: nor were {} of them before and after the importer's rewriting: {}", t.name,
-                                  t.unchecked.size(), fmt::join(t.unchecked, ", ")));
+      notes.push_back(fmt::format("{}: these rewritings by the importer were not checked either: {}", t.name,
+                                  fmt::join(t.unchecked, ", ")));
     for (const auto& note : t.notes)
       notes.push_back(t.name + ": " + note);
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <unordered_set>
 
 #include <cxxabi.h>
@@ -17,6 +18,23 @@ template <class... Args>
 tl::unexpected<error> refuse(fmt::format_string<Args...> format, Args&&... args) {
   return fail(errc::refused, "the compiled object is refused: {}", fmt::format(format, std::forward<Args>(args)...));
 }
+
+// What kernels may call: of libc, of libm, and of the runtime.
+constexpr std::string_view memory_functions[] = {"memcpy", "memset", "memmove", "memcmp"};
+constexpr std::string_view math_functions[] = {
+    "sin",       "sinf",       "cos",    "cosf",    "tan",       "tanf",       "asin",  "asinf",  "acos",  "acosf",
+    "atan",      "atanf",      "sinh",   "sinhf",   "cosh",      "coshf",      "asinh", "asinhf", "acosh", "acoshf",
+    "atanh",     "atanhf",     "sincos", "sincosf", "cbrt",      "cbrtf",      "erf",   "erff",   "erfc",  "erfcf",
+    "exp",       "exp2",       "exp10",  "expm1",   "log",       "log2",       "log10", "log1p",  "tanh",  "pow",
+    "atan2",     "atan2f",     "fmod",   "fmodf",   "remainder", "remainderf", "hypot", "hypotf", "fdim",  "fdimf",
+    "nextafter", "nextafterf", "ldexp",  "ldexpf",  "fma",       "fmaf",       "floor", "floorf", "ceil",  "ceilf",
+    "trunc",     "truncf",     "rint",   "rintf",   "nearbyint", "nearbyintf", "sqrt",  "sqrtf"};
+constexpr std::string_view runtime_functions[] = {
+    "cudal1_rt_barrier",     "cudal1_rt_warp",         "cudal1_rt_active_mask",  "cudal1_rt_copy",
+    "cudal1_rt_copy_commit", "cudal1_rt_copy_wait",    "cudal1_rt_group_mma",    "cudal1_rt_group_commit",
+    "cudal1_rt_group_wait",  "cudal1_rt_cluster_rank", "cudal1_rt_cluster_size", "cudal1_rt_cluster_address",
+    "cudal1_rt_transfer",    "cudal1_rt_tile",         "cudal1_rt_tile_commit",  "cudal1_rt_tile_wait",
+    "cudal1_rt_shared"};
 
 bool is_allowed_section(std::string_view name) {
   static const std::unordered_set<std::string_view> exact{
@@ -141,96 +159,10 @@ std::string readable_symbol(const std::string& symbol) {
 }
 
 bool is_allowed_import(std::string_view symbol) {
-  static const std::unordered_set<std::string_view> allowed{"memcpy",
-                                                            "memset",
-                                                            "memmove",
-                                                            "memcmp",
-                                                            "sin",
-                                                            "sinf",
-                                                            "cos",
-                                                            "cosf",
-                                                            "tan",
-                                                            "tanf",
-                                                            "asin",
-                                                            "asinf",
-                                                            "acos",
-                                                            "acosf",
-                                                            "atan",
-                                                            "atanf",
-                                                            "sinh",
-                                                            "sinhf",
-                                                            "cosh",
-                                                            "coshf",
-                                                            "asinh",
-                                                            "asinhf",
-                                                            "acosh",
-                                                            "acoshf",
-                                                            "atanh",
-                                                            "atanhf",
-                                                            "sincos",
-                                                            "sincosf",
-                                                            "cbrt",
-                                                            "cbrtf",
-                                                            "erf",
-                                                            "erff",
-                                                            "erfc",
-                                                            "erfcf",
-                                                            "exp",
-                                                            "exp2",
-                                                            "exp10",
-                                                            "expm1",
-                                                            "log",
-                                                            "log2",
-                                                            "log10",
-                                                            "log1p",
-                                                            "tanh",
-                                                            "pow",
-                                                            "atan2",
-                                                            "atan2f",
-                                                            "fmod",
-                                                            "fmodf",
-                                                            "remainder",
-                                                            "remainderf",
-                                                            "hypot",
-                                                            "hypotf",
-                                                            "fdim",
-                                                            "fdimf",
-                                                            "nextafter",
-                                                            "nextafterf",
-                                                            "ldexp",
-                                                            "ldexpf",
-                                                            "fma",
-                                                            "fmaf",
-                                                            "floor",
-                                                            "floorf",
-                                                            "ceil",
-                                                            "ceilf",
-                                                            "trunc",
-                                                            "truncf",
-                                                            "rint",
-                                                            "rintf",
-                                                            "nearbyint",
-                                                            "nearbyintf",
-                                                            "sqrt",
-                                                            "sqrtf",
-                                                            "cudal1_rt_barrier",
-                                                            "cudal1_rt_warp",
-                                                            "cudal1_rt_active_mask",
-                                                            "cudal1_rt_copy",
-                                                            "cudal1_rt_copy_commit",
-                                                            "cudal1_rt_copy_wait",
-                                                            "cudal1_rt_group_mma",
-                                                            "cudal1_rt_group_commit",
-                                                            "cudal1_rt_group_wait",
-                                                            "cudal1_rt_cluster_rank",
-                                                            "cudal1_rt_cluster_size",
-                                                            "cudal1_rt_cluster_address",
-                                                            "cudal1_rt_transfer",
-                                                            "cudal1_rt_tile",
-                                                            "cudal1_rt_tile_commit",
-                                                            "cudal1_rt_tile_wait",
-                                                            "cudal1_rt_shared"};
-  return allowed.contains(symbol);
+  const auto is_among = [&](std::span<const std::string_view> names) {
+    return std::ranges::find(names, symbol) != names.end();
+  };
+  return is_among(memory_functions) || is_among(math_functions) || is_among(runtime_functions);
 }
 
 expected<void> check_object(std::string_view object) {

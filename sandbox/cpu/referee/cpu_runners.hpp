@@ -13,7 +13,7 @@ namespace cudal1 {
 
 class cpu_runners final : public program_runners {
  public:
-  // Of the reference and of the variant.
+  // One for the reference, and one for the variant.
   using input_windows = std::array<input_window, 2>;
 
   cpu_runners(core_control& cores, input_windows& windows) : cores_(cores), windows_(windows) {}

@@ -8,8 +8,8 @@ namespace cudal1 {
 
 class input_window {
  public:
-  // For inputs of so many bytes (tensor_layout::file_bytes), all zero. What a runner before was given must not be seen
-  // by the next one, which may be timed on the same draw.
+  // Makes room for inputs of so many bytes (tensor_layout::file_bytes), all zero. What a runner before was given must
+  // not be seen by the next one, which may be timed on the same draw.
   expected<void> clear(int64_t bytes);
   // Copies a draw's file of that size.
   expected<void> put(int draw);

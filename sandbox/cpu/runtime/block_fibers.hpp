@@ -105,7 +105,7 @@ class block_fibers {
 
   // Runs all threads of one block to their ends. A barrier that can never complete is a kernel fault.
   void run_block(entry_point entry, const cudal1_launch& launch, const unsigned block[3], int64_t dynamic_bytes);
-  // The same of the blocks of one cluster, taking turns: places[i] is that of the grid's block that cluster.blocks[i]
+  // Runs the blocks of one cluster, taking turns: places[i] is that of the grid's block that cluster.blocks[i]
   // runs.
   static void run_cluster(block_cluster& cluster, entry_point entry, const cudal1_launch& launch,
                           const std::vector<std::array<unsigned, 3>>& places, int64_t dynamic_bytes);
@@ -121,7 +121,7 @@ class block_fibers {
   // kernel that reads too early is wrong, and so is one that has others still read what the copy overwrites.
   void copy(block_fiber& f, char* to, const char* from, int bytes, bool real);
   void wait_for_copies(block_fiber& f, int groups);
-  // The same of a product: its operands are read, and its sums written, when it is waited for.
+  // Begins a product of a warpgroup: its operands are read, and its sums written, when it is waited for.
   void multiply(block_fiber& f, pending_product p);
   void wait_for_products(block_fiber& f, int groups);
   // Barriers of transfers, and boxes of tensors, with the same rule: a load is made when its phase is waited for, a

@@ -168,7 +168,7 @@ class loaded_library final : public kernel_library {
     block_fibers::run_cluster(all, entry_of(kernel_of(launch.kernel)), sizes, places, launch.shared_bytes);
   }
 
-  // The same of the blocks of each cluster.
+  // Runs the blocks of each cluster together.
   void launch_clusters(const kernel_launch& launch, const cudal1_launch& sizes) const {
     const auto& kernel = kernel_of(launch.kernel);
     const auto& grid = launch.grid;

@@ -22,7 +22,7 @@ struct tile {
   std::size_t bytes() const;
   // Whether the map may be one that a launch has passed.
   bool is_sound() const;
-  // Of its place in shared memory, in bytes.
+  // What the address of its place in shared memory must be a multiple of, in bytes.
   std::size_t alignment() const;
   void load() const;
   void store() const;

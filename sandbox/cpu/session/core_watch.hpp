@@ -9,7 +9,7 @@
 
 namespace cudal1 {
 
-// From begin() to end(). Not thread-safe.
+// Watches a core from begin() to end(). Not thread-safe.
 class core_watch {
  public:
   explicit core_watch(int core) : core_(core) {}

@@ -110,14 +110,15 @@ class variable_check {
     return sum;
   }
 
-  // Of the operands that are read: how many are tainted, the last of them, and what they hold at worst.
+  // Of the operands from `first` on, which are read: how many are tainted, the last of them, and what they hold at
+  // worst.
   struct sources {
     std::size_t tainted = 0, last = 0, all = 0;
     taint sum;
   };
-  sources sources_of(const ptx_statement& s, const std::vector<operand_words>& operands, bool has_result) const {
+  sources sources_of(const ptx_statement& s, const std::vector<operand_words>& operands, std::size_t first) const {
     sources found;
-    for (std::size_t i = has_result ? 1 : 0; i < operands.size(); ++i) {
+    for (std::size_t i = first; i < operands.size(); ++i) {
       ++found.all;
       const auto t = taint_of(s, operands[i]);
       if (t.variable.empty()) continue;
@@ -159,13 +160,13 @@ class variable_check {
     const auto name = name_of(s);
     taint result;
     if (contains(arithmetic, name)) {
-      const auto from = sources_of(s, operands, true);
+      const auto from = sources_of(s, operands, 1);
       if (from.tainted > 0) result = result_of(name, operands, from);
       // Constant memory under an address that stores take, whatever it was made from.
       else if (s.head().starts_with("cvta.const"))
         result = {constant_memory};
     } else if (has_holders_ && name.starts_with("ld")) {
-      result = {sources_of(s, operands, true).sum.variable};
+      result = {sources_of(s, operands, 1).sum.variable};
     }
     for (const auto word : operands.front())
       if (!is_punctuation(word)) note(s, word, result);
@@ -192,7 +193,7 @@ class variable_check {
     const bool reads = contains(reading, name), compares = name == "setp";
     if (contains(arithmetic, name)) return {};
     // A result that another statement has tainted is no use of it.
-    const auto from = sources_of(s, operands, reads || compares);
+    const auto from = sources_of(s, operands, reads || compares ? 1 : 0);
     if (from.tainted == 0 || (reads && from.sum.holds != part::bits)) return {};
     if (reads) return refuse(s, "depends on bits of an address of", from.sum.variable);
     if (!compares) return refuse(s, "may write", from.sum.variable);

@@ -24,7 +24,7 @@ class header_folders {
   // True if a set and those that it builds on are installed.
   bool has(const std::string& set) const;
   std::vector<std::string> installed() const;
-  // For the sets of a program, with those that they build on. Errors: unsupported (not installed; which wheel).
+  // Access for the sets of a program and the sets that they build on. Errors: unsupported (not installed; which wheel).
   expected<header_access> access(const std::vector<std::string>& sets) const;
 
  private:

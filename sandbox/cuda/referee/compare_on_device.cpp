@@ -49,11 +49,12 @@ expected<std::pair<std::size_t, double*>> output_comparer::new_record() {
 }
 
 expected<std::size_t> output_comparer::start(const compared_tensors& t, const tolerances& allowed,
-                                             bool with_reference) {
+                                             eager_deviation eager) {
   CUDAL1_TRY(auto record, new_record());
   tolerances within = allowed;
   compared_tensors operands = t;
-  int type = static_cast<int>(t.type), reference = with_reference ? 1 : 0, eager_alone = within.eager_alone ? 1 : 0;
+  int type = static_cast<int>(t.type), with_reference = eager == eager_deviation::counted ? 1 : 0,
+      eager_alone = within.eager_alone ? 1 : 0;
   long long elements = t.elements;
   void* sums = block_sums_.mutable_data_ptr();
   void* arguments[] = {&operands.value,
@@ -66,7 +67,7 @@ expected<std::size_t> output_comparer::start(const compared_tensors& t, const to
                        &within.loose.absolute,
                        &within.loose.relative,
                        &eager_alone,
-                       &reference,
+                       &with_reference,
                        &sums};
   const int64_t each = referee_kernel_threads * elements_of_thread;
   int blocks = static_cast<int>(std::clamp<int64_t>((t.elements + each - 1) / each, 1, most_blocks));
@@ -122,10 +123,10 @@ expected<expected_statistics> output_comparer::statistics_of(const compared_tens
   // The size decides what is allowed, and where that is not what it was at first, the pass is made again.
   tolerances allowed = tolerances_on(kind, output.type, 1, plan);
   for (;;) {
-    CUDAL1_TRY(const auto of_shipped, start(shipped, allowed, true));
+    CUDAL1_TRY(const auto of_shipped, start(shipped, allowed, eager_deviation::counted));
     std::size_t of_strict = of_shipped;
     if (strict != nullptr) {
-      CUDAL1_TRY(of_strict, start(without, allowed, false));
+      CUDAL1_TRY(of_strict, start(without, allowed, eager_deviation::not_counted));
     }
     CUDAL1_CHECK(collect());
     const totals all = totals_of(of_shipped), of_strict_one = totals_of(of_strict);

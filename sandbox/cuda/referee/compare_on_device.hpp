@@ -27,7 +27,8 @@ class output_comparer {
 
   // Each returns the number under which its result is available after collect().
   expected<std::size_t> start_compare(const compared_tensors& output, const expected_statistics& statistics) {
-    return start(output, {statistics.within(output.type), {}, statistics.allowed.eager_alone}, false);
+    return start(output, {statistics.within(output.type), {}, statistics.allowed.eager_alone},
+                 eager_deviation::not_counted);
   }
   expected<std::size_t> start_hash(const tensor_type& type, const void* data, uint64_t key, std::size_t output);
   expected<void> collect();
@@ -36,15 +37,16 @@ class output_comparer {
                         const expected_statistics& statistics) const;
   fingerprint hashed(std::size_t started) const;
 
-  // Of the expected outputs of a draw of that kind, as expected_statistics_of() has it on the CPU. `strict`: eager
-  // without TensorFloat-32; null if eager does not use it. `value` is not looked at.
+  // The statistics of the expected outputs of a draw of that kind, as expected_statistics_of() has it on the CPU.
+  // `strict`: eager without TensorFloat-32; null if eager does not use it. `value` is not looked at.
   expected<expected_statistics> statistics_of(const compared_tensors& output, const void* strict, draw_kind kind,
                                               const tolerances& plan);
 
  private:
   struct totals;
-  // `allowed.loose` is for eager's own deviation, counted `with_reference`.
-  expected<std::size_t> start(const compared_tensors& output, const tolerances& allowed, bool with_reference);
+  // Whether eager's own deviation from the exact output is counted too; `loose` of the tolerances is for it.
+  enum class eager_deviation { counted, not_counted };
+  expected<std::size_t> start(const compared_tensors& output, const tolerances& allowed, eager_deviation eager);
   totals totals_of(std::size_t started) const;
   // The number and the address of a new record on the device.
   expected<std::pair<std::size_t, double*>> new_record();
@@ -53,7 +55,7 @@ class output_comparer {
   at::Tensor block_sums_;          // on the device, of all blocks of the comparison in progress
   at::Tensor records_;             // on the device, of those that were started
   std::size_t started_ = 0;        // since the last collect()
-  std::vector<fingerprint> base_;  // of the same
+  std::vector<fingerprint> base_;  // of the started fingerprints
   std::vector<double> collected_;
   std::vector<fingerprint> collected_base_;
 };

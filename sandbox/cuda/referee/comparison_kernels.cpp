@@ -45,7 +45,8 @@ constexpr double nothing = -1.7976931348623157e308;
 
 struct compare_limits {
   double absolute, relative, absolute_loose, relative_loose;
-  bool eager_alone;  // what is near the exact output has no more room
+  bool eager_alone;     // what is near the exact output has no more room
+  bool with_reference;  // eager's own deviation is counted too
 };
 
 struct compare_sums {
@@ -54,11 +55,10 @@ struct compare_sums {
   long long excess_at, mismatch_at;
 };
 
-// Those of every element of this thread. A comparison with NaN is false.
+// Adds up the sums of every element of this thread. A comparison with NaN is false.
 template <int type, int exact_type>
 __device__ inline void compare_elements(const void* values, const void* eagers, const void* exacts, long long n,
-                                        compare_limits t, bool with_reference, long long first, long long stride,
-                                        compare_sums& s) {
+                                        compare_limits t, long long first, long long stride, compare_sums& s) {
   for (long long i = first; i < n; i += stride) {
     const double v = element<type>(values, i), e = element<type>(eagers, i), d = element<exact_type>(exacts, i);
     const bool both = is_finite(v) && is_finite(e), known = is_finite(d) && is_finite(e);
@@ -88,7 +88,7 @@ __device__ inline void compare_elements(const void* values, const void* eagers, 
       s.sums[0] += 1;
       s.sums[3] += (v - d) * (v - d);
     }
-    if (with_reference && known) {
+    if (t.with_reference && known) {
       const double reference_gap = fabs(d - e);
       s.sums[4] += reference_gap > allowed ? 1.0 : 0.0;
       s.sums[5] += reference_gap > t.absolute_loose + t.relative_loose * size ? 1.0 : 0.0;
@@ -110,20 +110,19 @@ extern "C" __global__ void compare(const void* values, const void* eagers, const
   __shared__ long long place[256];
   const int thread = threadIdx.x;
   const long long first = (long long)blockIdx.x * 256 + thread, stride = (long long)gridDim.x * 256;
-  const compare_limits t = {absolute, relative, absolute_loose, relative_loose, eager_alone != 0};
-  const bool both = with_reference != 0;
+  const compare_limits t = {absolute, relative, absolute_loose, relative_loose, eager_alone != 0, with_reference != 0};
   compare_sums s = {};
   s.excess = nothing;
   s.excess_at = s.mismatch_at = -1;
-  if (type == 8) compare_elements<8, 9>(values, eagers, exacts, n, t, both, first, stride, s);
-  else if (type == 7) compare_elements<7, 9>(values, eagers, exacts, n, t, both, first, stride, s);
-  else if (type == 6) compare_elements<6, 9>(values, eagers, exacts, n, t, both, first, stride, s);
-  else if (type == 9) compare_elements<9, 9>(values, eagers, exacts, n, t, both, first, stride, s);
-  else if (type == 5) compare_elements<5, 5>(values, eagers, exacts, n, t, both, first, stride, s);
-  else if (type == 4) compare_elements<4, 4>(values, eagers, exacts, n, t, both, first, stride, s);
-  else if (type == 3) compare_elements<3, 3>(values, eagers, exacts, n, t, both, first, stride, s);
-  else if (type == 2) compare_elements<2, 2>(values, eagers, exacts, n, t, both, first, stride, s);
-  else compare_elements<1, 1>(values, eagers, exacts, n, t, both, first, stride, s);
+  if (type == 8) compare_elements<8, 9>(values, eagers, exacts, n, t, first, stride, s);
+  else if (type == 7) compare_elements<7, 9>(values, eagers, exacts, n, t, first, stride, s);
+  else if (type == 6) compare_elements<6, 9>(values, eagers, exacts, n, t, first, stride, s);
+  else if (type == 9) compare_elements<9, 9>(values, eagers, exacts, n, t, first, stride, s);
+  else if (type == 5) compare_elements<5, 5>(values, eagers, exacts, n, t, first, stride, s);
+  else if (type == 4) compare_elements<4, 4>(values, eagers, exacts, n, t, first, stride, s);
+  else if (type == 3) compare_elements<3, 3>(values, eagers, exacts, n, t, first, stride, s);
+  else if (type == 2) compare_elements<2, 2>(values, eagers, exacts, n, t, first, stride, s);
+  else compare_elements<1, 1>(values, eagers, exacts, n, t, first, stride, s);
   double* mine = sums + (long long)blockIdx.x * 13;
 #pragma unroll
   for (int k = 0; k < 9; ++k) {

@@ -1,6 +1,7 @@
 #include "sandbox/cuda/referee/gpu_expected_outputs.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -29,9 +30,7 @@ class strict_float32 {
 
 class without_cudnn {
  public:
-  explicit without_cudnn(bool disable) : before_(at::globalContext().userEnabledCuDNN()) {
-    if (disable) at::globalContext().setUserEnabledCuDNN(false);
-  }
+  without_cudnn() : before_(at::globalContext().userEnabledCuDNN()) { at::globalContext().setUserEnabledCuDNN(false); }
   ~without_cudnn() { at::globalContext().setUserEnabledCuDNN(before_); }
   without_cudnn(const without_cudnn&) = delete;
   without_cudnn& operator=(const without_cudnn&) = delete;
@@ -111,7 +110,8 @@ expected<std::shared_ptr<gpu_expected_outputs>> compute_expected_outputs(
   };
   auto result = std::make_shared<gpu_expected_outputs>();
   {
-    const without_cudnn guard(program.is_faster_without_cudnn());
+    std::optional<without_cudnn> guard;
+    if (program.is_faster_without_cudnn()) guard.emplace();
     CUDAL1_TRY(result->exact, run(program.exact(), "the task's program in float64"));
   }
   const stopwatch reference;

@@ -32,7 +32,7 @@ class tensor_memory {
 
   // Unfilled tensors of these types, in spare or new memory. Errors as of make_memory.
   expected<std::shared_ptr<shared_tensors>> take(const std::vector<tensor_type>& types, tensor_role role);
-  // Of memory that is no longer used.
+  // How much memory is no longer used.
   int64_t spare_bytes() const;
   // Frees spare memory, the oldest first, until no more than this is left.
   void trim(int64_t most_spare_bytes);

@@ -17,6 +17,7 @@
 #include "sandbox/isolation/frame.hpp"
 #include "sandbox/isolation/shared_memory.hpp"
 #include "sandbox/isolation/zygote.hpp"
+#include "sandbox/referee/draw_recipe.hpp"
 
 namespace cudal1 {
 namespace {
@@ -35,9 +36,10 @@ double milliseconds_since(clock::time_point start) {
 // A draw's tensors, in the referee's memory, which is mapped for reading.
 struct given_tensors {
   unique_fd memory;
-  bool weights = false;
+  tensor_role role = tensor_role::input;
   device_mapping mapped;
-  device_mapping second;  // the same at other addresses; mapped on first use, because mapping waits for the device
+  device_mapping
+      second;  // the same memory at other addresses; mapped on first use, because mapping waits for the device
 };
 
 class cuda_runner {
@@ -73,7 +75,7 @@ class cuda_runner {
   expected<void> finish(gpu_reply& reply);
 
   slot& slot_of(resident_program which) { return slots_[which == resident_program::variant ? 1 : 0]; }
-  expected<void> begin(uint64_t seed, bool counts);
+  expected<void> begin(uint64_t seed, call_need need);
   static bool has_weights(const slot& s, const gpu_call& m) {
     return s.weights_are_set && s.weights == m.weights && s.generation == m.generation;
   }
@@ -86,7 +88,7 @@ class cuda_runner {
   static bool can_rehearse(const slot& s, const gpu_call& m) {
     return m.inputs == 0 || (s.last_inputs != 0 && s.last_inputs != m.inputs);
   }
-  expected<given_tensors*> tensors_of(int64_t id, bool weights);
+  expected<given_tensors*> tensors_of(int64_t id, tensor_role role);
   expected<const device_mapping*> second_of(given_tensors& given);
   expected<void> copy_outputs(const gpu_call& m, std::span<const tensor_view> outputs, gpu_call_record& record);
   expected<std::vector<tensor_view>> views_of(const device_mapping* memory, const std::vector<tensor_type>& types);
@@ -123,10 +125,10 @@ expected<void> cuda_runner::start(frame& f) {
   return {};
 }
 
-expected<void> cuda_runner::begin(uint64_t seed, bool counts) {
+expected<void> cuda_runner::begin(uint64_t seed, call_need need) {
   for (auto& s : slots_)
     if (s.program) s.program->release();
-  return device_->arena().begin_call(seed, counts);
+  return device_->arena().begin_call(seed, need);
 }
 
 expected<gpu_reply> cuda_runner::load(frame& f) {
@@ -177,7 +179,7 @@ expected<gpu_reply> cuda_runner::take_tensors(frame& f) {
   if (f.descriptors.size() != 1) return fail(errc::corrupt, "a tensors frame carries one descriptor");
   given_tensors tensors;
   tensors.memory = std::move(f.descriptors[0]);
-  tensors.weights = message.weights;
+  tensors.role = message.weights ? tensor_role::weight : tensor_role::input;
   CUDAL1_TRY(tensors.mapped,
              map_device_memory(tensors.memory.get(), message.bytes, device_->index(), memory_access::read_only));
   given_.insert_or_assign(message.id, std::move(tensors));
@@ -195,10 +197,10 @@ expected<gpu_reply> cuda_runner::drop(frame& f) {
   return gpu_reply{};
 }
 
-expected<given_tensors*> cuda_runner::tensors_of(int64_t id, bool weights) {
+expected<given_tensors*> cuda_runner::tensors_of(int64_t id, tensor_role role) {
   const auto found = given_.find(id);
-  if (found == given_.end() || found->second.weights != weights)
-    return fail(errc::corrupt, "there are no {} with id {}", weights ? "weights" : "inputs", id);
+  if (found == given_.end() || found->second.role != role)
+    return fail(errc::corrupt, "there are no {} with id {}", role == tensor_role::weight ? "weights" : "inputs", id);
   return &found->second;
 }
 
@@ -230,11 +232,11 @@ expected<void> cuda_runner::set_weights(slot& s, const gpu_call& m, gpu_call_rec
   if (s.program->needs_weights()) {
     const device_mapping* memory = nullptr;
     if (m.weights != 0) {
-      CUDAL1_TRY(const auto* const given, tensors_of(m.weights, true));
+      CUDAL1_TRY(const auto* const given, tensors_of(m.weights, tensor_role::weight));
       memory = &given->mapped;
     }
     CUDAL1_TRY(const auto views, views_of(memory, s.program->weight_types()));
-    CUDAL1_CHECK(begin(m.seed ^ 1, false));
+    CUDAL1_CHECK(begin(m.seed ^ 1, call_need::not_counted));
     const auto start = clock::now();
     CUDAL1_CHECK(s.program->set_weights(views));
     CUDAL1_CHECK(device_->finish());
@@ -259,7 +261,7 @@ expected<void> cuda_runner::capture(slot& s, const gpu_call& m, std::span<const 
     // For a call at the second addresses, the first ones are the other addresses.
     CUDAL1_TRY(moved, views_of(m.elsewhere ? &given.mapped : second, s.program->input_types()));
   }
-  CUDAL1_CHECK(begin(m.seed ^ 2, false));
+  CUDAL1_CHECK(begin(m.seed ^ 2, call_need::not_counted));
   CUDAL1_CHECK(s.program->capture(inputs, moved));
   return device_->finish();
 }
@@ -267,11 +269,11 @@ expected<void> cuda_runner::capture(slot& s, const gpu_call& m, std::span<const 
 expected<void> cuda_runner::rehearse(slot& s, const gpu_call& m) {
   const device_mapping* memory = nullptr;
   if (m.inputs != 0) {
-    CUDAL1_TRY(const auto* const given, tensors_of(s.last_inputs, false));
+    CUDAL1_TRY(const auto* const given, tensors_of(s.last_inputs, tensor_role::input));
     memory = &given->mapped;
   }
   CUDAL1_TRY(const auto inputs, views_of(memory, s.program->input_types()));
-  CUDAL1_CHECK(begin(m.seed ^ 3, false));
+  CUDAL1_CHECK(begin(m.seed ^ 3, call_need::not_counted));
   s.program->prepare();
   return s.program->call(inputs);
 }
@@ -336,7 +338,7 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   gpu_call_record record;
   const device_mapping *memory = nullptr, *weights_memory = nullptr;
   if (m.inputs != 0) {
-    CUDAL1_TRY(auto* const given, tensors_of(m.inputs, false));
+    CUDAL1_TRY(auto* const given, tensors_of(m.inputs, tensor_role::input));
     memory = &given->mapped;
     if (m.elsewhere) {
       CUDAL1_TRY(memory, second_of(*given));
@@ -352,7 +354,7 @@ expected<void> cuda_runner::call(const gpu_call& m, gpu_reply& reply) {
   const bool timed = m.mode != call_mode::untimed;
   const auto start = clock::now();
   if (rehearsed) CUDAL1_CHECK(rehearse(s, m));
-  CUDAL1_CHECK(begin(m.seed, true));
+  CUDAL1_CHECK(begin(m.seed, call_need::counted));
   s.program->prepare();
   if (timed) {
     if (memory != nullptr) CUDAL1_CHECK(device_->touch(*memory));

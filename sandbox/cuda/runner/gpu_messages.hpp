@@ -107,7 +107,7 @@ BOOST_DESCRIBE_STRUCT(gpu_call_record, (),
 struct gpu_reply {
   std::vector<gpu_call_record> calls;  // of call
   std::vector<std::string> notes;      // of call: how it ran if not as requested: "graph: ..."
-  std::string problem;                 // of call: "" or which memory that is nobody's was written
+  std::string problem;                 // of call: "" or which memory outside of tensors was written
 };
 BOOST_DESCRIBE_STRUCT(gpu_reply, (), (calls, notes, problem))
 

@@ -53,7 +53,7 @@ class runner_device {
   expected<void> wipe(uint64_t seed, int64_t frame_bytes);
   // After calls: what of the arena no call has taken since wipe(). Waits. "" or what was written there.
   expected<std::string> untouched_problem();
-  // Of the last flush() that finish() has waited for: "" or that its buffer was written since wipe().
+  // "", or that the buffer of the last flush() that finish() has waited for was written since wipe().
   std::string flush_problem() const;
   // The flush buffer, and beside it what the runner's own kernels write to.
   std::span<std::byte> own_memory() const { return {own_, static_cast<std::size_t>(flush_bytes_) + own_words_bytes}; }

@@ -93,7 +93,7 @@ class cubin_library final : public kernel_library {
     const auto status = launch_kernel(k.handle, of(launch.grid), of(launch.block), const_cast<void**>(arguments),
                                       static_cast<std::size_t>(launch.shared_bytes),
                                       c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)),
-                                      launch.cooperative, launch.programmatic);
+                                      {.cooperative = launch.cooperative, .programmatic = launch.programmatic});
     if (status == cudaSuccess) return;
     throw std::runtime_error(
         fmt::format("the {}launch of {} with {} bytes of dynamic shared memory is not possible on this device: {} ({})",

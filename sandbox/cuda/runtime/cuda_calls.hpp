@@ -36,11 +36,16 @@ inline void check_runtime(cudaError_t status, const char* call) {
   throw cuda_failure(call, std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")");
 }
 
-// cudaLaunchKernel for a launch that may be cooperative (all blocks run at the same time) or programmatic (it may begin
-// before the kernel ahead of it in the stream has ended).
+struct launch_options {
+  bool cooperative = false;   // all blocks run at the same time
+  bool programmatic = false;  // it may begin before the kernel ahead of it in the stream has ended
+};
+
+// cudaLaunchKernel with options.
 inline cudaError_t launch_kernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
-                                 cudaStream_t stream, bool cooperative, bool programmatic) {
-  if (!cooperative && !programmatic) return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
+                                 cudaStream_t stream, launch_options options) {
+  if (!options.cooperative && !options.programmatic)
+    return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
   cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
@@ -48,11 +53,11 @@ inline cudaError_t launch_kernel(const void* kernel, dim3 grid, dim3 block, void
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
-  if (cooperative) {
+  if (options.cooperative) {
     attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
     attributes[config.numAttrs++].val.cooperative = 1;
   }
-  if (programmatic) {
+  if (options.programmatic) {
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }

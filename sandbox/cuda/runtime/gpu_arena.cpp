@@ -101,7 +101,7 @@ bool device_arena::find_place(std::size_t extent, std::size_t& offset) const {
 }
 
 // Copies that are kept stay where they are, as a block that lasts until they are let go. In a capture nothing can be
-// poisoned: nobody knows then what is left untouched.
+// poisoned: it is then unknown what is left untouched.
 bool device_arena::grow() {
   if (parts_ == ends_.size() || !map_(parts_ + 1)) return false;
   const std::size_t before = limit();
@@ -206,7 +206,7 @@ void device_arena::reuse_released() {
     release(data);
 }
 
-expected<void> device_arena::begin_call(uint64_t seed, bool counts) {
+expected<void> device_arena::begin_call(uint64_t seed, call_need need) {
   note_need();
   seed_ = mixed(seed);
   for (auto& [offset, b] : blocks_) {
@@ -229,7 +229,7 @@ expected<void> device_arena::begin_call(uint64_t seed, bool counts) {
   used_.clear();
   highest_ = taken_.end();
   top_ = late_ = 0;
-  counts_ = counts;
+  counts_ = need == call_need::counted;
   taken_before_ = taken_;
   return {};
 }

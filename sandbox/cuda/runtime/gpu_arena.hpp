@@ -48,6 +48,9 @@ struct guard_damage {
   std::string text() const;  // "" without damage
 };
 
+// Whether a call's need of memory counts for what is poisoned before later ones.
+enum class call_need { counted, not_counted };
+
 class device_arena {
  public:
   static constexpr std::size_t alignment = 512;  // as in LibTorch's own allocator
@@ -68,8 +71,8 @@ class device_arena {
   // Between calls, when no tensor of a call is alive: blocks that still are (libraries' workspaces, results of setup)
   // keep their content from now on. Everything else is poisoned, and the next blocks get other addresses. As much is
   // poisoned as the largest call since forget_needs() took, of any program: a call that takes more than the one before
-  // would otherwise poison the rest while it is timed. `counts`: this call's need counts for later ones.
-  expected<void> begin_call(uint64_t seed, bool counts = true);
+  // would otherwise poison the rest while it is timed.
+  expected<void> begin_call(uint64_t seed, call_need need = call_need::counted);
   void forget_needs() { need_ = widest_ = 0; }
   // Before another program runs, when nothing is at work: all of this memory that is accessible is overwritten, also
   // the blocks that still live, whose owners write them again where their content matters. Parts that hold no block are

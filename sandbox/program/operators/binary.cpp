@@ -116,7 +116,7 @@ rule glu() {
 
 }  // namespace rules
 
-std::vector<operator_record> binary_records() {
+std::vector<operator_record> arithmetic_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::pointwise, {
@@ -146,6 +146,14 @@ std::vector<operator_record> binary_records() {
       {"aten::fmin(Tensor self, Tensor other) -> Tensor", binary()},
       {"aten::fmax(Tensor self, Tensor other) -> Tensor", binary()},
       {"aten::atan2(Tensor self, Tensor other) -> Tensor", binary({.to_float = true})},
+  });
+  // clang-format on
+}
+
+std::vector<operator_record> comparison_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::pointwise, {
       {"aten::eq.Tensor(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_}), {.kernel = element_kernel{"$0 == $1", 1, kernel_form::comparison}, .with_number = "aten::eq.Scalar"}},
       {"aten::eq.Scalar(Tensor self, Scalar other) -> Tensor", binary({.result = dtype::bool_}), {.kernel = element_kernel{"$0 == $1", 1, kernel_form::comparison}}},
       {"aten::ne.Tensor(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_}), {.kernel = element_kernel{"$0 != $1", 1, kernel_form::comparison}, .with_number = "aten::ne.Scalar"}, {"aten::not_equal.Tensor"}},
@@ -161,6 +169,14 @@ std::vector<operator_record> binary_records() {
       {"aten::logical_and(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
       {"aten::logical_or(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
       {"aten::logical_xor(Tensor self, Tensor other) -> Tensor", binary({.result = dtype::bool_})},
+  });
+  // clang-format on
+}
+
+std::vector<operator_record> bit_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::pointwise, {
       {"aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = integers}), {.neutral = {"other", 0}, .kernel = element_kernel{.cost = 2, .form = kernel_form::left_shift}, .with_number = "aten::bitwise_left_shift.Tensor_Scalar"}, {"aten::__lshift__.Tensor"}},
       {"aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = integers}), {.neutral = {"other", 0}, .keeps_zeros = true, .kernel = element_kernel{.cost = 2, .form = kernel_form::left_shift}}, {"aten::__lshift__.Scalar"}},
       {"aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", binary({.accepted = integers}), {.kernel = element_kernel{.cost = 2, .form = kernel_form::left_shift}}},
@@ -176,6 +192,14 @@ std::vector<operator_record> binary_records() {
       {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.commutes = true, .kernel = element_kernel{"$0 ^ $1", 1, kernel_form::bits}, .with_number = "aten::bitwise_xor.Scalar"}, {"aten::__xor__.Tensor"}},
       {"aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.neutral = {"other", 0}, .kernel = element_kernel{"$0 ^ $1", 1, kernel_form::bits}}, {"aten::__xor__.Scalar"}},
       {"aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", binary({.accepted = bools | integers, .wraps = true}), {.kernel = element_kernel{"$0 ^ $1", 1, kernel_form::bits}}},
+  });
+  // clang-format on
+}
+
+std::vector<operator_record> binary_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::pointwise, {
       {"aten::logaddexp(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},
       {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},
       {"aten::nextafter(Tensor self, Tensor other) -> Tensor", binary({.accepted = floats})},

@@ -161,14 +161,14 @@ rule convolution_general() {
   };
 }
 
-// cuDNN's convolution with a bias, another operand and a ReLU, over two dimensions. A GPU's alone.
-rule convolution_relu(bool adds) {
-  return [=](const arguments& a) -> outcome {
+// cuDNN's convolution with a bias, perhaps another operand `z`, and a ReLU, over two dimensions. A GPU's alone.
+rule convolution_relu() {
+  return [](const arguments& a) -> outcome {
     CUDAL1_TRY(auto g, read_geometry(a, 2));
     CUDAL1_TRY(g.padding, a.per_dimension("padding", 2));
     const auto& input = a.tensor("self");
     CUDAL1_TRY(auto result, convolved(input, a.tensor("weight"), a.optional_tensor("bias"), g));
-    if (adds) {
+    if (a.has("z")) {
       const auto& z = a.tensor("z");
       CUDAL1_CHECK(check_same_type(input, z, "self", "z"));
       if (z.shape != result.shape)
@@ -217,8 +217,8 @@ std::vector<operator_record> convolution_records() {
       {"aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor", convolution_transposed(2), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
       {"aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor", convolution_transposed(3), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .transposed = true, .flops = convolution_flops}},
       {"aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", convolution_general(), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
-      {"aten::cudnn_convolution_relu(Tensor self, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(false), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
-      {"aten::cudnn_convolution_add_relu(Tensor self, Tensor weight, Tensor z, Scalar? alpha, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(true), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
+      {"aten::cudnn_convolution_relu(Tensor self, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
+      {"aten::cudnn_convolution_add_relu(Tensor self, Tensor weight, Tensor z, Scalar? alpha, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
   });
   // clang-format on
 }

@@ -34,12 +34,15 @@ bool has_strides_of_channels_last(const tensor_type& t) {
   return true;
 }
 
-outcome converted_to(const arguments& a, dtype type, bool always_copy) {
+// What becomes of an operand that has the type already.
+enum class no_conversion { view, copy };
+
+outcome converted_to(const arguments& a, dtype type, no_conversion otherwise) {
   const auto& t = a.tensor("self");
   CUDAL1_TRY(const auto how, format_argument(a, t, wanted_format::preserve));
   if (how != wanted_format::preserve)
     return not_covered("memory_format in a conversion is not supported: convert, then use contiguous or clone");
-  if (type == t.type && !always_copy) return view_of_first(t);
+  if (type == t.type && otherwise == no_conversion::view) return view_of_first(t);
   return one(copied(t, type, how));
 }
 
@@ -70,14 +73,14 @@ rule to_type() {
       const auto& t = a.tensor("self");
       return type == t.type ? view_of_first(t) : one(converted(t, type));
     }
-    return converted_to(a, type, a.flag("copy"));
+    return converted_to(a, type, a.flag("copy") ? no_conversion::copy : no_conversion::view);
   };
 }
 
 rule to_copy() {
   return [](const arguments& a) -> outcome {
     CUDAL1_CHECK(check_placement(a));
-    return converted_to(a, a.type("dtype").value_or(a.tensor("self").type), true);
+    return converted_to(a, a.type("dtype").value_or(a.tensor("self").type), no_conversion::copy);
   };
 }
 
@@ -97,29 +100,41 @@ rule lift() {
   };
 }
 
-rule pixel_shuffle(bool into_channels) {
-  return [=](const arguments& a) -> outcome {
+// The argument of that name: by how much the shuffles scale height and width of the image `self`.
+expected<int64_t> scale_factor(const arguments& a, std::string_view name) {
+  CUDAL1_CHECK(check_image(a.tensor("self"), 3, 64, "self"));
+  const int64_t factor = a.integer(name);
+  if (factor < 1) return refuse("{} is {}, but should be positive", name, factor);
+  return factor;
+}
+
+rule pixel_shuffle() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_TRY(const int64_t factor, scale_factor(a, "upscale_factor"));
+    const int64_t square = saturating_multiply(factor, factor);
+    auto shape = a.tensor("self").shape;
+    const auto last = shape.size() - 1;
+    if (shape[last - 2] % square != 0)
+      return refuse("the {} channels of self should be divisible by {}, the square of upscale_factor", shape[last - 2],
+                    square);
+    shape[last - 2] /= square;
+    shape[last - 1] = saturating_multiply(shape[last - 1], factor);
+    shape[last] = saturating_multiply(shape[last], factor);
+    return one(contiguous(a.tensor("self").type, std::move(shape)));
+  };
+}
+
+rule pixel_unshuffle() {
+  return [](const arguments& a) -> outcome {
+    CUDAL1_TRY(const int64_t factor, scale_factor(a, "downscale_factor"));
     const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_image(t, 3, 64, "self"));
-    const auto* name = into_channels ? "downscale_factor" : "upscale_factor";
-    const int64_t factor = a.integer(name), square = saturating_multiply(factor, factor);
-    if (factor < 1) return refuse("{} is {}, but should be positive", name, factor);
     auto shape = t.shape;
     const auto last = shape.size() - 1;
-    if (into_channels) {
-      if (shape[last] % factor != 0 || shape[last - 1] % factor != 0)
-        return refuse("{} {} should divide height and width of self, which is {}", name, factor, t.text());
-      shape[last - 2] = saturating_multiply(shape[last - 2], square);
-      shape[last - 1] /= factor;
-      shape[last] /= factor;
-    } else {
-      if (shape[last - 2] % square != 0)
-        return refuse("the {} channels of self should be divisible by {}, the square of {}", shape[last - 2], square,
-                      name);
-      shape[last - 2] /= square;
-      shape[last - 1] = saturating_multiply(shape[last - 1], factor);
-      shape[last] = saturating_multiply(shape[last], factor);
-    }
+    if (shape[last] % factor != 0 || shape[last - 1] % factor != 0)
+      return refuse("downscale_factor {} should divide height and width of self, which is {}", factor, t.text());
+    shape[last - 2] = saturating_multiply(shape[last - 2], saturating_multiply(factor, factor));
+    shape[last - 1] /= factor;
+    shape[last] /= factor;
     return one(contiguous(t.type, std::move(shape)));
   };
 }
@@ -153,8 +168,8 @@ std::vector<operator_record> copy_records() {
       {"aten::dropout(Tensor input, float p, bool train) -> Tensor", dropout(), {.changes = {effect::onto}, .idle = "dropout outside of training is the identity", .linear = linearity::each_operand}},
       {"aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor", dropout()},
       {"aten::feature_dropout(Tensor input, float p, bool train) -> Tensor", dropout()},
-      {"aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle(false)},
-      {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", pixel_shuffle(true)},
+      {"aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle()},
+      {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", pixel_unshuffle()},
       {"aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor", channel_shuffle()},
   });
   // clang-format on

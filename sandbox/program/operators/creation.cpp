@@ -17,11 +17,12 @@ dtype type_of(const scalar_value& s) {
                                               : dtype::float32;
 }
 
-rule filled(bool has_value) {
-  return [=](const arguments& a) -> outcome {
+rule filled() {
+  return [](const arguments& a) -> outcome {
     CUDAL1_CHECK(check_placement(a));
     auto shape = a.integers("size");
     CUDAL1_CHECK(check_sizes(shape));
+    const bool has_value = a.has("fill_value");
     dtype type = has_value ? type_of(a.scalar("fill_value")) : dtype::float32;
     type = a.type("dtype").value_or(type);
     if (has_value) CUDAL1_CHECK(check_scalar_fits(a.scalar("fill_value"), type, "fill_value"));
@@ -121,9 +122,9 @@ std::vector<operator_record> creation_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::creation, {
-      {"aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", filled(false)},
-      {"aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", filled(false)},
-      {"aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", filled(true)},
+      {"aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", filled()},
+      {"aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", filled()},
+      {"aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", filled()},
       {"aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", filled_like(), {.reads = reading::shape_only, .outright = "aten::zeros"}},
       {"aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", filled_like(), {.reads = reading::shape_only, .outright = "aten::ones"}},
       {"aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", filled_like(), {.reads = reading::shape_only, .outright = "aten::full"}},

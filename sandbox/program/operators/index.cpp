@@ -13,16 +13,21 @@ namespace rules {
 
 namespace {
 
-expected<void> check_index(const tensor_type& t, std::string_view name, bool int32_too) {
-  if (t.type == dtype::int64 || (int32_too && t.type == dtype::int32)) return {};
-  return refuse("{} is {}, but should be {}", name, t.text(), int32_too ? "int64 or int32" : "int64");
+expected<void> check_int64(const tensor_type& t, std::string_view name) {
+  if (t.type == dtype::int64) return {};
+  return refuse("{} is {}, but should be int64", name, t.text());
+}
+
+expected<void> check_int64_or_int32(const tensor_type& t, std::string_view name) {
+  if (t.type == dtype::int64 || t.type == dtype::int32) return {};
+  return refuse("{} is {}, but should be int64 or int32", name, t.text());
 }
 
 rule embedding() {
   return [](const arguments& a) -> outcome {
     const auto &weight = a.tensor("weight"), &indices = a.tensor("indices");
     CUDAL1_CHECK(check_rank(weight, 2, 2, "weight"));
-    CUDAL1_CHECK(check_index(indices, "indices", true));
+    CUDAL1_CHECK(check_int64_or_int32(indices, "indices"));
     auto shape = indices.shape;
     shape.push_back(weight.shape[1]);
     return one(contiguous(weight.type, std::move(shape)));
@@ -32,7 +37,7 @@ rule embedding() {
 rule gather() {
   return [](const arguments& a) -> outcome {
     const auto &t = a.tensor("self"), &index = a.tensor("index");
-    CUDAL1_CHECK(check_index(index, "index", false));
+    CUDAL1_CHECK(check_int64(index, "index"));
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     CUDAL1_CHECK(check_rank(index, t.dim(), t.dim(), "index"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
@@ -46,7 +51,7 @@ rule gather() {
 rule index_select() {
   return [](const arguments& a) -> outcome {
     const auto &t = a.tensor("self"), &index = a.tensor("index");
-    CUDAL1_CHECK(check_index(index, "index", true));
+    CUDAL1_CHECK(check_int64_or_int32(index, "index"));
     CUDAL1_CHECK(check_rank(index, 0, 1, "index"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
     if (t.dim() == 0 && index.numel() != 1) return refuse("index is {}, but self is a scalar", index.text());
@@ -66,7 +71,7 @@ expected<std::vector<int64_t>> indexed_shape(const tensor_type& t, const std::ve
     if (!indices[d]) continue;
     if (indices[d]->type == dtype::bool_ || indices[d]->type == dtype::uint8)
       return not_covered("indices[{}] is a mask: the number of its elements is known at run time only", d);
-    CUDAL1_CHECK(check_index(*indices[d], fmt::format("indices[{}]", d), true));
+    CUDAL1_CHECK(check_int64_or_int32(*indices[d], fmt::format("indices[{}]", d)));
     if (!is_plain(*indices[d])) return not_covered("indices[{}] should be contiguous", d);
     CUDAL1_TRY(indexed, broadcast(indexed, indices[d]->shape));
     places.push_back(static_cast<int64_t>(d));
@@ -120,7 +125,7 @@ rule take_along_dim() {
   return [](const arguments& a) -> outcome {
     const auto &t = a.tensor("self"), &indices = a.tensor("indices");
     if (a.is_null("dim")) return not_covered("a null dim is not supported: flatten self first");
-    CUDAL1_CHECK(check_index(indices, "indices", false));
+    CUDAL1_CHECK(check_int64(indices, "indices"));
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     CUDAL1_CHECK(check_rank(indices, t.dim(), t.dim(), "indices"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(*a.optional_integer("dim"), t.dim()));
@@ -132,19 +137,20 @@ rule take_along_dim() {
   };
 }
 
-rule scatter(bool has_source, const std::vector<std::string>& reductions = {}) {
+// The values come from the tensor `src`, or are the number `value`. `reductions`: what `reduce` may be.
+rule scatter(const std::vector<std::string>& reductions = {}) {
   return [=](const arguments& a) -> outcome {
     if (!reductions.empty() && std::find(reductions.begin(), reductions.end(), a.text("reduce")) == reductions.end())
       return refuse("reduce is \"{}\", but should be one of {}", a.text("reduce"), fmt::join(reductions, ", "));
     const auto &t = a.tensor("self"), &index = a.tensor("index");
-    CUDAL1_CHECK(check_index(index, "index", false));
+    CUDAL1_CHECK(check_int64(index, "index"));
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     CUDAL1_CHECK(check_rank(index, t.dim(), t.dim(), "index"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
     for (int64_t d = 0; d < t.dim(); ++d)
       if (d != dim && index.shape[at(d)] > t.shape[at(d)])
         return refuse("index is {}, larger than self, which is {}, in dimension {}", index.text(), t.text(), d);
-    if (!has_source) {
+    if (!a.has("src")) {
       CUDAL1_CHECK(check_scalar_fits(a.scalar("value"), t.type, "value"));
       return one(contiguous(t.type, t.shape));
     }
@@ -162,7 +168,7 @@ rule index_add() {
     const auto &t = a.tensor("self"), &index = a.tensor("index"), &source = a.tensor("source");
     CUDAL1_CHECK(check_same_type(t, source, "self", "source"));
     CUDAL1_CHECK(check_scalar_fits(a.scalar("alpha"), t.type, "alpha"));
-    CUDAL1_CHECK(check_index(index, "index", true));
+    CUDAL1_CHECK(check_int64_or_int32(index, "index"));
     CUDAL1_CHECK(check_rank(t, 1, 64, "self"));
     CUDAL1_CHECK(check_rank(index, 1, 1, "index"));
     CUDAL1_TRY(const int64_t dim, wrap_dimension(a.integer("dim"), t.dim()));
@@ -200,7 +206,7 @@ rule select_scatter() {
 rule one_hot() {
   return [](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_index(t, "self", false));
+    CUDAL1_CHECK(check_int64(t, "self"));
     if (!is_plain(t)) return not_covered("self is {}, but must be contiguous here", t.text());
     const int64_t classes = a.integer("num_classes");
     if (classes < 1)
@@ -225,12 +231,12 @@ std::vector<operator_record> index_records() {
       {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", index_select(), {.reads = reading::part}},
       {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index(), {.reads = reading::part}, {"aten::_unsafe_index.Tensor"}},
       {"aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim(), {.reads = reading::part}},
-      {"aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter(true)},
-      {"aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", scatter(false)},
-      {"aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter(true)},
-      {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", scatter(true, {"add", "multiply"})},
-      {"aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", scatter(false, {"add", "multiply"})},
-      {"aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor", scatter(true, {"sum", "prod", "mean", "amax", "amin"})},
+      {"aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter()},
+      {"aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", scatter()},
+      {"aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter()},
+      {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", scatter({"add", "multiply"})},
+      {"aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", scatter({"add", "multiply"})},
+      {"aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor", scatter({"sum", "prod", "mean", "amax", "amin"})},
       {"aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", index_put()},
       {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", masked_scatter()},
       {"aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", index_add()},

@@ -35,8 +35,11 @@ expected<void> check_alike(const tensor_type& a, const tensor_type& b, std::stri
   return refuse("{} is {} and {} is {}: they should have the same shape", name_a, a.text(), name_b, b.text());
 }
 
-// Losses over tensors of the same shape, reduced to a scalar; if `elementwise`, reduction 0 (none) is allowed too.
-outcome alike(const arguments& a, std::initializer_list<std::string_view> names, bool elementwise = false) {
+// Whether reduction 0 (none), which leaves a loss of each element, is supported.
+enum class unreduced { supported, not_supported };
+
+// Losses over tensors of the same shape, reduced to a scalar.
+outcome alike(const arguments& a, std::initializer_list<std::string_view> names, unreduced none) {
   const auto& first = a.tensor(*names.begin());
   bool plain = true;
   for (const auto name : names) {
@@ -45,16 +48,16 @@ outcome alike(const arguments& a, std::initializer_list<std::string_view> names,
   }
   CUDAL1_TRY(const auto how, read_reduction(a));
   if (how != reduction_kind::none) return one(contiguous(first.type, {}));
-  if (elementwise && plain) return one(contiguous(first.type, first.shape));
-  if (elementwise) return not_covered("reduction 0 (none) is supported for contiguous operands only");
-  return not_covered("reduction 0 (none) is not supported for this loss");
+  if (none == unreduced::not_supported) return not_covered("reduction 0 (none) is not supported for this loss");
+  if (!plain) return not_covered("reduction 0 (none) is supported for contiguous operands only");
+  return one(contiguous(first.type, first.shape));
 }
 
-// input [N, C, ...] and class indices [N, ...], or [C] and a scalar.
-outcome classified(const arguments& a, bool more_dimensions) {
+// input [N, C, ...], of up to `most_dimensions`, and class indices [N, ...].
+outcome classified(const arguments& a, int64_t most_dimensions) {
   const auto &input = a.tensor("self"), &target = a.tensor("target");
   CUDAL1_CHECK(check_kind(input, floats, "self"));
-  CUDAL1_CHECK(check_rank(input, 2, more_dimensions ? 64 : 2, "self"));
+  CUDAL1_CHECK(check_rank(input, 2, most_dimensions, "self"));
   if (target.type != dtype::int64) return refuse("target is {}, but should be int64", target.text());
   auto wanted = input.shape;
   wanted.erase(wanted.begin() + 1);
@@ -86,7 +89,7 @@ rule pointwise_loss() {
 }
 
 rule kl_div() {
-  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
+  return [](const arguments& a) { return alike(a, {"self", "target"}, unreduced::supported); };
 }
 
 rule cross_entropy() {
@@ -98,15 +101,15 @@ rule cross_entropy() {
     if (is_floating(target.type)) {  // probabilities of the classes
       CUDAL1_CHECK(check_rank(input, 2, 64, "self"));
       if (!a.is_null("weight")) return not_covered("weight with probabilities is not supported");
-      return alike(a, {"self", "target"});
+      return alike(a, {"self", "target"}, unreduced::not_supported);
     }
     if (smoothing != 0) CUDAL1_CHECK(check_reduced(a));
-    return classified(a, true);
+    return classified(a, 64);
   };
 }
 
-rule nll_loss(bool more_dimensions) {
-  return [=](const arguments& a) { return classified(a, more_dimensions); };
+rule nll_loss(int64_t most_dimensions) {
+  return [=](const arguments& a) { return classified(a, most_dimensions); };
 }
 
 rule cosine_similarity() {
@@ -139,19 +142,19 @@ rule triplet_margin() {
 }
 
 rule hinge_embedding() {
-  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
+  return [](const arguments& a) { return alike(a, {"self", "target"}, unreduced::supported); };
 }
 
 rule soft_margin() {
-  return [](const arguments& a) { return alike(a, {"self", "target"}, true); };
+  return [](const arguments& a) { return alike(a, {"self", "target"}, unreduced::supported); };
 }
 
 rule margin_ranking() {
-  return [](const arguments& a) { return alike(a, {"input1", "input2", "target"}, true); };
+  return [](const arguments& a) { return alike(a, {"input1", "input2", "target"}, unreduced::supported); };
 }
 
 rule poisson_nll() {
-  return [](const arguments& a) { return alike(a, {"input", "target"}, true); };
+  return [](const arguments& a) { return alike(a, {"input", "target"}, unreduced::supported); };
 }
 
 rule cosine_embedding() {
@@ -173,7 +176,7 @@ rule multi_margin() {
     const auto p = a.scalar("p"), margin = a.scalar("margin");
     if (p != scalar_value(int64_t{1}) && p != scalar_value(int64_t{2})) return refuse("p should be 1 or 2");
     if (std::holds_alternative<bool>(margin)) return refuse("margin should be a number");
-    return classified(a, false);
+    return classified(a, 2);
   };
 }
 
@@ -189,11 +192,11 @@ rule pairwise_distance() {
   };
 }
 
-rule binary_cross_entropy(bool logits) {
-  return [=](const arguments& a) -> outcome {
-    if (!a.is_null("weight") || (logits && !a.is_null("pos_weight")))
+rule binary_cross_entropy() {
+  return [](const arguments& a) -> outcome {
+    if (!a.is_null("weight") || (a.has("pos_weight") && !a.is_null("pos_weight")))
       return not_covered("weights are not supported for this loss");
-    return alike(a, {"self", "target"}, true);
+    return alike(a, {"self", "target"}, unreduced::supported);
   };
 }
 
@@ -211,8 +214,8 @@ std::vector<operator_record> loss_records() {
       {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", pointwise_loss(), {.kernel = element_kernel{"fabsf($0 - $1) < $2 ? 0.5f * ($0 - $1) * ($0 - $1) : $2 * (fabsf($0 - $1) - 0.5f * $2)", 8, kernel_form::expression, "self target delta"}, .rows = row_kernel{row_form::loss}}},
       {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div(), {.partial = true, .kernel = element_kernel{"($1 == 0.0f ? 0.0f : $1 * logf($1)) - $1 * $0", transcendental, kernel_form::divergence, "self target"}, .rows = row_kernel{row_form::loss}}},
       {"aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor", cross_entropy()},
-      {"aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss(false), {.reads = reading::one_per_row}},
-      {"aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss(true), {.reads = reading::one_per_row}},
+      {"aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss(2), {.reads = reading::one_per_row}},
+      {"aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll_loss(64), {.reads = reading::one_per_row}},
       {"aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity(), {.rows = row_kernel{row_form::cosine_similarity, row_extent::dim}}},
       {"aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor", triplet_margin(), {.rows = row_kernel{row_form::triplet_margin, row_extent::last_dim}, .averages_rows = true}},
       {"aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor", hinge_embedding(), {.kernel = element_kernel{"($1 == 1.0f ? 0.0f : $2 - $0 < 0.0f ? 0.0f : $2 - $0) + ($1 == -1.0f ? 0.0f : $0)", 6, kernel_form::expression, "self target margin"}, .rows = row_kernel{row_form::loss}}},
@@ -222,8 +225,8 @@ std::vector<operator_record> loss_records() {
       {"aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor", multi_margin()},
       {"aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", poisson_nll(), {.kernel = element_kernel{"($2 != 0.0f ? expf($0) - $1 * $0 : $0 - $1 * logf($0 + $4)) + ($3 != 0.0f && $1 > 1.0f ? $1 * logf($1) - $1 + 0.5f * logf(6.28318530717958648f * $1) : 0.0f)", 3 * transcendental, kernel_form::expression, "input target log_input full eps"}, .rows = row_kernel{row_form::loss}}},
       {"aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False) -> Tensor", pairwise_distance(), {.rows = row_kernel{row_form::pairwise_distance, row_extent::last_dim}}},
-      {"aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy(false), {.partial = true, .kernel = element_kernel{"($1 - 1.0f) * (log1pf(- $0) < -100.0f ? -100.0f : log1pf(- $0)) - $1 * (logf($0) < -100.0f ? -100.0f : logf($0))", 2 * transcendental, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
-      {"aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor", binary_cross_entropy(true), {.partial = true, .kernel = element_kernel{"(1.0f - $1) * $0 - ($0 < 0.0f ? $0 : 0.0f) + log1pf(expf(- fabsf($0)))", 2 * transcendental, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy(), {.partial = true, .kernel = element_kernel{"($1 - 1.0f) * (log1pf(- $0) < -100.0f ? -100.0f : log1pf(- $0)) - $1 * (logf($0) < -100.0f ? -100.0f : logf($0))", 2 * transcendental, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
+      {"aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor", binary_cross_entropy(), {.partial = true, .kernel = element_kernel{"(1.0f - $1) * $0 - ($0 < 0.0f ? $0 : 0.0f) + log1pf(expf(- fabsf($0)))", 2 * transcendental, kernel_form::expression, "self target"}, .rows = row_kernel{row_form::loss}}},
   });
   // clang-format on
 }

@@ -75,29 +75,30 @@ struct step_view {
     return found != nullptr && found->name == operand;
   }
 
+  bool is_product() const { return traits_of(call).product.left[0] != 0; }
+
   // Whether every other operand is almost surely nowhere 0: a tensor that the task draws from a continuous
   // distribution. In a product, a square matrix with declared zeros qualifies too: none of its rows or columns is all
   // zeros.
-  bool others_are_generic(bool in_product = false) const {
+  bool others_are_generic() const {
     const auto names = operands_of(call);
-    return std::all_of(names.begin(), names.end(),
-                       [&](const std::string& n) { return n == operand || is_drawn(n, in_product); });
+    return std::all_of(names.begin(), names.end(), [&](const std::string& n) { return n == operand || is_drawn(n); });
   }
 
-  bool is_drawn(const std::string& value, bool in_product) const {
+  bool is_drawn(const std::string& value) const {
     const auto base = p.view_of.find(value);
     const std::string& name = base == p.view_of.end() ? value : base->second;
-    return is_drawn(name, p.text.inputs, t.inputs, in_product) || is_drawn(name, p.text.weights, t.weights, in_product);
+    return is_drawn(name, p.text.inputs, t.inputs) || is_drawn(name, p.text.weights, t.weights);
   }
 
-  static bool is_drawn(const std::string& name, const std::vector<tensor_declaration>& declared,
-                       const std::vector<input_spec>& specs, bool in_product) {
+  bool is_drawn(const std::string& name, const std::vector<tensor_declaration>& declared,
+                const std::vector<input_spec>& specs) const {
     for (std::size_t i = 0; i < declared.size(); ++i) {
       const auto& type = declared[i].type;
       if (declared[i].name != name || !is_floating(type.type)) continue;
       const bool square = type.dim() >= 2 && type.shape.back() == type.shape[type.shape.size() - 2];
       const bool free = std::all_of(specs[i].facts.begin(), specs[i].facts.end(), [&](fact f) {
-        return f == fact::non_negative || f == fact::symmetric || (in_product && square && f != fact::one_hot);
+        return f == fact::non_negative || f == fact::symmetric || (is_product() && square && f != fact::one_hot);
       });
       const auto kind = specs[i].draw.kind;
       // Content that is not fixed counts as one draw of its distribution, as in the checks.
@@ -141,7 +142,7 @@ bool holds(const step_view& v, effect_condition where) {
     case effect_condition::none:
       return true;
     case effect_condition::nonzero_others:
-      return v.others_are_generic(traits_of(v.call).product.left[0] != 0);
+      return v.others_are_generic();
     case effect_condition::several:
       return v.type.numel() >= 2 * std::max<int64_t>(1, v.result.numel());
     case effect_condition::several_in_dim:
@@ -167,8 +168,7 @@ effect effect_of(const step_view& v) {
   const auto& e = traits.changes;
   const bool spared = !e.unscaled.empty() && v.is(e.unscaled);
   const bool certain = (e.operand.empty() || v.is(e.operand)) && (spared || e.factor.empty() || v.not_zero(e.factor)) &&
-                       (traits.product.left[0] == 0 || is_factor(v)) &&
-                       (!traits.clips || leaves_room(v, *traits.clips));
+                       (!v.is_product() || is_factor(v)) && (!traits.clips || leaves_room(v, *traits.clips));
   return certain && holds(v, e.where) ? e.what : effect::nothing_known;
 }
 

@@ -45,7 +45,10 @@ rule softmax() {
   };
 }
 
-rule layer_norm(bool native) {
+// `with_statistics`: the mean and the reciprocal of the deviation are results too.
+enum class norm_results { normalized, with_statistics };
+
+rule layer_norm(norm_results wanted) {
   return [=](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
     CUDAL1_CHECK(check_kind(input, floats, "input"));
@@ -53,7 +56,7 @@ rule layer_norm(bool native) {
     CUDAL1_CHECK(check_parameter(a, "weight", input, shape));
     CUDAL1_CHECK(check_parameter(a, "bias", input, shape));
     const auto result = contiguous(input.type, input.shape);
-    if (!native) return one(result);
+    if (wanted == norm_results::normalized) return one(result);
     auto outer = input.shape;
     std::fill(outer.end() - static_cast<std::ptrdiff_t>(shape.size()), outer.end(), 1);
     const auto statistics = contiguous(input.type, std::move(outer));
@@ -107,7 +110,7 @@ rule native_group_norm() {
   };
 }
 
-rule batch_norm(bool native) {
+rule batch_norm(norm_results wanted) {
   return [=](const arguments& a) -> outcome {
     const auto& input = a.tensor("input");
     CUDAL1_CHECK(check_kind(input, floats, "input"));
@@ -122,7 +125,7 @@ rule batch_norm(bool native) {
       if (!training && a.is_null(name)) return refuse("{} should be given where training is false", name);
     }
     const auto result = normalized(input);
-    if (!native) return one(result);
+    if (wanted == norm_results::normalized) return one(result);
     const auto statistics = contiguous(input.type, {training ? channels : 0});
     return std::vector<operator_result>{{result, {}}, {statistics, {}}, {statistics, {}}};
   };
@@ -168,15 +171,15 @@ std::vector<operator_record> normalization_records() {
       {"aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax(), {.changes = {effect::mixed_smooth, effect_condition::several_in_dim}, .rows = row_kernel{row_form::log_softmax, row_extent::dim}}, {"aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"}},
       {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax(), {.changes = {effect::mixed_smooth, effect_condition::several_in_dim}, .range = bounds{0, 1}, .rows = row_kernel{row_form::softmax, row_extent::dim}}},
       {"aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax(), {.changes = {effect::mixed_smooth, effect_condition::several_in_dim}, .rows = row_kernel{row_form::log_softmax, row_extent::dim}}},
-      {"aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor", layer_norm(false), {.changes = {effect::mixed_smooth, effect_condition::wide_rows, "input"}, .rows = row_kernel{row_form::standardize_rows, row_extent::normalized_shape}}},
-      {"aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", layer_norm(true), {.changes = {effect::mixed_smooth, effect_condition::wide_rows, "input"}, .rows = row_kernel{row_form::standardize_rows, row_extent::normalized_shape}}},
+      {"aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor", layer_norm(norm_results::normalized), {.changes = {effect::mixed_smooth, effect_condition::wide_rows, "input"}, .rows = row_kernel{row_form::standardize_rows, row_extent::normalized_shape}}},
+      {"aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", layer_norm(norm_results::with_statistics), {.changes = {effect::mixed_smooth, effect_condition::wide_rows, "input"}, .rows = row_kernel{row_form::standardize_rows, row_extent::normalized_shape}}},
       {"aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", rms_norm(), {.changes = {effect::mixed_smooth, effect_condition::wide_rows, "input"}, .rows = row_kernel{row_form::root_mean_square, row_extent::normalized_shape}}},
       {"aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor", group_norm(), {.changes = {effect::mixed_smooth, effect_condition::wide_groups, "input"}, .needs_relayout = true, .rows = row_kernel{row_form::standardize_channels, row_extent::groups}}},
       {"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)", native_group_norm()},
-      {"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm(false), {.changes = {effect::onto, effect_condition::given_statistics, "input"}, .needs_relayout = true, .kernel = element_kernel{.form = kernel_form::channel_affine}, .rows = row_kernel{row_form::standardize_channels, row_extent::batch_channels}}},
-      {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true), {.needs_relayout = true}},
+      {"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm(norm_results::normalized), {.changes = {effect::onto, effect_condition::given_statistics, "input"}, .needs_relayout = true, .kernel = element_kernel{.form = kernel_form::channel_affine}, .rows = row_kernel{row_form::standardize_channels, row_extent::batch_channels}}},
+      {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(norm_results::with_statistics), {.needs_relayout = true}},
       {"aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm_without_statistics(), {.needs_relayout = true}},
-      {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(true), {.needs_relayout = true}},
+      {"aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm(norm_results::with_statistics), {.needs_relayout = true}},
       {"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor", instance_norm(), {.needs_relayout = true, .rows = row_kernel{row_form::standardize_channels, row_extent::channels}}},
   });
   // clang-format on

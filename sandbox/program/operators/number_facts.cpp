@@ -102,7 +102,7 @@ std::optional<double> filled_with(const known_call& c) {
   return op == "aten::scalar_tensor" ? c.number("s") : std::nullopt;
 }
 
-// The same elements as the first operand's, or a choice of them.
+// Whether the result has the same elements as the first operand, or a choice of them.
 bool takes_elements(const known_call& c) {
   if (selects_elements(c.record())) return true;
   const tensor_type* from = c.type("self") != nullptr ? c.type("self") : c.type("input");

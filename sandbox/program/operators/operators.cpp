@@ -86,12 +86,33 @@ std::string renamed(std::string_view schema, std::string_view name) {
 const std::vector<operator_record>& operator_records() {
   static const auto all = [] {
     std::vector<operator_record> records;
-    for (const auto family :
-         {pointwise_records,     binary_records,    ternary_records,     reduction_records, scan_records,
-          view_records,          list_records,      copy_records,        product_records,   contraction_records,
-          einsum_records,        recurrent_records, convolution_records, pool_records,      resampling_records,
-          normalization_records, attention_records, index_records,       sort_records,      join_records,
-          rearrangement_records, creation_records,  loss_records}) {
+    for (const auto family : {elementary_function_records,
+                              pointwise_records,
+                              arithmetic_records,
+                              comparison_records,
+                              bit_records,
+                              binary_records,
+                              ternary_records,
+                              reduction_records,
+                              scan_records,
+                              view_records,
+                              list_records,
+                              copy_records,
+                              product_records,
+                              contraction_records,
+                              einsum_records,
+                              recurrent_records,
+                              convolution_records,
+                              pool_records,
+                              resampling_records,
+                              normalization_records,
+                              attention_records,
+                              index_records,
+                              sort_records,
+                              join_records,
+                              rearrangement_records,
+                              creation_records,
+                              loss_records}) {
       auto some = family();
       std::move(some.begin(), some.end(), std::back_inserter(records));
     }

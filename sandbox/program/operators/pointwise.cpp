@@ -38,15 +38,28 @@ rule square() {  // pow(self, 2)
   };
 }
 
-// Floating types: self.abs() == inf, and (self == self) * (self.abs() != inf), where each step has its own layout; for
-// other types at::zeros_like or ones_like.
-rule is_infinite(bool negated) {
-  return [=](const arguments& a) -> outcome {
+// self.abs() == inf, or != inf, where each step has its own layout.
+expected<tensor_type> compared_with_infinity(const tensor_type& t) {
+  CUDAL1_TRY(const auto magnitude, iterate({t}, t.type, t.type));
+  return iterate({magnitude, scalar_operand(t.type)}, t.type, dtype::bool_);
+}
+
+// self.abs() == inf; for types other than floating ones at::zeros_like.
+rule is_infinite() {
+  return [](const arguments& a) -> outcome {
     const auto& t = a.tensor(0);
     if (!is_floating(t.type)) return one({dtype::bool_, t.shape, preserved_strides(t)});
-    CUDAL1_TRY(const auto magnitude, iterate({t}, t.type, t.type));
-    CUDAL1_TRY(const auto compared, iterate({magnitude, scalar_operand(t.type)}, t.type, dtype::bool_));
-    if (!negated) return one(compared);
+    CUDAL1_TRY(auto compared, compared_with_infinity(t));
+    return one(std::move(compared));
+  };
+}
+
+// (self == self) * (self.abs() != inf); for types other than floating ones at::ones_like.
+rule is_finite() {
+  return [](const arguments& a) -> outcome {
+    const auto& t = a.tensor(0);
+    if (!is_floating(t.type)) return one({dtype::bool_, t.shape, preserved_strides(t)});
+    CUDAL1_TRY(const auto compared, compared_with_infinity(t));
     CUDAL1_TRY(const auto is_number, iterate({t, t}, t.type, dtype::bool_));
     return iterated({is_number, compared}, dtype::bool_, dtype::bool_);
   };
@@ -106,7 +119,7 @@ constexpr int transcendental = 12;  // the cost, in additions
 
 }  // namespace
 
-std::vector<operator_record> pointwise_records() {
+std::vector<operator_record> elementary_function_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::pointwise, {
@@ -142,6 +155,14 @@ std::vector<operator_record> pointwise_records() {
       {"aten::rad2deg(Tensor self) -> Tensor", preserving_float()},
       {"aten::sinc(Tensor self) -> Tensor", unary_float()},
       {"aten::logit(Tensor self, float? eps=None) -> Tensor", unary_float(), {.poles = true}},
+  });
+  // clang-format on
+}
+
+std::vector<operator_record> pointwise_records() {
+  using namespace rules;
+  // clang-format off
+  return of_kind(operator_kind::pointwise, {
       {"aten::relu(Tensor self) -> Tensor", unary(numbers), {.changes = {effect::constant_on_intervals}, .clips = clipping{non_negative}, .kernel = element_kernel{"$0 < 0.0f ? 0.0f : $0"}}},
       {"aten::relu6(Tensor self) -> Tensor", preserving(numbers), {.changes = {effect::constant_on_intervals}, .clips = clipping{{0, 6}}, .kernel = element_kernel{"$0 < 0.0f ? 0.0f : ($0 > 6.0f ? 6.0f : $0)", 2}}},
       {"aten::abs(Tensor self) -> Tensor", unary(numbers), {.changes = {effect::constant_on_intervals}, .range = non_negative, .identity = non_negative, .kernel = element_kernel{"fabsf($0)"}}, {"aten::absolute"}},
@@ -172,8 +193,8 @@ std::vector<operator_record> pointwise_records() {
       {"aten::square(Tensor self) -> Tensor", square(), {.changes = {effect::smooth}, .range = non_negative, .kernel = element_kernel{"$0 * $0"}}},
       {"aten::logical_not(Tensor self) -> Tensor", unary_to(any, dtype::bool_)},
       {"aten::isnan(Tensor self) -> Tensor", unary_to(any, dtype::bool_)},
-      {"aten::isinf(Tensor self) -> Tensor", is_infinite(false)},
-      {"aten::isfinite(Tensor self) -> Tensor", is_infinite(true)},
+      {"aten::isinf(Tensor self) -> Tensor", is_infinite()},
+      {"aten::isfinite(Tensor self) -> Tensor", is_finite()},
       {"aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", preserving(any)},
       {"aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", clamp_scalars("min", "max"), {.changes = {effect::constant_on_intervals}, .clips = clipping{{}, "min", "max"}, .kernel = element_kernel{.form = kernel_form::clamp}}, {"aten::clip"}},
       {"aten::clamp_min(Tensor self, Scalar min) -> Tensor", clamp_scalars("min", ""), {.changes = {effect::constant_on_intervals}, .clips = clipping{{}, "min", {}}, .kernel = element_kernel{.form = kernel_form::clamp}}},

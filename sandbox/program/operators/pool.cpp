@@ -46,19 +46,23 @@ expected<int64_t> pooled_size(const window& w, std::size_t d, int64_t input, boo
   return size;
 }
 
-expected<tensor_type> pooled(const arguments& a, int64_t dimensions, bool keeps_format) {
+// The result's layout: `suggested` is that which the operand suggests; without it an operand that suggests
+// channels-last is refused.
+enum class pooled_layout { contiguous, suggested };
+
+expected<tensor_type> pooled(const arguments& a, int64_t dimensions, pooled_layout layout) {
   const auto& t = a.tensor("self");
   const auto n = static_cast<std::size_t>(dimensions);
   CUDAL1_CHECK(check_kind(t, floats, "self"));
   CUDAL1_CHECK(check_rank(t, dimensions + 1, dimensions + 2, "self"));
-  if (!keeps_format) CUDAL1_CHECK(check_channels_first(t, "self"));
+  if (layout == pooled_layout::contiguous) CUDAL1_CHECK(check_channels_first(t, "self"));
   CUDAL1_TRY(const auto w, read_window(a, n));
   auto shape = t.shape;
   for (std::size_t d = 0; d < n; ++d) {
     auto& size = shape[shape.size() - n + d];
     CUDAL1_TRY(size, pooled_size(w, d, size, a.flag("ceil_mode")));
   }
-  const auto how = keeps_format ? suggested_format(t) : format::contiguous;
+  const auto how = layout == pooled_layout::suggested ? suggested_format(t) : format::contiguous;
   return laid_out(t.type, std::move(shape), how);
 }
 
@@ -66,7 +70,8 @@ rule average_pool(int64_t dimensions) {
   return [=](const arguments& a) -> outcome {
     if (a.has("divisor_override") && a.optional_integer("divisor_override") == 0)
       return refuse("divisor_override should not be 0");
-    CUDAL1_TRY(auto type, pooled(a, dimensions, dimensions == 2));
+    CUDAL1_TRY(auto type,
+               pooled(a, dimensions, dimensions == 2 ? pooled_layout::suggested : pooled_layout::contiguous));
     const auto& shape = a.tensor("self").shape;
     CUDAL1_TRY(const auto kernel, a.per_dimension("kernel_size", static_cast<std::size_t>(dimensions)));
     if (dimensions == 3 && !std::equal(kernel.rbegin(), kernel.rend(), shape.rbegin(), std::less_equal<>()))
@@ -75,13 +80,21 @@ rule average_pool(int64_t dimensions) {
   };
 }
 
-rule max_pool(int64_t dimensions, bool with_indices) {
+rule max_pool(int64_t dimensions) {
   return [=](const arguments& a) -> outcome {
-    CUDAL1_TRY(auto type, pooled(a, dimensions, dimensions > 1));
-    if (!with_indices) return one(std::move(type));
-    auto indices = type;
-    indices.type = dtype::int64;
-    return std::vector<operator_result>{{std::move(type), {}}, {std::move(indices), {}}};
+    const auto layout = dimensions > 1 ? pooled_layout::suggested : pooled_layout::contiguous;
+    CUDAL1_TRY(auto type, pooled(a, dimensions, layout));
+    return one(std::move(type));
+  };
+}
+
+rule max_pool_with_indices(int64_t dimensions) {
+  return [values = max_pool(dimensions)](const arguments& a) -> outcome {
+    CUDAL1_TRY(auto results, values(a));
+    auto indices = results.front();
+    indices.type.type = dtype::int64;
+    results.push_back(std::move(indices));
+    return results;
   };
 }
 
@@ -131,12 +144,12 @@ std::vector<operator_record> pool_records() {
       {"aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor", average_pool(1), {.changes = {effect::mixed_linear}, .sums = true, .pooled_dimensions = 1}},
       {"aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor", average_pool(2), {.changes = {effect::mixed_linear}, .sums = true, .pooled_dimensions = 2}},
       {"aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor", average_pool(3), {.changes = {effect::mixed_linear}, .sums = true, .pooled_dimensions = 3}},
-      {"aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor", max_pool(1, false), {.changes = {effect::chosen}, .selects = true, .pooled_dimensions = 1}},
-      {"aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor", max_pool(2, false), {.changes = {effect::chosen}, .selects = true, .pooled_dimensions = 2}},
-      {"aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor", max_pool(3, false), {.changes = {effect::chosen}, .selects = true, .needs_relayout = true, .pooled_dimensions = 3}},
-      {"aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)", max_pool(1, true), {.changes = {effect::chosen}, .pooled_dimensions = 1}},
-      {"aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", max_pool(2, true), {.changes = {effect::chosen}, .pooled_dimensions = 2}},
-      {"aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", max_pool(3, true), {.changes = {effect::chosen}, .needs_relayout = true, .pooled_dimensions = 3}},
+      {"aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor", max_pool(1), {.changes = {effect::chosen}, .selects = true, .pooled_dimensions = 1}},
+      {"aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor", max_pool(2), {.changes = {effect::chosen}, .selects = true, .pooled_dimensions = 2}},
+      {"aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor", max_pool(3), {.changes = {effect::chosen}, .selects = true, .needs_relayout = true, .pooled_dimensions = 3}},
+      {"aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)", max_pool_with_indices(1), {.changes = {effect::chosen}, .pooled_dimensions = 1}},
+      {"aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", max_pool_with_indices(2), {.changes = {effect::chosen}, .pooled_dimensions = 2}},
+      {"aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", max_pool_with_indices(3), {.changes = {effect::chosen}, .needs_relayout = true, .pooled_dimensions = 3}},
       {"aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", adaptive_average_pool(1), {.sums = true, .rows = row_kernel{row_form::mean, row_extent::last_dims, 1}}},
       {"aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", adaptive_average_pool(2), {.sums = true, .rows = row_kernel{row_form::mean, row_extent::last_dims, 2}}},
       {"aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", adaptive_average_pool(3), {.sums = true, .rows = row_kernel{row_form::mean, row_extent::last_dims, 3}}},

@@ -1,6 +1,6 @@
 // One record per operator: its schema, the rule for the types of its results, its work, and the traits that everything
-// else is derived from (the estimates of work, the policies' kernels and proofs, the importer). There is one file of
-// records per family; the functions at the end of this header list them.
+// else is derived from (the estimates of work, the policies' kernels and proofs, the importer). The functions
+// at the end of this header give the records by family.
 #pragma once
 
 #include <limits>
@@ -263,9 +263,13 @@ inline constexpr bounds non_negative{0, std::numeric_limits<double>::infinity()}
 // A product's effect on its operands.
 inline constexpr operand_effect products{effect::mixed_linear, effect_condition::nonzero_others, {}, "alpha"};
 
-// The families, one file each.
-std::vector<operator_record> pointwise_records();
-std::vector<operator_record> binary_records();
+// In the files of their families.
+std::vector<operator_record> elementary_function_records();  // of one tensor
+std::vector<operator_record> pointwise_records();            // the other ones of one tensor
+std::vector<operator_record> arithmetic_records();           // of two operands
+std::vector<operator_record> comparison_records();
+std::vector<operator_record> bit_records();
+std::vector<operator_record> binary_records();  // the other ones of two operands
 std::vector<operator_record> ternary_records();
 std::vector<operator_record> reduction_records();
 std::vector<operator_record> scan_records();

@@ -92,13 +92,20 @@ rule reduction_pair(unsigned accepted) {
   };
 }
 
-// ATen reads beyond the memory of an expanded operand.
-rule median(bool with_indices) {
-  return [=](const arguments& a) -> outcome {
-    const auto& t = a.tensor("self");
-    CUDAL1_CHECK(check_contiguous(t, "self"));
-    return with_indices ? reduction_pair(numbers)(a) : reduction(numbers, reduced_type::same)(a);
+// ATen's medians read beyond the memory of an expanded operand.
+rule of_contiguous(rule types) {
+  return [types = std::move(types)](const arguments& a) -> outcome {
+    CUDAL1_CHECK(check_contiguous(a.tensor("self"), "self"));
+    return types(a);
   };
+}
+
+rule median() {
+  return of_contiguous(reduction(numbers, reduced_type::same));
+}
+
+rule median_in_dim() {
+  return of_contiguous(reduction_pair(numbers));
 }
 
 rule index_reduction() {
@@ -173,13 +180,14 @@ rule logsumexp() {
   };
 }
 
-rule cumulative(unsigned accepted, bool sums) {
+// `type`: reduced_type::same or sum.
+rule cumulative(unsigned accepted, reduced_type type) {
   return [=](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
     CUDAL1_TRY(const auto asked, asked_type(a, t));
     CUDAL1_CHECK(check_kind(t, accepted, "self"));
     CUDAL1_CHECK(wrap_dimension(a.integer("dim"), t.dim()));
-    return one(contiguous(asked.value_or(sums ? sum_type(t.type) : t.type), t.shape));
+    return one(contiguous(asked.value_or(type == reduced_type::sum ? sum_type(t.type) : t.type), t.shape));
   };
 }
 
@@ -214,10 +222,10 @@ std::vector<operator_record> reduction_records() {
       {"aten::min(Tensor self) -> Tensor", reduction(any, reduced_type::same), {.changes = {effect::chosen}, .selects = true, .rows = row_kernel{row_form::minimum, row_extent::all_dims}}},
       {"aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", reduction_pair(any), {.changes = {effect::chosen}, .rows = row_kernel{row_form::maximum_value, row_extent::dim}}},
       {"aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", reduction_pair(any), {.changes = {effect::chosen}, .rows = row_kernel{row_form::minimum_value, row_extent::dim}}},
-      {"aten::median(Tensor self) -> Tensor", median(false), {.selects = true}},
-      {"aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", median(true)},
-      {"aten::nanmedian(Tensor self) -> Tensor", median(false), {.selects = true}},
-      {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", median(true)},
+      {"aten::median(Tensor self) -> Tensor", median(), {.selects = true}},
+      {"aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", median_in_dim()},
+      {"aten::nanmedian(Tensor self) -> Tensor", median(), {.selects = true}},
+      {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", median_in_dim()},
       {"aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", index_reduction()},
       {"aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", index_reduction()},
       {"aten::any(Tensor self) -> Tensor", reduction(any, reduced_type::truth)},
@@ -255,9 +263,9 @@ std::vector<operator_record> scan_records() {
   using namespace rules;
   // clang-format off
   return of_kind(operator_kind::scan, {
-      {"aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumulative(any, true), {.changes = {effect::mixed_linear}, .rows = row_kernel{row_form::running_sum, row_extent::dim}}},
-      {"aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumulative(any, true)},
-      {"aten::logcumsumexp(Tensor self, int dim) -> Tensor", cumulative(floats, false)},
+      {"aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumulative(any, reduced_type::sum), {.changes = {effect::mixed_linear}, .rows = row_kernel{row_form::running_sum, row_extent::dim}}},
+      {"aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumulative(any, reduced_type::sum)},
+      {"aten::logcumsumexp(Tensor self, int dim) -> Tensor", cumulative(floats, reduced_type::same)},
       {"aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", cumulative_extreme()},
       {"aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", cumulative_extreme()},
   });

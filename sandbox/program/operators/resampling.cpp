@@ -74,7 +74,8 @@ rule upsample_to(int64_t dimensions) {
       if (a.is_null(name)) continue;
       const double size = static_cast<double>(t.shape[d + 2]) * a.real(name);
       if (!(size >= 1 && size < 0x1p31) || static_cast<int64_t>(size) != sizes[d])
-        return refuse("{} is {}, which makes {} of {}, and not {}", name, a.real(name), size, t.shape[d + 2], sizes[d]);
+        return refuse("{} is {}, which scales size {} to {}, but output_size is {}", name, a.real(name), t.shape[d + 2],
+                      size, sizes[d]);
     }
     return with_spatial_sizes(t, sizes, "output_size");
   };

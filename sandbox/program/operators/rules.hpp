@@ -112,7 +112,7 @@ expected<void> check_contiguous(const tensor_type& t, std::string_view name);
 tensor_type as_two_dimensions(tensor_type t);
 // Strides must not suggest channels-last; tensors of three dimensions are checked as_two_dimensions.
 expected<void> check_channels_first(tensor_type t, std::string_view name);
-// Of a floating type, row-major, with `low` to `high` dimensions.
+// Must be of a floating type and row-major, with `low` to `high` dimensions.
 expected<void> check_image(const tensor_type& t, int64_t low, int64_t high, std::string_view name);
 // `t` with its last dimensions replaced by `sizes`, which must be positive.
 outcome with_spatial_sizes(const tensor_type& t, const std::vector<int64_t>& sizes, std::string_view name);

@@ -53,26 +53,26 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-std::optional<schema_type> base_type(std::string_view name, bool list) {
-  struct entry {
-    std::string_view name;
-    schema_type one;
-    std::optional<schema_type> many;
-  };
-  static const entry entries[] = {{"Tensor", schema_type::tensor, schema_type::tensor_list},
-                                  {"int", schema_type::integer, schema_type::integer_list},
-                                  {"SymInt", schema_type::integer, schema_type::integer_list},
-                                  {"float", schema_type::real, schema_type::real_list},
-                                  {"bool", schema_type::boolean, schema_type::boolean_list},
-                                  {"Scalar", schema_type::scalar, {}},
-                                  {"str", schema_type::string, {}},
-                                  {"ScalarType", schema_type::dtype, {}},
-                                  {"MemoryFormat", schema_type::memory_format, {}},
-                                  {"Layout", schema_type::layout, {}},
-                                  {"Device", schema_type::device, {}}};
-  for (const auto& e : entries)
-    if (e.name == name) return list ? e.many : std::optional(e.one);
-  return std::nullopt;
+struct base_type {
+  std::string_view name;
+  schema_type one;
+  std::optional<schema_type> many;  // of a list of them
+};
+
+const base_type* find_base_type(std::string_view name) {
+  static const base_type types[] = {{"Tensor", schema_type::tensor, schema_type::tensor_list},
+                                    {"int", schema_type::integer, schema_type::integer_list},
+                                    {"SymInt", schema_type::integer, schema_type::integer_list},
+                                    {"float", schema_type::real, schema_type::real_list},
+                                    {"bool", schema_type::boolean, schema_type::boolean_list},
+                                    {"Scalar", schema_type::scalar, {}},
+                                    {"str", schema_type::string, {}},
+                                    {"ScalarType", schema_type::dtype, {}},
+                                    {"MemoryFormat", schema_type::memory_format, {}},
+                                    {"Layout", schema_type::layout, {}},
+                                    {"Device", schema_type::device, {}}};
+  const auto* const found = std::ranges::find(types, name, &base_type::name);
+  return found == std::end(types) ? nullptr : found;
 }
 
 // "Tensor(a!)?", "int[2]?", "Tensor?[]" into `a`.
@@ -84,8 +84,8 @@ expected<void> parse_type(std::string_view text, schema_argument& a) {
     return true;
   };
   a.optional = take("?");
-  bool list = false;
-  if (take("]")) {
+  const bool is_list = take("]");
+  if (is_list) {
     const auto open = text.rfind('[');
     if (open == std::string_view::npos) return fail(errc::parse_error, "the type {} has no [", whole);
     if (const auto size = text.substr(open + 1); !size.empty()) {
@@ -93,11 +93,11 @@ expected<void> parse_type(std::string_view text, schema_argument& a) {
       if (!a.fixed_size || *a.fixed_size < 1) return fail(errc::parse_error, "the type {} has no valid size", whole);
     }
     text = text.substr(0, open);
-    list = true;
     a.optional_items = take("?");
   }
   if (take(")")) text = text.substr(0, text.rfind('('));  // the rule defines what it aliases
-  const auto type = base_type(text, list);
+  const auto* const base = find_base_type(text);
+  const auto type = base == nullptr ? std::nullopt : is_list ? base->many : std::optional(base->one);
   if (!type || (a.optional_items && *type != schema_type::tensor_list))
     return fail(errc::parse_error, "arguments of type {} are not supported", whole);
   a.type = *type;

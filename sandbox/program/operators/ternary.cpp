@@ -27,16 +27,22 @@ rule clamp_tensors(std::string_view low, std::string_view high) {
   };
 }
 
-rule where(bool self_is_scalar, bool other_is_scalar) {
-  return [=](const arguments& a) -> outcome {
+bool is_tensor(const arguments& a, std::string_view name) {
+  return a.is_tensor(a.index_of(name));
+}
+
+rule where() {
+  return [](const arguments& a) -> outcome {
     const auto& condition = a.tensor("condition");
     CUDAL1_CHECK(check_kind(condition, bools, "condition"));
     promotion types;
-    self_is_scalar ? types.add(a.scalar("self")) : types.add(a.tensor("self"));
-    other_is_scalar ? types.add(a.scalar("other")) : types.add(a.tensor("other"));
+    for (const auto* name : {"self", "other"})
+      is_tensor(a, name) ? types.add(a.tensor(name)) : types.add(a.scalar(name));
     const dtype common = types.result();
-    const auto self = self_is_scalar ? scalar_operand(common) : converted(a.tensor("self"), common);
-    const auto other = other_is_scalar ? scalar_operand(common) : converted(a.tensor("other"), common);
+    const auto operand = [&](std::string_view name) {
+      return is_tensor(a, name) ? converted(a.tensor(name), common) : scalar_operand(common);
+    };
+    const auto self = operand("self"), other = operand("other");
     CUDAL1_TRY(auto shape, broadcast(condition.shape, self.shape));
     CUDAL1_TRY(shape, broadcast(shape, other.shape));
     auto strides = iterator_strides(shape, {condition, self, other});
@@ -44,10 +50,10 @@ rule where(bool self_is_scalar, bool other_is_scalar) {
   };
 }
 
-rule lerp(bool weight_is_tensor) {
-  return [=](const arguments& a) -> outcome {
+rule lerp() {
+  return [](const arguments& a) -> outcome {
     std::vector<tensor_type> operands{a.tensor("self"), a.tensor("end")};
-    if (weight_is_tensor) operands.push_back(a.tensor("weight"));
+    if (is_tensor(a, "weight")) operands.push_back(a.tensor("weight"));
     const dtype type = operands.front().type;
     for (const auto& t : operands) {
       CUDAL1_CHECK(check_kind(t, floats, "an operand"));
@@ -70,11 +76,11 @@ rule addc(unsigned accepted) {
   };
 }
 
-rule masked_fill(bool value_is_tensor) {
-  return [=](const arguments& a) -> outcome {
+rule masked_fill() {
+  return [](const arguments& a) -> outcome {
     const auto &t = a.tensor("self"), &mask = a.tensor("mask");
     CUDAL1_CHECK(check_kind(mask, bools, "mask"));
-    if (value_is_tensor) {
+    if (is_tensor(a, "value")) {
       CUDAL1_CHECK(check_rank(a.tensor("value"), 0, 0, "value"));
       CUDAL1_CHECK(check_same_type(t, a.tensor("value"), "self", "value"));
     } else {
@@ -96,16 +102,16 @@ std::vector<operator_record> ternary_records() {
       {"aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", clamp_tensors("min", "max"), {.kernel = element_kernel{.form = kernel_form::clamp}}},
       {"aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", clamp_tensors("min", "")},
       {"aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", clamp_tensors("", "max")},
-      {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where(false, false), {.kernel = element_kernel{.form = kernel_form::select}}},
-      {"aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor", where(true, false), {.kernel = element_kernel{.form = kernel_form::select}}},
-      {"aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor", where(false, true), {.kernel = element_kernel{.form = kernel_form::select}}},
-      {"aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor", where(true, true)},
-      {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp(false), {.kernel = element_kernel{"fabsf($2) < 0.5f ? $0 + $2 * ($1 - $0) : $1 - ($1 - $0) * (1.0f - $2)", 4}}},
-      {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp(true)},
+      {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where(), {.kernel = element_kernel{.form = kernel_form::select}}},
+      {"aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor", where(), {.kernel = element_kernel{.form = kernel_form::select}}},
+      {"aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor", where(), {.kernel = element_kernel{.form = kernel_form::select}}},
+      {"aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor", where()},
+      {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp(), {.kernel = element_kernel{"fabsf($2) < 0.5f ? $0 + $2 * ($1 - $0) : $1 - ($1 - $0) * (1.0f - $2)", 4}}},
+      {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp()},
       {"aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", addc(numbers), {.kernel = element_kernel{"$0 + $1 * $2 * $3", 3, kernel_form::expression, "self value tensor1 tensor2"}}},
       {"aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", addc(floats), {.poles = true, .kernel = element_kernel{"$0 + $1 * $2 / $3", 6, kernel_form::expression, "self value tensor1 tensor2"}}},
-      {"aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", masked_fill(false), {.kernel = element_kernel{.form = kernel_form::masked_fill}}},
-      {"aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", masked_fill(true)},
+      {"aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", masked_fill(), {.kernel = element_kernel{.form = kernel_form::masked_fill}}},
+      {"aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", masked_fill()},
   });
   // clang-format on
 }

@@ -30,10 +30,14 @@ expected<std::vector<int64_t>> infer_shape(std::vector<int64_t> shape, int64_t c
   return shape;
 }
 
-outcome reshaped(const tensor_type& t, std::vector<int64_t> wanted, bool may_copy) {
+// What becomes of a tensor whose strides have no such view.
+enum class without_view { refuse, copy };
+
+outcome reshaped(const tensor_type& t, std::vector<int64_t> wanted, without_view otherwise) {
   CUDAL1_TRY(auto shape, infer_shape(std::move(wanted), t.numel()));
   if (auto strides = view_strides(t, shape)) return view_of_first({t.type, std::move(shape), std::move(*strides)});
-  if (!may_copy) return refuse("{} cannot be seen as {} without a copy: use reshape", t.text(), shape_text(shape));
+  if (otherwise == without_view::refuse)
+    return refuse("{} cannot be seen as {} without a copy: use reshape", t.text(), shape_text(shape));
   return one(contiguous(t.type, std::move(shape)));
 }
 
@@ -88,19 +92,23 @@ int64_t clamped(int64_t index, int64_t size) {
 }
 
 rule view() {
-  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), false); };
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), without_view::refuse); };
 }
 
 rule reshape() {
-  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("shape"), true); };
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("shape"), without_view::copy); };
 }
 
-rule reshape_as(bool may_copy) {
-  return [=](const arguments& a) { return reshaped(a.tensor("self"), a.tensor("other").shape, may_copy); };
+rule view_as() {
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.tensor("other").shape, without_view::refuse); };
+}
+
+rule reshape_as() {
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.tensor("other").shape, without_view::copy); };
 }
 
 rule unsafe_view() {  // a view, though its schema does not declare one
-  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), false); };
+  return [](const arguments& a) { return reshaped(a.tensor("self"), a.integers("size"), without_view::refuse); };
 }
 
 rule unfold() {
@@ -142,10 +150,11 @@ rule transpose() {  // by position: swapaxes names its dimensions differently
   };
 }
 
-rule transpose_last(bool at_most_two) {
+// Of a tensor of `least` to `most` dimensions; fewer than two stay as they are.
+rule transpose_last(int64_t least, int64_t most) {
   return [=](const arguments& a) -> outcome {
     const auto& t = a.tensor("self");
-    CUDAL1_CHECK(at_most_two ? check_rank(t, 0, 2, "self") : check_rank(t, 2, 64, "self"));
+    CUDAL1_CHECK(check_rank(t, least, most, "self"));
     auto dims = counted(t.dim());
     if (dims.size() >= 2) std::swap(dims[dims.size() - 2], dims[dims.size() - 1]);
     return permuted(t, dims);
@@ -216,14 +225,14 @@ rule flatten() {
     CUDAL1_TRY(const int64_t first, wrap_dimension(a.integer("start_dim"), t.dim(), "start_dim"));
     CUDAL1_TRY(const int64_t last, wrap_dimension(a.integer("end_dim"), t.dim(), "end_dim"));
     if (first > last) return refuse("start_dim {} comes after end_dim {}", first, last);
-    if (t.dim() == 0) return reshaped(t, {1}, true);
+    if (t.dim() == 0) return reshaped(t, {1}, without_view::copy);
     if (first == last) return view_of_first(t);
     std::vector<int64_t> shape(t.shape.begin(), t.shape.begin() + first);
     shape.push_back(1);
     for (int64_t d = first; d <= last; ++d)
       shape.back() *= t.shape[at(d)];
     shape.insert(shape.end(), t.shape.begin() + last + 1, t.shape.end());
-    return reshaped(t, std::move(shape), true);
+    return reshaped(t, std::move(shape), without_view::copy);
   };
 }
 
@@ -236,7 +245,7 @@ rule unflatten() {
     auto shape = t.shape;
     shape.erase(shape.begin() + dim);
     shape.insert(shape.begin() + dim, sizes.begin(), sizes.end());
-    return reshaped(t, std::move(shape), false);
+    return reshaped(t, std::move(shape), without_view::refuse);
   };
 }
 
@@ -333,12 +342,12 @@ std::vector<operator_record> view_records() {
       {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", view(), {.changes = {effect::onto}, .idle = "its operand has this shape already", .linear = linearity::each_operand}},
       {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", reshape(), {.changes = {effect::onto}, .may_copy = true, .idle = "its operand has this shape already", .linear = linearity::each_operand}},
       {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor", unsafe_view()},
-      {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as(false)},
-      {"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as(true), {.may_copy = true}},
+      {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", view_as()},
+      {"aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", reshape_as(), {.may_copy = true}},
       {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", permute(), {.changes = {effect::onto}, .linear = linearity::each_operand}},
       {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", transpose(), {.changes = {effect::onto}, .is_self_inverse = true, .swaps = transposition::named, .linear = linearity::each_operand}, {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", "aten::swapdims"}},
-      {"aten::t(Tensor(a) self) -> Tensor(a)", transpose_last(true), {.changes = {effect::onto}, .is_self_inverse = true, .swaps = transposition::of_matrix, .linear = linearity::each_operand}},
-      {"aten::mT(Tensor(a) self) -> Tensor(a)", transpose_last(false), {.changes = {effect::onto}, .swaps = transposition::last_two, .linear = linearity::each_operand}},
+      {"aten::t(Tensor(a) self) -> Tensor(a)", transpose_last(0, 2), {.changes = {effect::onto}, .is_self_inverse = true, .swaps = transposition::of_matrix, .linear = linearity::each_operand}},
+      {"aten::mT(Tensor(a) self) -> Tensor(a)", transpose_last(2, 64), {.changes = {effect::onto}, .swaps = transposition::last_two, .linear = linearity::each_operand}},
       {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", reverse_dimensions(), {.changes = {effect::onto}, .swaps = transposition::of_matrix, .linear = linearity::each_operand}},
       {"aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", movedim(), {.changes = {effect::onto}, .linear = linearity::each_operand}, {"aten::moveaxis.int"}},
       {"aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", movedims(), {.changes = {effect::onto}, .linear = linearity::each_operand}},

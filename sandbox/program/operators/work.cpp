@@ -15,15 +15,17 @@ double ratio(int64_t a, int64_t b) {
   return b > 0 ? std::min(1.0, static_cast<double>(a) / static_cast<double>(b)) : 0.0;
 }
 
-// The share of a matrix's elements on and above (upper) or on and below the diagonal `offset`.
-double triangle_share(const tensor_type& type, bool upper, int64_t offset) {
+enum class triangle { upper, lower };
+
+// The share of a matrix's elements on the diagonal `offset` and above or below it.
+double triangle_share(const tensor_type& type, triangle which, int64_t offset) {
   const auto rank = type.shape.size();
   if (rank < 2) return 1;
   const int64_t rows = type.shape[rank - 2], columns = type.shape[rank - 1];
   int64_t open = 0;
   for (int64_t r = 0; r < rows; ++r)
-    open +=
-        upper ? columns - std::clamp(r + offset, int64_t{0}, columns) : std::clamp(r + offset + 1, int64_t{0}, columns);
+    open += which == triangle::upper ? columns - std::clamp(r + offset, int64_t{0}, columns)
+                                     : std::clamp(r + offset + 1, int64_t{0}, columns);
   return ratio(open, rows * columns);
 }
 
@@ -44,8 +46,9 @@ double share_of_operand(const operator_call& call, const tensor_type& result, co
     case reading::diagonal:
       return ratio(*std::min_element(type.shape.begin(), type.shape.end()), type.numel());
     case reading::upper_triangle:
+      return std::min(share, triangle_share(type, triangle::upper, integer_of(call, "diagonal", 0)));
     case reading::lower_triangle:
-      return std::min(share, triangle_share(type, reads == reading::upper_triangle, integer_of(call, "diagonal", 0)));
+      return std::min(share, triangle_share(type, triangle::lower, integer_of(call, "diagonal", 0)));
     case reading::one_per_row:
       if (const auto* target = tensor_of(call, "target")) return ratio(target->numel(), type.numel());
       break;
@@ -142,7 +145,7 @@ double open_share(const tensor_type& type, const std::vector<fact>& facts) {
     return ratio(std::min(rows, columns), rows * columns);
   }
   if (has(fact::one_hot)) return 0.5;
-  if (upper || lower || mirrored) return triangle_share(type, !lower, 0);
+  if (upper || lower || mirrored) return triangle_share(type, lower ? triangle::lower : triangle::upper, 0);
   return 1;
 }
 

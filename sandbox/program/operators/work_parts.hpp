@@ -61,7 +61,7 @@ std::set<std::size_t> avoidable_products(const checked_program& p);
 task_flops flops_of(const task& t, const std::map<std::string, double>& read_share,
                     const std::set<std::size_t>& avoidable);
 
-// The same of one step, whose operands are read as a whole and have no structure.
+// FLOPs of one step, whose operands are read as a whole and have no structure.
 task_flops flops_of_step(const aten_step& s, const operator_call& call, const tensor_type& result);
 
 // For each input, the share of its elements that every correct program must read: 1, the share that windows touch, or 0

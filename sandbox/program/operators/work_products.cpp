@@ -157,7 +157,8 @@ double open_in_column(structure s, double rows, double inner, double k) {
   return rows;
 }
 
-// The same for the right operand's row `k` (of `columns` elements): a column of its transpose, except for one_hot.
+// What open_in_column() counts, for the right operand's row `k` (of `columns` elements): a column of its transpose,
+// except for one_hot.
 double open_in_row(structure s, double columns, double k) {
   if (s == structure::one_hot) return 1;
   return open_in_column(transposed(s), columns, 1, k);

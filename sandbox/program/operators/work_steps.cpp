@@ -14,8 +14,11 @@ int64_t along(const operator_call& call, std::string_view name, std::size_t d, i
   return list->size() == 1 ? list->front() : d < list->size() ? (*list)[d] : otherwise;
 }
 
+// The stride of a call that names none: pools step by their kernel's size.
+enum class usual_stride { one, kernel };
+
 std::vector<window> windows(const operator_call& call, const tensor_type& input, const tensor_type& output,
-                            const std::vector<int64_t>& kernel, bool pooling) {
+                            const std::vector<int64_t>& kernel, usual_stride stride) {
   std::vector<window> found;
   const std::size_t n = kernel.size();
   const auto* mode = argument<std::string>(call, "padding");
@@ -24,7 +27,7 @@ std::vector<window> windows(const operator_call& call, const tensor_type& input,
     w.size = input.shape[input.shape.size() - n + d];
     w.positions = output.shape[output.shape.size() - n + d];
     w.kernel = kernel[d];
-    w.stride = along(call, "stride", d, pooling ? w.kernel : 1);
+    w.stride = along(call, "stride", d, stride == usual_stride::kernel ? w.kernel : 1);
     w.dilation = along(call, "dilation", d, 1);
     w.padding = mode == nullptr ? along(call, "padding", d, 0) : *mode == "same" ? w.dilation * (w.kernel - 1) / 2 : 0;
     found.push_back(w);
@@ -106,8 +109,8 @@ std::vector<window> windows_of(const operator_call& call, const tensor_type& res
     const auto* weight = tensor_of(call, "weight");
     if (input == nullptr || weight == nullptr) return {};
     // If transposed, the window moves over the result, and the input's elements are its positions.
-    return is_transposed(call) ? windows(call, result, *input, spatial(*weight), false)
-                               : windows(call, *input, result, spatial(*weight), false);
+    return is_transposed(call) ? windows(call, result, *input, spatial(*weight), usual_stride::one)
+                               : windows(call, *input, result, spatial(*weight), usual_stride::one);
   }
   const auto* input = tensor_of(call, "self");
   const int dimensions = traits_of(call).pooled_dimensions;
@@ -115,7 +118,7 @@ std::vector<window> windows_of(const operator_call& call, const tensor_type& res
   std::vector<int64_t> kernel;
   for (int d = 0; d < dimensions; ++d)
     kernel.push_back(along(call, "kernel_size", static_cast<std::size_t>(d), 1));
-  return windows(call, *input, result, kernel, true);
+  return windows(call, *input, result, kernel, usual_stride::kernel);
 }
 
 double touched_share(const std::vector<window>& windows) {

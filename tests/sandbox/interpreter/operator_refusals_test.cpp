@@ -136,7 +136,7 @@ const std::pair<const char*, const char*> refusals[] = {
     {R"(aten::masked_scatter | a=f[4,5] m=b[5] s=f[19] | {"self":"a","mask":"m","source":"s"})", "an element for each"},
     {R"(aten::scatter_reduce.two | a=f[4,5] i=l[4,3]<5 s=f[4,3] | {"self":"a","dim":1,"index":"i","src":"s","reduce":"max"})", "should be one of sum"},
     {R"(aten::grid_sampler_2d | a=f[2,3,5,6] g=f[2,4,7,3] | {"input":"a","grid":"g","interpolation_mode":0,"padding_mode":0,"align_corners":false})", "2 coordinates"},
-    {R"(aten::upsample_bilinear2d | a=f[1,2,4,4] | {"self":"a","output_size":[4,4],"align_corners":false,"scales_h":0.1})", "and not 4"},
+    {R"(aten::upsample_bilinear2d | a=f[1,2,4,4] | {"self":"a","output_size":[4,4],"align_corners":false,"scales_h":0.1})", "to 0.4, but output_size is 4"},
     {R"(aten::median | a=f[4]:0 | {"self":"a"})", "must be contiguous"},
     {R"(aten::layer_norm | a=h[3,4] w=d[4] | {"input":"a","normalized_shape":[4],"weight":"w"})", "should have the same element type"},
     {R"(aten::scaled_dot_product_attention | q=f[2,5,3,4] k=f[2,3,3,4] v=f[2,3,3,4] | {"query":"q","key":"k","value":"v","enable_gqa":true})", "should agree"},

@@ -191,7 +191,7 @@ TEST(check_program, accepts_tensor_maps_of_tensors_that_have_them) {
   EXPECT_THAT(problem_of(replaced(hopper_text, R"(, "map": {"box": [32, 64], "swizzle": 128})", "")),
               HasSubstr("takes a tensor map; write {\"in\": ..., \"map\": {\"box\": [...]}}"));
   EXPECT_THAT(problem_of(replaced(hopper_text, R"({"i32": 6400})", R"({"i32": 6400, "map": {"box": [1]}})")),
-              HasSubstr("a map is one of a tensor"));
+              HasSubstr("only a tensor may have a map"));
 }
 
 TEST(check_program, wants_launches_of_the_kind_that_kernels_need) {

@@ -39,7 +39,7 @@ TEST(read_program, counts_steps_from_one) {
   ASSERT_TRUE(p);
   EXPECT_EQ(step_label(2, p->steps[2]), "step 3 (launch shift)");
   EXPECT_EQ(step_label(1, p->steps[1]), "step 2 (alloc y)");
-  EXPECT_EQ(step_label(0, p->setup[0], true), "setup step 1 (aten::mul.Scalar)");
+  EXPECT_EQ(step_label(0, p->setup[0], program_section::setup), "setup step 1 (aten::mul.Scalar)");
 }
 
 TEST(read_program, distinguishes_integers_from_reals_and_reads_infinity) {

@@ -317,7 +317,7 @@ TEST(read_task, reports_what_is_wrong_with_states) {
            {"\"output\": \"y\"", "\"output\": \"z\"", "states[1], output: \"z\" is none of the program's outputs"},
            {"\"output\": \"y\"", "\"output\": \"s\"",
             "states[1]: the input is float32[3, 4], and the output float32[]"},
-           {"\"input\": \"h\"", "\"input\": \"x\"", "states[1]: its name or its input stands in a state before it"},
+           {"\"input\": \"h\"", "\"input\": \"x\"", "states[1]: an earlier state has its name or its input"},
            {"\"argument\"", "\"assigned\"", ""},
            {"\"in_place\"", "\"kept\"", "states[1], kind: there is no \"kept\""},
            {"\"name\": \"h\"", "\"name\": \"\"", "states[1], name: should be a name of 1 to 500 bytes"}}) {
@@ -328,7 +328,7 @@ TEST(read_task, reports_what_is_wrong_with_states) {
   const auto first =
       read_task(text_with_states(R"([{"name": "x", "kind": "assigned", "input": "x", "output": "p"}])", "0"), "cpu");
   ASSERT_FALSE(first);
-  EXPECT_THAT(first.error().message, HasSubstr("states: \"x\" should stand behind the inputs that forward is given"));
+  EXPECT_THAT(first.error().message, HasSubstr("states: \"x\" should come after the inputs that forward is given"));
   EXPECT_THAT(read_task(text_with_states(states, ""), "cpu").error().message, HasSubstr("says what forward returns"));
   for (const auto* wrong :
        {"3", "-1", "1.5", "[0]", R"({"tuple": 0})", R"({"set": [0]})", R"({"dict": [0]})", R"({"dict": [["a", 7]]})",
@@ -403,8 +403,8 @@ TEST(read_task, reports_what_is_wrong_with_content_and_origin) {
            {"\"fixed\": true", "\"fixed\": 1", "content, fixed: should be a boolean, but is an integer"},
            {", \"fixed\": true", "", "weights[1] (index), draw: int64 needs one, such as"},
            {"\"simplex\"}", "\"simplex\"}, \"content\": {\"file\": \"" + weights_blob + "\", \"tensor\": \"x\"}",
-            "inputs[0] (x), content: an input's says how many draws there are, and a weight's does not"},
-           {"\"fixed\": true", "\"draws\": 2, \"fixed\": true", "weights[1] (index), content: an input's says"},
+            "inputs[0] (x), content: \"draws\" is required for an input and not allowed for a weight"},
+           {"\"fixed\": true", "\"draws\": 2, \"fixed\": true", "weights[1] (index), content: \"draws\" is required"},
            {"\"simplex\"}",
             "\"simplex\"}, \"content\": {\"file\": \"" + weights_blob + R"(", "tensor": "x", "draws": 0})",
             "inputs[0] (x), content, draws: should be 1 to 1024"},

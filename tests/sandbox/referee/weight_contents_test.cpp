@@ -61,7 +61,7 @@ TEST(weight_contents, must_have_the_weights_type_and_facts) {
   EXPECT_THAT(problem_of(changed(example, "\"fc.bias\"", "\"fc.weight\"")),
               HasSubstr("the tensor \"fc.weight\" is float32[3, 4], but should be float32[3]"));
   EXPECT_THAT(problem_of(changed(example, "\"draw\"", R"("facts": ["non_negative"], "draw")")),
-              HasSubstr("the tensor \"fc.weight\" is not non_negative, as its facts say: [0, 0] is -1"));
+              HasSubstr("the tensor \"fc.weight\" is declared non_negative, but is not: [0, 0] is -1"));
 }
 
 // One draw of all inputs together: what belongs together stays so.

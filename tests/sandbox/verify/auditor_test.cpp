@@ -185,7 +185,7 @@ TEST_F(auditor, refuses_clocks_that_do_not_agree) {
   EXPECT_TRUE(audited().accepted) << audited().reason;
   estimate.variant_device_us = 44;
   EXPECT_EQ(audited().result, outcome::inconsistent);
-  EXPECT_NE(audited().reason.find("326.00 us beside the device"), std::string::npos) << audited().reason;
+  EXPECT_NE(audited().reason.find("326.00 us more than the device"), std::string::npos) << audited().reason;
   options.variant_steps = 20;  // of which each is a launch
   EXPECT_TRUE(audited().accepted) << audited().reason;
   options.variant_steps = 1;

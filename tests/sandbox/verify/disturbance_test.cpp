@@ -26,12 +26,12 @@ core_user user(int pid, const char* name, double ms) {
 TEST(disturbance, names_processes_by_their_share_and_says_what_is_not_known) {
   EXPECT_EQ(describe(shared_core(970, {user(7, "cc1plus", 80), user(9, "ld", 4)})),
             "core 3, on which it was timed, was used by other processes for 97% of the time (cc1plus, process 7: 8%; "
-            "and such that have ended or moved: 89%)");
+            "and processes that have ended or moved to other cores: 89%)");
   EXPECT_EQ(describe(shared_core(500, {user(7, "cc1plus", 480)})),
             "core 3, on which it was timed, was used by other processes for 50% of the time (cc1plus, process 7: 48%)");
   EXPECT_EQ(describe(shared_core(500, {})),
-            "core 3, on which it was timed, was used by other processes for 50% of the time (such that have ended or "
-            "moved: 50%)");
+            "core 3, on which it was timed, was used by other processes for 50% of the time (processes that have "
+            "ended or moved to other cores: 50%)");
   EXPECT_EQ(describe(shared_core(20, {user(7, "cc1plus", 20)})), "") << "as good as nothing";
 }
 

@@ -75,8 +75,8 @@ expected<int> add(const add_options& o, context& c) {
   CUDAL1_CHECK(write_identity(path, text));
   if (o.is_client) {
     c.out.print(fmt::format(
-        "{0} has the certificate and the key of {1}, which nobody else has; with it, everything can be\n"
-        "asked of the coordinator that its own user can. On {1}'s machine, as {2}\n"
+        "{0} has the certificate and the key of {1}, which nobody else has; whoever has it may do\n"
+        "everything that the coordinator's own user may. On {1}'s machine, as {2}\n"
         "or by its name:\n\n"
         "  cudal1 --cluster COORDINATOR:4977 --identity {3} status\n",
         path, o.name, "~/.local/share/cudal1/cluster/client.pem", std::filesystem::path(path).filename().string()));

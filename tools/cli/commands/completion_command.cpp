@@ -61,7 +61,7 @@ void add_completion(CLI::App& app, context& c) {
   });
 }
 
-// The same text as --help.
+// Prints the text that --help prints.
 void add_help(CLI::App& app, context& c) {
   auto words = std::make_shared<std::vector<std::string>>();
   auto* sub = app.add_subcommand("help", "the overview, or the help of a command");

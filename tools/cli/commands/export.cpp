@@ -148,7 +148,7 @@ expected<void> export_blobs(store& s, const search_report& report, const export_
   return {};
 }
 
-expected<int> export_programs(store& s, const search_report& report, const export_folder& folder, bool as_json,
+expected<int> export_programs(store& s, const search_report& report, const export_folder& folder, shown_as form,
                               const context& c) {
   CUDAL1_CHECK(folder.check());
   CUDAL1_TRY(const auto files, make_files(s, report));
@@ -160,7 +160,7 @@ expected<int> export_programs(store& s, const search_report& report, const expor
   CUDAL1_CHECK(export_blobs(s, report, folder, c));
   const auto programs = static_cast<int64_t>(
       std::count_if(files.begin(), files.end(), [](const output_file& f) { return f.name.ends_with(".cu1"); }));
-  if (as_json) {
+  if (form == shown_as::json) {
     print_json(
         c, json::make_object({{"folder", folder.path()}, {"programs", programs}, {"files", json(std::move(names))}}));
     return exit_code::success;
@@ -194,15 +194,17 @@ expected<int> export_best(const export_options& o, context& c) {
   if (report.tasks.empty())
     return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` starts a search", place_of(c));
   CUDAL1_CHECK(select_tasks(report, o.tasks));
-  const export_folder folder(o.folder, o.force);
-  if (o.format != "kernelbench") return export_programs(*reader, report, folder, o.json, c);
+  const auto form = o.json ? shown_as::json : shown_as::text;
+  using existing_files = export_folder::existing_files;
+  const export_folder folder(o.folder, o.force ? existing_files::overwritten : existing_files::refused);
+  if (o.format != "kernelbench") return export_programs(*reader, report, folder, form, c);
   kernelbench_request request;
   request.which = o.all ? exported_tasks::all : exported_tasks::improved;
   request.check = !o.no_check;
   request.for_cpu = o.for_cpu;
   request.needed_gradients = *enum_value<kernelbench::gradients>(o.gradients);
   request.check_limit_s = o.check_seconds;
-  return export_models(*reader, report, std::move(request), folder, o.json, c);
+  return export_models(*reader, report, std::move(request), folder, form, c);
 }
 
 void add_export(CLI::App& app, context& c) {

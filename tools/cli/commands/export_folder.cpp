@@ -28,7 +28,8 @@ expected<void> export_folder::check() const {
   std::error_code problem;
   if (fs::exists(path_, problem) && !fs::is_directory(path_, problem))
     return fail(errc::already_exists, "{} is a file; name a folder to export to", path_);
-  if (fs::is_directory(path_, problem) && !fs::is_empty(path_, problem) && !overwrite_ && !is_interrupted(path_))
+  if (fs::is_directory(path_, problem) && !fs::is_empty(path_, problem) && existing_ == existing_files::refused &&
+      !is_interrupted(path_))
     return fail(errc::already_exists, "{} is not empty; name a new folder, or overwrite with --force", path_);
   return {};
 }

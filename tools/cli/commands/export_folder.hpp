@@ -11,7 +11,8 @@ namespace cudal1::cli {
 
 class export_folder {
  public:
-  export_folder(std::string path, bool overwrite) : path_(std::move(path)), overwrite_(overwrite) {}
+  enum class existing_files { refused, overwritten };
+  export_folder(std::string path, existing_files existing) : path_(std::move(path)), existing_(existing) {}
 
   const std::string& path() const { return path_; }
   // An error with advice where it is a file, or not empty: unless it may be overwritten, or an export of models there
@@ -22,7 +23,7 @@ class export_folder {
 
  private:
   std::string path_;
-  bool overwrite_;
+  existing_files existing_;
 };
 
 }  // namespace cudal1::cli

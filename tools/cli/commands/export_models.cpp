@@ -100,7 +100,7 @@ void print_tasks_without_variant(int64_t left, const context& c) {
 }
 
 expected<int> export_models(store& s, const search_report& report, kernelbench_request request,
-                            const export_folder& folder, bool as_json, const context& c) {
+                            const export_folder& folder, shown_as form, const context& c) {
   CUDAL1_CHECK(folder.check());  // before minutes of checks
   CUDAL1_CHECK(fetch_reported_blobs(s, report, c));
   CUDAL1_TRY(const interrupt_watch interrupt, interrupt_watch::start());
@@ -112,7 +112,7 @@ expected<int> export_models(store& s, const search_report& report, kernelbench_r
   const auto made = make_kernelbench_files(s, report, request);
   view.close();
   if (!made) return tl::unexpected(made.error());
-  if (as_json) {
+  if (form == shown_as::json) {
     print_json(c, document_of(*made, request, folder.path()));
     return code_of(*made);
   }

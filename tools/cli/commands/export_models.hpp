@@ -11,7 +11,7 @@ namespace cudal1::cli {
 
 // `request` without what is set here: data, stop_fd, write, progress. Returns the exit code.
 expected<int> export_models(store& s, const search_report& report, kernelbench_request request,
-                            const export_folder& folder, bool as_json, const context& c);
+                            const export_folder& folder, shown_as form, const context& c);
 
 void print_tasks_without_variant(int64_t left, const context& c);
 

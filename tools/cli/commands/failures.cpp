@@ -48,9 +48,10 @@ expected<int> failures(const failures_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (!o.experiment.empty()) CUDAL1_CHECK(reader->get_experiment(o.experiment));
   CUDAL1_TRY(const auto tasks, tasks_with_failures(*reader, o));
+  const auto causes = o.all ? shown_causes::all : shown_causes::bugs;
   std::vector<move_failure> all;
   for (const auto& t : tasks) {
-    CUDAL1_TRY(auto found, move_failures(*reader, t, o.experiment, o.all));
+    CUDAL1_TRY(auto found, move_failures(*reader, t, o.experiment, causes));
     all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
   if (o.json) {

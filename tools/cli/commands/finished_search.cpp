@@ -17,10 +17,15 @@ namespace cudal1::cli {
 
 namespace {
 
+// The models of device of a search: each has an experiment of its own.
+enum class models_of_search { one, several };
+
 // The devices of one experiment.
-expected<std::vector<device_report>> devices_of(const experiment_record& e, const node_status& node, bool is_alone) {
+expected<std::vector<device_report>> devices_of(const experiment_record& e, models_of_search models,
+                                                const node_status& node) {
   CUDAL1_TRY(auto devices, choose_devices(node, e.device));
-  if (!is_alone) std::erase_if(devices, [&](const auto& d) { return d.where.model != e.model; });
+  if (models == models_of_search::several)
+    std::erase_if(devices, [&](const auto& d) { return d.where.model != e.model; });
   if (devices.empty()) return fail(errc::not_found, "no device of the model {} is here any more", e.model);
   if (is_replayed(devices.front().where))
     return fail(errc::unsupported, "{} replays stored verdicts, and PyTorch is measured on real devices only",
@@ -28,9 +33,9 @@ expected<std::vector<device_report>> devices_of(const experiment_record& e, cons
   return devices;
 }
 
-expected<bool> measure_one(const experiment_record& e, bool is_alone, const finished_search& f, store& s,
+expected<bool> measure_one(const experiment_record& e, models_of_search models, const finished_search& f, store& s,
                            const node_status& node, const context& c, run_view& view, int wake_fd) {
-  CUDAL1_TRY(const auto devices, devices_of(e, node, is_alone));
+  CUDAL1_TRY(const auto devices, devices_of(e, models, node));
   baseline_plan plan;
   plan.kinds = {f.against};
   plan.devices = names_of(devices);
@@ -94,8 +99,9 @@ expected<bool> measure_base(const finished_search& f, const node_status& node, c
   }
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(const auto search, experiments_of_search(*reader, f.experiment));
+  const auto models = search.size() == 1 ? models_of_search::one : models_of_search::several;
   for (const auto& e : search) {
-    const auto measured = measure_one(e, search.size() == 1, f, *reader, node, c, view, wake_fd);
+    const auto measured = measure_one(e, models, f, *reader, node, c, view, wake_fd);
     if (measured && !*measured) return false;
     if (!measured) view.note(fmt::format("{} was not measured: {}", f.against, measured.error().message));
   }

@@ -25,9 +25,8 @@ expected<std::string> running_experiment(const follow_options& o, const node_sta
     return fail(errc::invalid_argument, "several experiments run: name one of {}", fmt::join(running, ", "));
   if (o.experiment.empty()) return running.front();
   if (std::ranges::find(running, o.experiment) != running.end()) return o.experiment;
-  return fail(errc::not_found,
-              "the experiment {} does not run (these do: {}); `cudal1 experiments {}` prints its table", o.experiment,
-              fmt::join(running, ", "), o.experiment);
+  return fail(errc::not_found, "experiment {} is not running (running: {}); `cudal1 experiments {}` prints its table",
+              o.experiment, fmt::join(running, ", "), o.experiment);
 }
 
 expected<int> follow(const follow_options& o, context& c) {

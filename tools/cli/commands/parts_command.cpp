@@ -127,7 +127,8 @@ expected<int> export_parts(const parts_file_options& o, context& c) {
     }
   }
   if (lines == 0)
-    return fail(errc::not_found, "{} knows of no parts; `cudal1 run --parts N` searches those of a task", place_of(c));
+    return fail(errc::not_found, "no part has results in {}; `cudal1 run --parts N` searches the parts of a task",
+                place_of(c));
   CUDAL1_TRY(const auto bytes, write_compressed(o.path, text));
   c.out.print(fmt::format("{}: {}, {}, {}\n", o.path, format_count(parts, "part"), format_count(lines, "result"),
                           format_bytes(static_cast<double>(bytes))));
@@ -147,16 +148,16 @@ expected<void> check_verdict(const verdict& v) {
   };
   if (v.result != outcome::correct || !is_time(v.variant_us) || !is_time(v.reference_us) ||
       !are_times(v.variant_device_us, v.reference_device_us) || !are_times(v.variant_warm_us, v.reference_warm_us))
-    return fail(errc::corrupt, "its verdict is not that of a correct variant with times");
+    return fail(errc::corrupt, "its variant is not correct, or has no times");
   // A median of ratios, and a ratio of medians.
   constexpr double most_apart = 1.5;
   const bool on_device = v.scored_by == score_clock::device;
   if (on_device && !is_time(v.variant_device_us))
-    return fail(errc::corrupt, "its score is of device times that it lacks");
+    return fail(errc::corrupt, "it is scored by device times, but has none");
   const double apart =
       v.score * (on_device ? v.variant_device_us / v.reference_device_us : v.variant_us / v.reference_us);
   if (!(apart < most_apart && apart > 1 / most_apart))
-    return fail(errc::corrupt, "its score {} does not follow from its times", v.score);
+    return fail(errc::corrupt, "its score {} does not match its times", v.score);
   return {};
 }
 

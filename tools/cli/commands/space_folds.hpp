@@ -18,7 +18,8 @@ expected<void> check_fold(const fold_options& o);
 
 enum class fold_side { training, held_out, all };
 
-// Those of the space, in its order; `words` must outlive them. errc::invalid_argument if there is none.
+// The tasks of the space that are on that side of the fold, in the space's order; `words` must outlive them.
+// errc::invalid_argument if there is none.
 expected<trial_tasks> tasks_in(const recorded_space& space, const fold_options& o, fold_side which,
                                const vocabulary& words);
 

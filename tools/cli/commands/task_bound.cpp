@@ -38,39 +38,40 @@ void add_kernel(bound_row& row, const task& what, const std::string& steps, cons
   row.slowest_limit = roof.limit();
 }
 
-}  // namespace
+// The roofs of a task as one kernel, and cut into parts in each way.
+struct task_bound {
+  std::vector<bound_row> rows;
+  task_partitions cut;
+  roofline whole;
+  std::string little_to_search;
+};
 
-const device_traits& accelerator() {
-  for (const auto* type : device_types())
-    if (type->traits().is_accelerator) return type->traits();
-  return preferred_device_type().traits();
+task_bound bound_of(const task& t, const device_data& gpu, const lowering_target& target) {
+  task_bound b{{}, partitions_of(t, target), roofline_of(work_of(t), gpu), what_little_to_search(t, target)};
+  b.rows.resize(1 + b.cut.ways.size());
+  b.rows[0].way = "one kernel";
+  add_kernel(b.rows[0], t, "all", gpu);
+  for (std::size_t i = 0; i < b.cut.ways.size(); ++i) {
+    b.rows[i + 1].way = b.cut.ways[i].name;
+    for (const auto& part : b.cut.ways[i].parts)
+      add_kernel(b.rows[i + 1], part.what, print_steps(part.covers), gpu);
+  }
+  return b;
 }
 
-expected<int> show_bound(const task& t, const std::optional<device_data>& gpu, bool as_json, const context& c) {
-  CUDAL1_TRY(const lowering_target* target, find_lowering_target(accelerator().target));
-  const auto all = partitions_of(t, *target);
-  const auto whole = roofline_of(work_of(t), *gpu);
-  std::vector<bound_row> rows(1 + all.ways.size());
-  rows[0].way = "one kernel";
-  add_kernel(rows[0], t, "all", *gpu);
-  for (std::size_t i = 0; i < all.ways.size(); ++i) {
-    rows[i + 1].way = all.ways[i].name;
-    for (const auto& part : all.ways[i].parts)
-      add_kernel(rows[i + 1], part.what, print_steps(part.covers), *gpu);
-  }
-  const std::string little = what_little_to_search(t, *target);
-  if (as_json) {
-    print_json(c, json::make_object({{"task", t.name},
-                                     {"gpu", gpu->name},
-                                     {"call_overhead_us", whole.overhead_us},
-                                     {"proofs", print_schedule(all.proofs)},
-                                     {"not_counted", print_steps(all.replaced)},
-                                     {"little_to_search", little},
-                                     {"ways", to_json(rows)}}));
-    return exit_code::success;
-  }
-  c.out.print(c.out.bold(fmt::format("{}: what limits it on {}", t.name, gpu->name)) + "\n");
-  if (!all.proofs.moves.empty()) c.out.print("after the proofs " + print_schedule(all.proofs) + "\n");
+json document_of(const task_bound& b, const task& t, const device_data& gpu) {
+  return json::make_object({{"task", t.name},
+                            {"gpu", gpu.name},
+                            {"call_overhead_us", b.whole.overhead_us},
+                            {"proofs", print_schedule(b.cut.proofs)},
+                            {"not_counted", print_steps(b.cut.replaced)},
+                            {"little_to_search", b.little_to_search},
+                            {"ways", to_json(b.rows)}});
+}
+
+void print_bound(const task_bound& b, const task& t, const device_data& gpu, const context& c) {
+  c.out.print(c.out.bold(fmt::format("{}: what limits it on {}", t.name, gpu.name)) + "\n");
+  if (!b.cut.proofs.moves.empty()) c.out.print("after the proofs " + print_schedule(b.cut.proofs) + "\n");
   c.out.print("\n");
   table list({{.title = "as", .least_width = 16},
               {.title = "kernels", .right = true},
@@ -79,22 +80,39 @@ expected<int> show_bound(const task& t, const std::optional<device_data>& gpu, b
               {.title = "slowest steps", .least_width = 8},
               {.title = "", .right = true},
               {.title = "limited by"}});
-  for (const auto& r : rows)
+  for (const auto& r : b.rows)
     list.add({r.way, std::to_string(r.parts), format_time(r.device_us),
               r.device_us > 0 ? fmt::format("{:.0f}%", 100 * r.memory_us / r.device_us) : "-", r.slowest,
               format_time(r.slowest_us), r.slowest_limit});
   c.out.print(list.text(c.out));
   c.out.print("\n");
-  if (!little.empty()) c.out.print(wrap("Search: " + little + ".", c.out.width, 0) + "\n");
-  if (!all.replaced.empty())
+  if (!b.little_to_search.empty()) c.out.print(wrap("Search: " + b.little_to_search + ".", c.out.width, 0) + "\n");
+  if (!b.cut.replaced.empty())
     c.out.print(
-        fmt::format("Counted for one kernel only: steps {}, which the proofs replace.\n", print_steps(all.replaced)));
+        fmt::format("Counted for one kernel only: steps {}, which the proofs replace.\n", print_steps(b.cut.replaced)));
   c.out.print(
       wrap(fmt::format("Each kernel at the highest {} rates of this GPU, with each tensor at its border read or "
                        "written once and nothing in a cache; a call takes {} more. Estimates, not measurements.",
-                       whole.measured ? "measured" : "datasheet", format_time(whole.overhead_us)),
+                       b.whole.measured ? "measured" : "datasheet", format_time(b.whole.overhead_us)),
            c.out.width, 0) +
       "\n");
+}
+
+}  // namespace
+
+const device_traits& accelerator() {
+  for (const auto* type : device_types())
+    if (type->traits().is_accelerator) return type->traits();
+  return preferred_device_type().traits();
+}
+
+expected<int> show_bound(const task& t, const device_data& gpu, shown_as form, const context& c) {
+  CUDAL1_TRY(const lowering_target* target, find_lowering_target(accelerator().target));
+  const task_bound b = bound_of(t, gpu, *target);
+  if (form == shown_as::json)
+    print_json(c, document_of(b, t, gpu));
+  else
+    print_bound(b, t, gpu, c);
   return exit_code::success;
 }
 

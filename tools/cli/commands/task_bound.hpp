@@ -1,8 +1,6 @@
 // What limits a task on a GPU, by its work alone.
 #pragma once
 
-#include <optional>
-
 #include "config/device_data.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "sandbox/program/task.hpp"
@@ -14,6 +12,6 @@ namespace cudal1::cli {
 const device_traits& accelerator();
 
 // Prints the roofs of the task as one kernel, of the ways to cut it into parts, and of its own steps.
-expected<int> show_bound(const task& t, const std::optional<device_data>& gpu, bool as_json, const context& c);
+expected<int> show_bound(const task& t, const device_data& gpu, shown_as form, const context& c);
 
 }  // namespace cudal1::cli

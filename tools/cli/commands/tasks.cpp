@@ -211,7 +211,7 @@ expected<int> tasks(const tasks_options& o, context& c) {
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
   CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile, c.data));
   note_versions(c, o.folder, names);
-  if (o.bound) return show_bound(found.front(), device, o.json, c);
+  if (o.bound) return show_bound(found.front(), *device, o.json ? shown_as::json : shown_as::text, c);
   if (o.times) return show_times(found.front(), o, device, c);
   if (o.json) {
     json::array items;

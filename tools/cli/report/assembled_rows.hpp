@@ -30,7 +30,7 @@ BOOST_DESCRIBE_STRUCT(assembled_row, (),
 // What the trace says of the parts, and the predictions, for which the row has the time of the task's own program.
 void set_prediction(assembled_row& row, const assembled_trace& trace);
 
-// In the order of the experiment's tasks; empty for an experiment that does not use parts.
+// The rows in the order of the experiment's tasks; empty for an experiment that does not use parts.
 expected<std::vector<assembled_row>> assembled_of(store& s, const experiment_record& e);
 
 }  // namespace cudal1::cli

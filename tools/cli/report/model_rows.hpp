@@ -27,7 +27,7 @@ BOOST_DESCRIBE_STRUCT(model_row, (),
                       (model, prompts, tasks, success, faster, evaluations, correct, geometric_mean, best, outcomes,
                        cost))
 
-// In the order in which the models were first asked; empty for an experiment without models.
+// The rows in the order in which the models were first asked; empty for an experiment without models.
 expected<std::vector<model_row>> models_of(store& s, const experiment_record& e);
 
 }  // namespace cudal1::cli

@@ -83,13 +83,13 @@ std::vector<std::string> moves_of(const std::string& text) {
 
 class failure_finder {
  public:
-  failure_finder(store& s, const task_record& task, bool all) : store_(s), task_(task), all_(all) {}
+  failure_finder(store& s, const task_record& task, shown_causes causes) : store_(s), task_(task), causes_(causes) {}
 
   expected<std::vector<move_failure>> find(const std::string& experiment) {
     CUDAL1_TRY(const auto verdicts, store_.verdicts_of_task(task_.id, experiment));
     std::vector<move_failure> found;
     for (const auto& v : verdicts) {
-      CUDAL1_TRY(const auto shown, failure_shown_by(store_, v, task_, all_));
+      CUDAL1_TRY(const auto shown, failure_shown_by(store_, v, task_, causes_));
       if (!shown) continue;
       CUDAL1_TRY(found.emplace_back(), failure_of(*shown));
     }
@@ -143,7 +143,7 @@ class failure_finder {
 
   store& store_;
   const task_record& task_;
-  bool all_;
+  shown_causes causes_;
   std::map<std::string, std::string> devices_;                  // by environment
   std::map<std::string, std::set<std::string>> correct_moves_;  // by device
 };
@@ -160,9 +160,9 @@ std::string moves_text(const move_failure& f) {
 }  // namespace
 
 expected<std::optional<shown_failure>> failure_shown_by(store& s, const verdict& summary, const task_record& task,
-                                                        bool all) {
+                                                        shown_causes causes) {
   const bool is_limit = is_a_limit_or_a_fault_of_the_machine(summary.result);
-  if (summary.result == outcome::correct || (is_limit && !all)) return std::nullopt;
+  if (summary.result == outcome::correct || (is_limit && causes == shown_causes::bugs)) return std::nullopt;
   shown_failure shown;
   CUDAL1_TRY(shown.variant, s.get_variant(summary.variant));
   if (shown.variant.schedule.empty()) return std::nullopt;  // written by hand, or by a model
@@ -175,13 +175,13 @@ expected<std::optional<shown_failure>> failure_shown_by(store& s, const verdict&
     shown.cause = failure_cause::precision;
   if ((of_values || shown.whole.result == outcome::inconsistent) && !shown.whole.ill_conditioned.empty())
     shown.cause = failure_cause::conditioning;
-  if (shown.cause != failure_cause::bug && !all) return std::nullopt;
+  if (shown.cause != failure_cause::bug && causes == shown_causes::bugs) return std::nullopt;
   return shown;
 }
 
 expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment,
-                                                  bool all) {
-  return failure_finder(s, task, all).find(experiment);
+                                                  shown_causes causes) {
+  return failure_finder(s, task, causes).find(experiment);
 }
 
 std::string print_move_failures(const std::vector<move_failure>& failures, std::size_t most, const terminal& t) {

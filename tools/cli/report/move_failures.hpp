@@ -42,14 +42,15 @@ struct shown_failure {
   variant_record variant;
   failure_cause cause = failure_cause::bug;
 };
-// Of a verdict on a variant of the task that moves wrote, if it shows a bug, or any failure where `all`; `summary`
-// needs no gates. Errors: of the store.
+enum class shown_causes { bugs, all };
+// The failure that a verdict on a variant of the task shows, if moves wrote the variant and the failure's cause is
+// among `causes`; `summary` needs no gates. Errors: of the store.
 expected<std::optional<shown_failure>> failure_shown_by(store& s, const verdict& summary, const task_record& task,
-                                                        bool all);
+                                                        shown_causes causes);
 
-// Those of a task, in the order of its verdicts. `experiment`: "" for all.
+// The failures of a task's variants, in the order of its verdicts. `experiment`: "" for all.
 expected<std::vector<move_failure>> move_failures(store& s, const task_record& task, const std::string& experiment,
-                                                  bool all = false);
+                                                  shown_causes causes);
 
 // One paragraph for each of the first `most`, then how many more there are.
 std::string print_move_failures(const std::vector<move_failure>& failures, std::size_t most, const terminal& t);

@@ -99,7 +99,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
       totals.stage_ms[stage] += ms;
     if (v.result == outcome::correct) ++row.correct;
     if (v.result == outcome::unmeasurable) totals.last_unmeasurable = t.name + ": " + v.reason;
-    CUDAL1_TRY(const auto bug, failure_shown_by(s, v, t, false));
+    CUDAL1_TRY(const auto bug, failure_shown_by(s, v, t, shown_causes::bugs));
     if (bug) ++totals.move_failures;
     if (v.reference_us > 0) reference_times.push_back(v.reference_us);
     if (v.reference_device_us > 0) reference_device_times.push_back(v.reference_device_us);

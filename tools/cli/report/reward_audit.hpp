@@ -24,9 +24,9 @@ struct reward_audit {
 };
 BOOST_DESCRIBE_STRUCT(reward_audit, (), (group, experiment, task, finding, differences, again))
 
-// Of a group of the store; errc::not_found.
+// Audits the rewards of a group of the store; errc::not_found.
 expected<reward_audit> audit_group(store& s, const std::string& group);
-// Of all groups of an experiment that were paid.
+// Audits all groups of an experiment that were paid.
 expected<std::vector<reward_audit>> audit_groups(store& s, const std::string& experiment);
 
 }  // namespace cudal1::cli

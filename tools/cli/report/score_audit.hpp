@@ -21,7 +21,7 @@ struct score_audit {
   int attempt = 1;
   audit_finding finding = audit_finding::no_samples;
   double stored = 0;  // score; 0 unless correct
-  // Of the samples that give the stored score: all, those of the confirmation, or those of the screening before it.
+  // Recomputed from the samples that give the stored score: all, or those of the confirmation or of the screening.
   double recomputed = 0;
   int first_fork = 0, last_fork = 0;
   int64_t pairs = 0, pairs_measured = 0;

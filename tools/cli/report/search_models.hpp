@@ -13,7 +13,7 @@ namespace cudal1::cli {
 
 // The experiments of the search that an experiment is of, the one that leads first; only itself if it is alone.
 expected<std::vector<experiment_record>> experiments_of_search(store& s, const std::string& experiment);
-// The same as a report has it; empty for an experiment that is alone.
+// Such a search as a report lists it; empty for an experiment that is alone.
 std::vector<search_member> members_of(const std::vector<experiment_record>& search);
 // "cuda", and of a search over several models "cuda (NVIDIA H200)".
 std::string device_of(const search_report& r);

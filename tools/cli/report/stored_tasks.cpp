@@ -66,8 +66,8 @@ std::string versions_text(const std::vector<task_version>& versions) {
   std::vector<std::string> others;
   for (std::size_t i = 1; i < versions.size(); ++i)
     others.push_back(text_of(versions[i]));
-  return fmt::format("{} versions of {} are in the store, and this is {}; by its id one sees another: {}",
-                     versions.size(), versions.front().task.name, text_of(versions.front()), fmt::join(others, ", "));
+  return fmt::format("{} versions of {} are in the store, and this is {}; the id names another: {}", versions.size(),
+                     versions.front().task.name, text_of(versions.front()), fmt::join(others, ", "));
 }
 
 }  // namespace cudal1::cli

@@ -7,17 +7,17 @@ const void* const* program_kernels();
 namespace {
 
 template <class... Arguments>
-void launch_as(bool cooperative, bool programmatic, const char* name, int kernel, dim3 grid, dim3 block,
-               std::size_t shared_bytes, Arguments... arguments) {
+void launch_as(launch_options options, const char* name, int kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
+               Arguments... arguments) {
   void* pointers[sizeof...(Arguments) + 1] = {static_cast<void*>(&arguments)...};
   check_runtime(launch_kernel(program_kernels()[kernel], grid, block, pointers, shared_bytes,
-                              c10::cuda::getCurrentCUDAStream(), cooperative, programmatic),
+                              c10::cuda::getCurrentCUDAStream(), options),
                 name);
 }
 
 template <class... Arguments>
 void launch(const char* name, int kernel, dim3 grid, dim3 block, std::size_t shared_bytes, Arguments... arguments) {
-  launch_as(false, false, name, kernel, grid, block, shared_bytes, arguments...);
+  launch_as(launch_options(), name, kernel, grid, block, shared_bytes, arguments...);
 }
 
 void* memory_of(const at::Tensor& t) {

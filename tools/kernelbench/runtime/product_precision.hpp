@@ -5,9 +5,10 @@ namespace {
 // The precision that a step requests of the libraries' matrix products and convolutions, while it runs.
 class product_precision {
  public:
-  explicit product_precision(bool tf32)
+  enum precision { float32, tf32 };
+  explicit product_precision(precision wanted)
       : before_{at::globalContext().allowTF32CuBLAS(), at::globalContext().allowTF32CuDNN()} {
-    set({tf32, tf32});
+    set({wanted == tf32, wanted == tf32});
   }
   ~product_precision() { set(before_); }
   product_precision(const product_precision&) = delete;

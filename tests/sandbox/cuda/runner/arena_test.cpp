@@ -158,7 +158,7 @@ TEST_F(arena_test, released_blocks_are_not_reused_while_they_are_kept) {
 
 // A smaller call before it must not cause a call to poison memory while it is timed.
 TEST_F(arena_test, a_call_finds_its_memory_poisoned_whatever_the_call_before_it_took) {
-  ASSERT_TRUE(arena_.begin_call(1, false));
+  ASSERT_TRUE(arena_.begin_call(1, call_need::not_counted));
   void* const workspace = arena_.allocate(30'000);
   ASSERT_NE(workspace, nullptr);
   const auto call = [&](const std::vector<std::size_t>& sizes) {

@@ -10,7 +10,7 @@
 
 #include <boost/describe.hpp>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

@@ -11,7 +11,7 @@
 
 #include <boost/describe.hpp>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

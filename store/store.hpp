@@ -19,7 +19,7 @@
 
 #include "config/base/error.hpp"
 #include "config/base/json.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "store/baseline_record.hpp"
 #include "store/exemplars.hpp"
 #include "store/group_record.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actors/messages/protocol.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "store/store.hpp"
 
 namespace cudal1 {

@@ -11,7 +11,7 @@
 #include "actors/messages/shared_value.hpp"
 #include "actors/messages/store_messages.hpp"
 #include "sandbox/device/session.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "store/store.hpp"
 
 namespace cudal1::message {

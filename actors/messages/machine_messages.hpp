@@ -11,7 +11,7 @@
 #include "actors/messages/protocol.hpp"
 #include "actors/messages/shared_value.hpp"
 #include "config/configuration.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/verify/rewards.hpp"
 
 namespace cudal1 {

@@ -9,7 +9,7 @@
 
 #include "actors/messages/shared_value.hpp"
 #include "policy/search/policy.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "store/store.hpp"
 
 namespace cudal1::message {

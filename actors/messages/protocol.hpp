@@ -16,7 +16,7 @@
 
 #include "actors/messages/baseline_times.hpp"
 #include "sandbox/device/session.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "store/baseline_record.hpp"
 #include "store/group_record.hpp"
 #include "store/pruning.hpp"

@@ -8,7 +8,7 @@
 
 #include <boost/describe.hpp>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "store/store.hpp"
 
 namespace cudal1::message {

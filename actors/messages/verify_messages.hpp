@@ -8,7 +8,7 @@
 #include <boost/describe.hpp>
 
 #include "actors/messages/shared_value.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/verify/rewards.hpp"
 #include "store/store.hpp"
 

@@ -13,7 +13,7 @@
 #include "config/base/json.hpp"
 #include "policy/contrastive/answer_grammar.hpp"
 #include "policy/contrastive/problem_text.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

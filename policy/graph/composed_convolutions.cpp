@@ -183,13 +183,13 @@ class mean_writer {
   // A name for what comes before the result.
   std::string part_name() { return out_->new_name(result() + "_part"); }
 
-  // Scales and shifts the value as the steps between do; the last result has the mean's name unless `more` follows.
-  std::string scaled(std::string value, bool more) {
+  // Scales and shifts the value as the steps between do; the last result, if there are any, has that name.
+  std::string scaled(std::string value, const std::string& last) {
     for (std::size_t i = 0; i < what_->between.size(); ++i) {
       aten_step s = *what_->between[i]->text;
-      const bool is_last = i + 1 == what_->between.size() && !more;
+      const bool is_last = i + 1 == what_->between.size();
       std::ranges::find(s.args, "self", [](const auto& a) { return a.first; })->second = json(value);
-      value = is_last ? result() : part_name();
+      value = is_last ? last : part_name();
       s.results = {value};
       out_->add(std::move(s));
     }
@@ -222,7 +222,7 @@ class mean_writer {
     w = set_up("aten::reshape", {{"self", w}, {"shape", list_of(composed)}});
     const std::string first = what_->between.empty() ? result() : part_name();
     add_convolution(first, w, bias(), steps);
-    scaled(first, false);
+    scaled(first, result());
   }
 
   // One channel with the mean of all weights.
@@ -281,7 +281,7 @@ class mean_writer {
     shape.resize(static_cast<std::size_t>(type.dim()), 1);
     if (!what_->between.empty()) {
       value = out_->add("aten::reshape", {{"self", json(value)}, {"shape", list_of(shape)}}, part_name());
-      value = scaled(value, true);
+      value = scaled(value, part_name());
     }
     out_->add("aten::reshape", {{"self", json(value)}, {"shape", list_of(what_->mean->result_types[0].shape)}},
               result());

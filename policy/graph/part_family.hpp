@@ -1,7 +1,7 @@
 // Which tasks are parts of others, and what follows for how their variants are compared.
 #pragma once
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {

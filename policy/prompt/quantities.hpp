@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

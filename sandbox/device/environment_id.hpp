@@ -5,7 +5,7 @@
 
 #include "config/base/hash.hpp"
 #include "sandbox/device/device_names.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

@@ -11,7 +11,7 @@
 
 #include "config/configuration.hpp"
 #include "sandbox/device/compiler.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/isolation/confine.hpp"
 #include "sandbox/program/task.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/isolation/control_block.hpp"
 #include "sandbox/program/program.hpp"
 

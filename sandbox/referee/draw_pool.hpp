@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/referee/referee_backend.hpp"
 #include "sandbox/referee/weight_contents.hpp"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/task.hpp"
 #include "sandbox/referee/outliers.hpp"
 

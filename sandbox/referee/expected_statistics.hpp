@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/types.hpp"
 
 namespace cudal1 {

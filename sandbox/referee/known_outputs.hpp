@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/base/hash.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/base/error.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/check.hpp"
 #include "sandbox/referee/planned_call.hpp"
 

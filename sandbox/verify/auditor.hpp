@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/device_data.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/operators/work.hpp"
 #include "sandbox/verify/profiler.hpp"
 

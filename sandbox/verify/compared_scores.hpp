@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

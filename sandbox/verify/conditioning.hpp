@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {

@@ -9,7 +9,7 @@
 #include <boost/describe.hpp>
 #include <boost/mp11.hpp>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/configuration.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

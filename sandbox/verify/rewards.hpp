@@ -19,7 +19,7 @@
 #include <boost/describe.hpp>
 
 #include "config/configuration.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

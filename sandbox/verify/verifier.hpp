@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/configuration.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {

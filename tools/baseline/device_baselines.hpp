@@ -9,7 +9,7 @@
 
 #include <boost/describe.hpp>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/task.hpp"
 #include "store/baseline_record.hpp"
 

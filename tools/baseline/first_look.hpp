@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "tools/cli/report/time_table.hpp"
 
 namespace cudal1::cli {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "store/baseline_record.hpp"
 
 namespace cudal1::cli {

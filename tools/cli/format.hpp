@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/base/error.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1::cli {
 

@@ -8,7 +8,7 @@
 
 #include <boost/describe.hpp>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "tools/kernelbench/file_check_result.hpp"
 
 namespace cudal1::cli {

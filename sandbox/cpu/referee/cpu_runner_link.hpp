@@ -13,7 +13,7 @@
 #include "sandbox/cpu/referee/cpu_tensors.hpp"
 #include "sandbox/cpu/referee/input_window.hpp"
 #include "sandbox/cpu/runner/cpu_runner_messages.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/isolation/control_block.hpp"
 #include "sandbox/isolation/frame.hpp"
 #include "sandbox/isolation/shared_memory.hpp"

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "config/base/error.hpp"
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 
 namespace cudal1 {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/progress.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/verify/roofline.hpp"
 
 namespace cudal1::cli {

@@ -7,7 +7,7 @@
 
 #include <boost/describe.hpp>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/verify/rewards.hpp"
 
 namespace cudal1::cli {

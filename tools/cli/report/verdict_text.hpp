@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "sandbox/evaluation.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "sandbox/verify/roofline.hpp"
 #include "tools/cli/terminal.hpp"
 

@@ -72,18 +72,9 @@ body_access as_part(const body_access& partial, int row_dims) {
   return out;
 }
 
-}  // namespace
-
-std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string& prefix) {
-  const row_layout layout = row_layout_of(whole, {});
-  if (whole.has_scan() || whole.rows() * whole.columns() < k_min_split_elements ||
-      (whole.rows() + layout.rows - 1) / layout.rows >= k_enough_blocks)
-    return {};
-  const pass_plan plan(whole);
-  const std::vector<int> sums = first_round(whole, plan);
-  const int64_t count = parts_of(whole, layout);
-  if (sums.empty() || count < 2) return {};
-
+// The kernel of the first round: a partial result of each reduction for each part.
+kernel_body kernel_of_parts(const kernel_body& whole, const std::vector<int>& sums, int64_t count,
+                            const std::string& prefix) {
   kernel_body parts = whole;
   cut(parts, count);
   parts.results.clear();
@@ -91,30 +82,34 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
     const dtype type = whole.nodes[static_cast<std::size_t>(sums[i])].type;
     parts.results.push_back({sums[i], row_tensor(parts, fmt::format("{}_part{}", prefix, i), type, parts.row_dims())});
   }
+  return parts;
+}
 
-  // If all results are per row, the second kernel computes them; otherwise it computes the sums, and a third kernel the
-  // rest.
-  const bool ends = plan.passes() == 2 && only_row_results(whole, plan);
+// An access of the second kernel, which has one element a row.
+body_access of_rows(body_access o, const kernel_body& whole) {
+  o.strides.resize(static_cast<std::size_t>(whole.row_dims()));
+  o.strides.push_back(0);
+  return o;
+}
+
+// The second kernel: what follows from the reductions, of which it reads the parts.
+kernel_body kernel_of_totals(const kernel_body& whole, const kernel_body& parts, const std::vector<int>& sums) {
   kernel_body total = whole;
   rows_and_parts(total, parts);
-  const auto to_rows = [&](body_access& o) {
-    o.strides.resize(static_cast<std::size_t>(whole.row_dims()));
-    o.strides.push_back(0);
-  };
   for (auto& o : total.accesses)
-    to_rows(o);
+    o = of_rows(std::move(o), whole);
   for (auto& r : total.results)
-    to_rows(r.target);
+    r.target = of_rows(std::move(r.target), whole);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const int load = add_load(total, as_part(parts.results[i].target, parts.row_dims()), values_per::element);
     total.nodes[static_cast<std::size_t>(sums[i])].operands = {load};
   }
-  std::vector<kernel_body> out;
-  if (ends) {
-    tidy(parts);
-    tidy(total);
-    return {std::move(parts), std::move(total)};
-  }
+  return total;
+}
+
+// The last kernel, which reads the reductions that the second one makes.
+kernel_body kernel_of_rest(const kernel_body& whole, kernel_body& total, const std::vector<int>& sums,
+                           const std::string& prefix) {
   kernel_body rest = whole;
   total.results.clear();
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -129,33 +124,55 @@ std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string&
     for (auto& r : rest.results)
       if (r.node == sums[i]) r.node = load;
   }
-  const bool rounds_left = plan.passes() > 2;
-  if (!rounds_left) {
-    // Per-row results are complete with the sums; only elements are left.
-    for (const auto& r : whole.results) {
-      if (!plan.is_row_result(r)) continue;
-      body_result moved = r;
-      to_rows(moved.target);
-      total.results.push_back(std::move(moved));
-    }
-    std::erase_if(rest.results, [&](const auto& r) { return plan.is_row_result(r); });
-  }
-  tidy(parts);
-  tidy(total);
-  tidy(rest);
-  out.push_back(std::move(parts));
-  out.push_back(std::move(total));
+  return rest;
+}
+
+// The rest of a body as kernels: cut again where it has reductions.
+std::vector<kernel_body> later_kernels(kernel_body rest, const std::string& prefix) {
   if (rest.has_reduction()) {
     auto later = split_rows(rest, prefix + "_then");
     if (later.empty()) later.push_back(std::move(rest));
-    for (auto& each : later)
-      out.push_back(std::move(each));
-  } else {
-    make_elementwise(rest);
-    order_axes(rest);
-    collapse_axes(rest);
-    out.push_back(std::move(rest));
+    return later;
   }
+  make_elementwise(rest);
+  order_axes(rest);
+  collapse_axes(rest);
+  return {std::move(rest)};
+}
+
+}  // namespace
+
+std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string& prefix) {
+  const row_layout layout = row_layout_of(whole, {});
+  if (whole.has_scan() || whole.rows() * whole.columns() < k_min_split_elements ||
+      (whole.rows() + layout.rows - 1) / layout.rows >= k_enough_blocks)
+    return {};
+  const pass_plan plan(whole);
+  const std::vector<int> sums = first_round(whole, plan);
+  const int64_t count = parts_of(whole, layout);
+  if (sums.empty() || count < 2) return {};
+
+  kernel_body parts = kernel_of_parts(whole, sums, count, prefix);
+  kernel_body total = kernel_of_totals(whole, parts, sums);
+  tidy(parts);
+  // If all results are per row, the second kernel computes them; otherwise it computes the sums, and a third kernel the
+  // rest.
+  if (plan.passes() == 2 && only_row_results(whole, plan)) {
+    tidy(total);
+    return {std::move(parts), std::move(total)};
+  }
+  kernel_body rest = kernel_of_rest(whole, total, sums, prefix);
+  if (plan.passes() <= 2) {
+    // Per-row results are complete with the sums; only elements are left.
+    for (const auto& r : whole.results)
+      if (plan.is_row_result(r)) total.results.push_back({r.node, of_rows(r.target, whole)});
+    std::erase_if(rest.results, [&](const auto& r) { return plan.is_row_result(r); });
+  }
+  tidy(total);
+  tidy(rest);
+  std::vector<kernel_body> out{std::move(parts), std::move(total)};
+  for (auto& each : later_kernels(std::move(rest), prefix))
+    out.push_back(std::move(each));
   return out;
 }
 

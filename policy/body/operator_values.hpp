@@ -18,7 +18,7 @@ expected<int> expression_node(body_builder& b, const graph_step& s, const tensor
                               dtype type);
 // The elements of the argument, broadcast to the full shape.
 expected<int> elements(body_builder& b, const graph_step& s, const char* name = "self", dtype type = dtype::float32);
-// errc::unsupported where another result than the first one, of which the message calls them all `what`, is read.
+// errc::unsupported where a result other than the first one is read. `what`: how the message calls the results.
 expected<void> check_only_first_is_read(const body_builder& b, const graph_step& s, const char* what);
 // What is left of a float32 value in a half type, as float32.
 int rounded_to(body_builder& b, int x, dtype half);

@@ -23,7 +23,7 @@ struct product_way {
 
 struct product_choice {
   std::string_view parameter, value;  // of the way
-  bool clusters = false;              // whose blocks hold the rows of what follows the product together
+  bool clusters = false;              // whose blocks hold the rows of the epilogue together
   bool operator==(const product_choice&) const = default;
 };
 

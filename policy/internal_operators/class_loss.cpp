@@ -210,7 +210,7 @@ expected<class_loss_operands> operands_of_class_loss(const graph& g, const graph
   if (leave_out(conversion_of(g, reader, out.values)) && are_last) leave_out_arrangements();
   const tensor_type& from = g.type_of(out.values);
   out.classes = are_last ? from.dim() - 1 : 1;
-  // The classes of an image are not, and ATen's kernel reads them better than one that takes row after row.
+  // The classes of an image are not contiguous, and ATen's kernel reads them better than one that takes row after row.
   if (!are_last && from.strides[1] != 1) return no("the classes of a row are not contiguous");
   return out;
 }

@@ -292,7 +292,7 @@ expected<steps_of_kernel> sorted_steps(const graph& g, const std::vector<int>& s
   return out;
 }
 
-// One or several products with what is in front of them and behind them.
+// One or several products with their prologue and epilogue.
 expected<std::string> apply_product(graph& g, const move& m, const lowering_target& target) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
   CUDAL1_TRY(const auto sorted, sorted_steps(g, steps));
@@ -338,7 +338,7 @@ std::vector<move_kind> product_moves() {
        .parameters = {"steps"},
        .optional = {k_factors, k_depth, k_by, k_rows},
        .phase = move_phase::implementation,
-       .order = -1,  // before the others: what follows the product is not a kernel of its own
+       .order = -1,  // before the others: the epilogue is not a kernel of its own
        .parts = {starting_part::other_implementations},
        .candidates = product_candidates,
        .apply = apply_product}};

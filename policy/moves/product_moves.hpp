@@ -1,4 +1,4 @@
-// Products of matrices as kernels of our own, with what follows them.
+// Products of matrices as kernels of our own, with a prologue and an epilogue.
 #pragma once
 
 #include <vector>

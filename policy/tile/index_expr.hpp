@@ -24,7 +24,7 @@ struct index_range {
 };
 inline constexpr index_range range_of_int = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
 
-// In which C computes integers.
+// The width in which C computes an integer.
 enum class int_width { bits_32, bits_64 };
 
 class index_expr {

@@ -1,4 +1,4 @@
-// Matrix products as part of a kernel, which computes what follows them too.
+// Matrix products as part of a kernel, which computes their epilogue too.
 #pragma once
 
 #include <array>

@@ -92,7 +92,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   return out;
 }
 
-// The tunables of the body's kernel; for a body with a product, those of the kernel of what follows it.
+// The tunables of the body's kernel; for a body with a product, those of the kernel of its epilogue.
 std::span<const kernel_tunable> tunables_without_products(const kernel_body& body) {
   if (!body.windows.empty()) return tunables_of_windows();
   return has_rows(body) ? tunables_of_rows() : tunables_of_elements();

@@ -31,7 +31,7 @@ struct mainloop {
   bool k_in_vectors = false, strips = false;
   bool swizzled = false;                 // tiles in shared memory
   bool splits_k = true;                  // k may be split between blocks
-  bool row_epilogue_pays = true;         // whether rows that follow the product are worth computing in its kernel
+  bool row_epilogue_pays = true;         // whether an epilogue of rows is worth computing in the product's kernel
   bool clusters = true;                  // whose blocks may hold these rows together
   bool shares_of_warps = true;           // a warp has some columns of a tile, of each of several Bs
   bool multiplies_whole_stages = false;  // elements behind the end of k are zeros in memory

@@ -1,7 +1,7 @@
-// A product of matrices on tensor cores, with what follows it per element or in rows that a tile holds: a block
-// computes a tile of the result. Tiles of both operands are copied to shared memory, several stages ahead. Each float32
-// operand is a high and a low TF32 part; the product of the low parts is below float32's precision and is left out.
-// Sums over 32 along k are added in float32, since tensor cores truncate when they accumulate.
+// A product of matrices on tensor cores, with an epilogue per element or in rows that a tile holds: a block computes a
+// tile of the result. Tiles of both operands are copied to shared memory, several stages ahead. Each float32 operand is
+// a high and a low TF32 part; the product of the low parts is below float32's precision and is left out. Sums over 32
+// along k are added in float32, since tensor cores truncate when they accumulate.
 #include <algorithm>
 
 #include "policy/codegen/cuda/gemm/mainloop.hpp"

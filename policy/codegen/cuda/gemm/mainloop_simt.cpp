@@ -58,7 +58,7 @@ class simt_writer final : product_writer {
     return loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(number), at));
   }
 
-  // A's rows of the tile, each element that of another product and what follows it, in shared memory.
+  // A's rows of the tile, each element that of another product with its epilogue, in shared memory.
   void write_made_a() {
     const int64_t count = t_.rows * t_.k;
     w_.line(fmt::format("__shared__ float factors[{}];", t_.rows * (t_.k + 1)));

@@ -1,7 +1,7 @@
 // A product of matrices of a half type on the tensor cores' largest instruction (wgmma), which reads both operands from
 // shared memory: tiles are copied there several stages ahead, 64 elements of a row in 128 bytes, whose 16-byte pieces
 // are in another order in each of 8 rows, or 64 columns of B where these are contiguous. A warpgroup computes 64 rows
-// and all columns of the block's tile, and what follows per element.
+// and all columns of the block's tile, and the epilogue per element.
 #include <algorithm>
 
 #include "policy/codegen/cuda/cuda_layout.hpp"

@@ -204,10 +204,10 @@ bool holds_rows(const kernel_body& body, const product_tiling& t) {
   return t.b.size == columns ? columns <= t.own_columns() : t.own_columns() % columns == 0;
 }
 
-// Lets the kernel compute the rows that follow the product where it can and that pays, with as many stages as shared
-// memory has room for besides them. It does not pay for tiles of warpgroups: few threads compute them, while nothing is
-// multiplied (16,384 x 256 of bfloat16, a layer norm: 27.0 us on an H200, 24.7 in two kernels). False where the options
-// ask for clusters and there can be none.
+// Lets the kernel compute a row epilogue where it can and that pays, with as many stages as shared memory has room for
+// besides them. It does not pay for tiles of warpgroups: few threads compute them, while nothing is multiplied (16,384
+// x 256 of bfloat16, a layer norm: 27.0 us on an H200, 24.7 in two kernels). False where the options ask for clusters
+// and there can be none.
 bool compute_rows(const kernel_body& body, const kernel_options& options, product_tiling& t) {
   const bool clusters = options[kernel_tunable::clusters] != 0;
   constexpr int64_t k_most_blocks = 8, k_fewest_stages = 3;
@@ -223,7 +223,7 @@ bool compute_rows(const kernel_body& body, const kernel_options& options, produc
   return true;
 }
 
-// Several products are one kernel with what follows them. A fragment is of one of them.
+// Several products are one kernel with their epilogue. A fragment is of one of them.
 bool fits_products(const kernel_body& body, const product_tiling& t) {
   constexpr int64_t k_fragment_columns = 8;
   if (t.products == 1) return true;
@@ -239,7 +239,7 @@ tl::unexpected<error> why_no_tiling(const product_tiling& t, const kernel_option
     return fail(errc::unsupported, "no cluster's tiles hold the rows that follow the product");
   if (!reason.empty()) return fail(errc::unsupported, "{}", reason);
   if (t.products > 1 && rows == 0 && columns == 0)
-    return fail(errc::unsupported, "no tile holds what follows the {} products", t.products);
+    return fail(errc::unsupported, "no tile holds the epilogue of the {} products", t.products);
   const bool has_tile = std::ranges::any_of(product_tile_rows, [&](int64_t r) {
     return (rows == 0 || r == rows) && std::ranges::any_of(product_tile_columns, [&](int64_t c) {
              return (columns == 0 || c == columns) && t.loop->is_tile(r, c);

@@ -39,7 +39,7 @@ struct product_tiling {
   int64_t blocks = 0;
   // Blocks of a cluster, whose tiles are neighbours: each gets some rows of the body as a whole from the others.
   int64_t row_blocks = 1;
-  bool has_row_epilogue = false;  // the kernel computes the rows that follow the product, over which the body reduces
+  bool has_row_epilogue = false;  // the kernel computes the rows over which the body reduces
   const mainloop* loop = nullptr;
 
   int64_t warps() const { return rows / warp_rows * (columns / warp_columns) * slices; }

@@ -1,4 +1,4 @@
-// A product and what follows it as two bodies.
+// A product and its epilogue as two bodies.
 #pragma once
 
 #include <string>

@@ -210,16 +210,18 @@ class mean_writer {
       steps.push_back(stride * what_->step[d]);
       share /= static_cast<double>(window);
     }
-    const std::vector<int64_t> apart(dims(), 1);
-    json w = set_up("aten::reshape", {{"self", json(geometry().weight)}, {"shape", list_of(alone)}});
-    const json window =
-        set_up("aten::full", {{"size", list_of(ones)}, {"fill_value", json(share)}, {"dtype", json("float32")}});
+    // In float64: a GPU's library rounds operands of float32 to TF32.
+    const json exact("float64"), apart = list_of(std::vector<int64_t>(dims(), 1));
+    json w = set_up("aten::to.dtype", {{"self", json(geometry().weight)}, {"dtype", exact}});
+    w = set_up("aten::reshape", {{"self", w}, {"shape", list_of(alone)}});
+    const json window = set_up("aten::full", {{"size", list_of(ones)}, {"fill_value", json(share)}, {"dtype", exact}});
     w = set_up(convolution_name(dims()), {{"input", w},
                                           {"weight", window},
-                                          {"stride", list_of(apart)},
+                                          {"stride", apart},
                                           {"padding", list_of(reach)},
                                           {"dilation", list_of(geometry().stride)}});
     w = set_up("aten::reshape", {{"self", w}, {"shape", list_of(composed)}});
+    w = set_up("aten::to.dtype", {{"self", w}, {"dtype", json("float32")}});
     const std::string first = what_->between.empty() ? result() : part_name();
     add_convolution(first, w, bias(), steps);
     scaled(first, result());

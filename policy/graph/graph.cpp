@@ -199,7 +199,7 @@ const tensor_type& graph::type_of(const std::string& value) const {
   if (made != setup_types_.end()) return made->second;
   const auto& types = task_->reference.types;
   if (const auto found = types.find(value); found != types.end()) return found->second;
-  return before_->type_of(value);  // a move of preparation needs it no more
+  return before_ != nullptr ? before_->type_of(value) : types.at(value);  // a move of preparation needs it no more
 }
 
 const graph_step* graph::producer(const std::string& value) const {

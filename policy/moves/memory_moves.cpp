@@ -73,7 +73,7 @@ expected<void> check_overwritten(const graph& g) {
     const kernel_group& group = g.groups()[i];
     const std::string& value = group.options.in_place;
     if (!value.empty() && (g.resolve(value) != value || !is_for_group_only(g, group, value)))
-      return fail(errc::invalid_argument, "group {} overwrites {}, which would not be its own any more", i, value);
+      return fail(errc::invalid_argument, "group {} overwrites {}, which others read", i, value);
   }
   return {};
 }

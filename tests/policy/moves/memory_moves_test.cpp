@@ -38,7 +38,7 @@ TEST(Moves, AStepIsNotDroppedWhereAKernelWouldOverwriteWhatOthersRead) {
   EXPECT_EQ(refusal(t, "drop(step=2); fuse(steps=3)"), "accepted");
   EXPECT_THAT(refusal(t, "drop(step=2); fuse(steps=3); in_place(group=0)"), HasSubstr("nothing reads later"));
   EXPECT_THAT(refusal(t, "fuse(steps=3); in_place(group=0); drop(step=2)"),
-              HasSubstr("group 0 overwrites positive, which would not be its own any more"));
+              HasSubstr("group 0 overwrites positive, which others read"));
 }
 
 }  // namespace

@@ -151,43 +151,57 @@ place last_dims(const place& p, std::size_t count) {
   return out;
 }
 
-// Of windows that reach beyond the operand, the zeros there are counted or not.
+// The mean of a box of `self`; `divisor` in place of its size unless that is 0.
+double mean_of_box(const step& s, const place& p, const place& first, const std::vector<int64_t>& size,
+                   double divisor = 0) {
+  const std::size_t dims = size.size(), start = p.dims - dims;
+  double sum = 0, count = 1;
+  for (const int64_t n : size)
+    count *= static_cast<double>(n);
+  place inside;
+  inside.dims = dims;
+  for_each_along(inside, range(0, dims), size, [&](const place& at) {
+    place from = p;
+    for (std::size_t d = 0; d < dims; ++d)
+      from[start + d] = first[d] + at[d];
+    sum += s.element("self", from);
+  });
+  return sum / (divisor == 0 ? count : divisor);
+}
+
+// Of windows that reach beyond the operand, the zeros of its padding are counted or not.
 double average_pool(const step& s, const place& p) {
   const auto& shape = s.type("self").shape;
-  const std::size_t first = p.dims - s.integers("kernel_size").size();
+  const std::size_t dims = s.integers("kernel_size").size(), start = p.dims - dims;
   const auto of = [&](const char* name, std::size_t d, int64_t otherwise) {
     const auto all = s.integers(name);
-    return all.empty() ? otherwise : all.size() == 1 ? all.front() : all[d - first];
+    return all.empty() ? otherwise : all.size() == 1 ? all.front() : all[d];
   };
-  if (s.boolean("ceil_mode") || s.integer("divisor_override", 0) != 0) return s.cannot("in this form");
-  std::vector<int64_t> size(p.dims, 1);
-  place start = p;
-  double whole = 1;
-  for (std::size_t d = first; d < p.dims; ++d) {
-    size[d] = of("kernel_size", d, 1);
-    start[d] = p[d] * of("stride", d, size[d]) - of("padding", d, 0);
-    whole *= static_cast<double>(size[d]);
+  place first;
+  std::vector<int64_t> size;
+  double padded = 1;
+  for (std::size_t d = 0; d < dims; ++d) {
+    const int64_t window = of("kernel_size", d, 1), padding = of("padding", d, 0), extent = shape[start + d];
+    const int64_t from = p[start + d] * of("stride", d, window) - padding;
+    const int64_t to = std::min(from + window, extent + padding);
+    padded *= static_cast<double>(to - from);
+    first[d] = std::max<int64_t>(from, 0);
+    size.push_back(std::min(to, extent) - first[d]);
   }
-  double sum = 0, inside = 0;
-  for_each_along(place_of(0, size), range(first, p.dims), size, [&](const place& at) {
-    place from = p;
-    for (std::size_t d = first; d < p.dims; ++d) {
-      from[d] = start[d] + at[d];
-      if (from[d] < 0 || from[d] >= shape[d]) return;
-    }
-    sum += s.element("self", from);
-    ++inside;
-  });
-  return sum / (s.boolean("count_include_pad") ? whole : inside);
+  const auto given = static_cast<double>(s.integer("divisor_override", 0));
+  return mean_of_box(s, p, first, size, given != 0 ? given : s.boolean("count_include_pad") ? padded : 0);
 }
 double adaptive_average_pool(const step& s, const place& p) {
   const auto& shape = s.type("self").shape;
-  const auto sizes = s.integers("output_size");
-  if (!std::ranges::all_of(sizes, [](int64_t n) { return n == 1; })) return s.cannot("with several results a channel");
-  const auto dims = range(p.dims - sizes.size(), p.dims);
-  double sum = 0;
-  for_each_along(p, dims, shape, [&](const place& at) { sum += s.element("self", at); });
-  return sum / count_of(dims, shape);
+  const std::size_t dims = s.integers("output_size").size(), start = p.dims - dims;
+  place first;
+  std::vector<int64_t> size;
+  for (std::size_t d = 0; d < dims; ++d) {
+    const int64_t results = s.result().shape[start + d], extent = shape[start + d], at = p[start + d];
+    first[d] = at * extent / results;
+    size.push_back(((at + 1) * extent + results - 1) / results - first[d]);
+  }
+  return mean_of_box(s, p, first, size);
 }
 
 double layer_norm(const step& s, const place& p) {

@@ -237,6 +237,46 @@ def scaled_layer(p: Program, v: Value) -> None:
             made = layer = p.call("linear", input=made, weight=p.weight(wide, wide), bias=p.weight(wide))
 
 
+def convolution_before_mean(p: Program, v: Value) -> None:
+    """A convolution, transposed or not, whose channels are scaled and shifted, and a mean of some kind behind it."""
+    if p.rank(v) not in (3, 4, 5):
+        raise Unfit
+    dims, inputs, outputs = p.rank(v) - 2, p.shape(v)[1], p.r.choice((2, 4, 6))
+    transposed = p.r.random() < 0.5
+    each = lambda *choices: [p.r.choice(choices) for _ in range(dims)]  # noqa: E731
+    groups = p.r.choice([g for g in (1, 1, 2) if inputs % g == 0])
+    kernel, stride = each(1, 2, 3, 4), each(1, 1, 2) if p.r.random() < 0.5 else [1] * dims
+    dilation = each(1, 1, 2)
+    padding = [p.r.randrange(0, d * (k - 1) + 1) for d, k in zip(dilation, kernel)]
+    more = {"bias": p.weight(outputs)} if p.r.random() < 0.5 else {}
+    if transposed:
+        weight = p.weight(inputs, outputs // groups, *kernel)
+        more["output_padding"] = [p.r.randrange(0, max(s, d)) for s, d in zip(stride, dilation)]
+    else:
+        weight = p.weight(outputs, inputs // groups, *kernel)
+    op = f"conv_transpose{dims}d" + (".input" if dims > 1 else "") if transposed else f"conv{dims}d"
+    made = p.call(op, input=v, weight=weight, stride=stride, padding=padding, dilation=dilation, groups=groups, **more)
+    for _ in range(p.r.choice((0, 0, 1, 2))):
+        if p.r.random() < 0.5:
+            made = p.call(p.r.choice(("mul", "add", "div")) + ".Scalar", self=made, other=p.r.choice((0.5, -3, 2)))
+        else:
+            shape = (outputs, *[1] * dims)
+            made = p.call(p.r.choice(("mul.Tensor", "add.Tensor", "sub.Tensor")), self=made, other=p.weight(*shape))
+    space = list(range(2, dims + 2))
+    kind = p.r.randrange(5)
+    if kind == 0:
+        window = [p.r.randint(1, min(3, n)) for n in p.shape(made)[2:]]
+        p.call(f"avg_pool{dims}d", self=made, kernel_size=window, stride=each(1, 2) if p.r.random() < 0.5 else window)
+    elif kind == 1:
+        p.call("mean.dim", self=made, dim=space, keepdim=p.r.random() < 0.5)
+    elif kind == 2:
+        p.call(f"adaptive_avg_pool{dims}d", self=made, output_size=[1] * dims)
+    elif kind == 3:
+        p.call(p.r.choice(("mean.dim", "sum.dim_IntList")), self=made, dim=[1], keepdim=p.r.random() < 0.5)
+    else:
+        p.call("relu", self=made)
+
+
 def layer_with_rows(p: Program, v: Value) -> None:
     """A layer, and an operator over the rows of its result, or over groups of a row."""
     wide = p.r.choice((2, 5, 10, 16, 24, 32, 48, 64, 100, 128))
@@ -304,4 +344,4 @@ def layers_of_one_value(p: Program, v: Value) -> None:
 IDIOMS = (rms_norm, l2_norm, standardized, gated_layer, feed_forward, rotary, attention, residual_block,
           channel_attention, gelu_by_hand, recurrent_cell, residual_norm, scaled_layer, masked_softmax,
           embedding_and_position, dequantized_layer, interleaved_rotary, layer_with_rows,
-          layers_of_one_value)  # fmt: skip
+          layers_of_one_value, convolution_before_mean)  # fmt: skip

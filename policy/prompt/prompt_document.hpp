@@ -1,6 +1,6 @@
 // The contrastive prompt as data: the paper's four parts (CUDA-L1, arXiv 2507.14111): the task; earlier variants with
-// their scores and what is known about why; the form of the answer; requirements and prohibitions. prompt_text renders it
-// for a language model.
+// their scores and what is known about why; the form of the answer; requirements and prohibitions. prompt_text renders
+// it for a language model.
 //
 // A pure function of what it is made from: no dates, paths or ids of processes, so that a hash of its text may be the
 // key of a cache.

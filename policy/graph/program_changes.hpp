@@ -10,9 +10,14 @@
 
 namespace cudal1 {
 
-// The task with another program; errors as check_program has them: more steps than a program may have, for example.
+// The task with another program. Errors as check_program has them (more steps than a program may have, for example);
+// errc::invalid_argument where an output would have another type, shape or strides.
 inline expected<std::shared_ptr<const task>> with_program(const task& t, program changed) {
   CUDAL1_TRY(checked_program checked, check_program(std::move(changed)));
+  for (const auto& output : t.reference.text.outputs)
+    if (checked.types.at(output) != t.reference.types.at(output))
+      return fail(errc::invalid_argument, "the output {} would be {}, and is {}", output,
+                  checked.types.at(output).text(), t.reference.types.at(output).text());
   auto out = std::make_shared<task>(t);
   out->reference = std::move(checked);
   return out;

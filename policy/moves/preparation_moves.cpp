@@ -129,51 +129,54 @@ expected<std::string> apply_compose(graph& g, const move& m, const lowering_targ
 }  // namespace
 
 std::vector<move_kind> preparation_moves() {
-  return {{.name = "compose_means",
-           .summary = "means over windows, space or channels of a convolution's result are computed without that: with "
-                      "weights that set-up composes, of sums of the input, with a proof",
-           .parameters = {"steps"},
-           .phase = move_phase::preparation,
-           .order = 0,
-           .candidates = compose_candidates,
-           .apply = apply_compose},
-          {.name = "flip_weights",
-           .summary = "transposed convolutions whose windows move by one element become convolutions, for which the "
-                      "library has faster kernels, with a proof; set-up flips their weights",
-           .parameters = {"steps"},
-           .phase = move_phase::preparation,
-           .order = 1,
-           .candidates = flip_candidates,
-           .apply = apply_flip},
-          {.name = "separate_bias",
-           .summary = "the biases of convolutions become steps of their own, which kernels of what follows may "
-                      "contain; the steps have other numbers afterwards (cuda)",
-           .parameters = {},
-           .phase = move_phase::preparation,
-           .order = 2,
-           .candidates =
-               [](const graph& g, const lowering_target& target) {
-                 const bool may = !is_part(g) && !target.convolutions_add_bias() && with_separate_bias(g.origin());
-                 return may ? std::vector<move>{{"separate_bias", {}}} : std::vector<move>{};
-               },
-           .apply = apply_separate_bias},
-          {.name = "channels_last",
-           .summary = "convolutions read and make tensors whose channels are contiguous in memory (NHWC), for which "
-                      "the library has faster kernels; the steps have other numbers afterwards",
-           .parameters = {"steps"},
-           .phase = move_phase::preparation,
-           .order = 3,
-           .candidates = channels_last_candidates,
-           .apply = apply_channels_last},
-          {.name = "join_layers",
-           .summary = "linear layers that read one value become one layer with their weights concatenated, of whose "
-                      "result theirs are slices, with a proof that no input changes the weights and nothing copies a "
-                      "slice; the steps have other numbers afterwards",
-           .parameters = {"steps"},
-           .phase = move_phase::preparation,
-           .order = 4,
-           .candidates = join_candidates,
-           .apply = apply_join}};
+  return {
+      {.name = "compose_means",
+       .summary = "means over windows, space or channels of a convolution's result are taken without that result: "
+                  "with weights that set-up composes, or from sums of the input, with a proof; the steps have other "
+                  "numbers afterwards",
+       .parameters = {"steps"},
+       .phase = move_phase::preparation,
+       .order = 0,
+       .candidates = compose_candidates,
+       .apply = apply_compose},
+      {.name = "flip_weights",
+       .summary = "transposed convolutions whose windows move by one element become convolutions, for which the "
+                  "library has faster kernels, with a proof; set-up flips their weights; the steps have other "
+                  "numbers afterwards",
+       .parameters = {"steps"},
+       .phase = move_phase::preparation,
+       .order = 1,
+       .candidates = flip_candidates,
+       .apply = apply_flip},
+      {.name = "separate_bias",
+       .summary = "the biases of convolutions become steps of their own, which kernels of what follows may "
+                  "contain; the steps have other numbers afterwards (cuda)",
+       .parameters = {},
+       .phase = move_phase::preparation,
+       .order = 2,
+       .candidates =
+           [](const graph& g, const lowering_target& target) {
+             const bool may = !is_part(g) && !target.convolutions_add_bias() && with_separate_bias(g.origin());
+             return may ? std::vector<move>{{"separate_bias", {}}} : std::vector<move>{};
+           },
+       .apply = apply_separate_bias},
+      {.name = "channels_last",
+       .summary = "convolutions read and make tensors whose channels are contiguous in memory (NHWC), for which "
+                  "the library has faster kernels; the steps have other numbers afterwards",
+       .parameters = {"steps"},
+       .phase = move_phase::preparation,
+       .order = 3,
+       .candidates = channels_last_candidates,
+       .apply = apply_channels_last},
+      {.name = "join_layers",
+       .summary = "linear layers that read one value become one layer with their weights concatenated, of whose "
+                  "result theirs are slices, with a proof that no input changes the weights and nothing copies a "
+                  "slice; the steps have other numbers afterwards",
+       .parameters = {"steps"},
+       .phase = move_phase::preparation,
+       .order = 4,
+       .candidates = join_candidates,
+       .apply = apply_join}};
 }
 
 }  // namespace cudal1

@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -40,8 +42,21 @@ class node_that_hangs : public node_test {
       thread_ = 0;
       GTEST_SKIP() << "no process may be traced here";
     }
-    ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr), 0);
-    ASSERT_EQ(::waitpid(thread_, nullptr, __WALL), thread_);
+    // Elsewhere than in a call it may hold a lock, for which the whole node would wait.
+    for (int tries = 0; tries < 5000; ++tries) {
+      ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr), 0);
+      ASSERT_EQ(::waitpid(thread_, nullptr, __WALL), thread_);
+      if (is_in_call()) return;
+      ASSERT_EQ(::ptrace(PTRACE_CONT, thread_, nullptr, nullptr), 0);
+      std::this_thread::sleep_for(1ms);
+    }
+    FAIL() << actor << " is never in a call of the system";
+  }
+  // Whether the stopped thread is in a call of the system, which is where it waits.
+  bool is_in_call() const {
+    std::string number;
+    std::ifstream(fmt::format("/proc/{}/task/{}/syscall", pid_, thread_)) >> number;
+    return !number.empty() && number != "-1" && number != "running";
   }
   void release() {
     if (thread_ > 0) ::ptrace(PTRACE_DETACH, std::exchange(thread_, 0), nullptr, nullptr);

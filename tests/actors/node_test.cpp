@@ -34,7 +34,7 @@ TEST_F(node, what_is_ahead_but_not_confirmed_is_measured_again_at_the_end) {
               "timing.target_half_width=0.0001", "--set", "timing.decided_half_width=0.0001", "--set",
               "timing.max_seconds=10"});
   auto client = connect();
-  constexpr int64_t budget = 4;
+  constexpr int64_t budget = 10;  // on a busy machine the first ones may be unmeasurable
   auto request = run_request({diagonal_task()}, budget);
   request.policy = "evolutionary";
   ASSERT_TRUE(client.send(request));

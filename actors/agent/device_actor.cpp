@@ -200,50 +200,50 @@ resident_variant device_state::resident() const {
 }
 
 template <class T, class Event>
-void device_state::tell_result(expected<T> got, Event event, clock::time_point from) {
+void device_state::tell_result(expected<T> got, Event event, const stopwatch& took) {
   if (!got) return tell(&device_evaluation::failed, got.error());
-  tell(event, std::move(*got), std::chrono::duration<double, std::milli>(clock::now() - from).count());
+  tell(event, std::move(*got), took.ms());
 }
 
 void device_state::carry_out(const device_evaluation::open_task&) {
-  const auto from = clock::now();
+  const stopwatch took;
   const auto opened = session_->open_task(*now_->item().what);
-  tell_result(opened.map([this] { return session_->reference_ms(); }), &device_evaluation::opened, from);
+  tell_result(opened.map([this] { return session_->reference_ms(); }), &device_evaluation::opened, took);
 }
 
 void device_state::carry_out(const device_evaluation::check&) {
-  const auto from = clock::now();
+  const stopwatch took;
   const auto& item = now_->item();
-  tell_result(session_->check(*item.program, *item.code, now_->plan()), &device_evaluation::checked, from);
+  tell_result(session_->check(*item.program, *item.code, now_->plan()), &device_evaluation::checked, took);
 }
 
 // Once a task and session.
 void device_state::carry_out(const device_evaluation::check_null_models&) {
   auto& known = null_reports_[now_->item().what->id];
   if (known) return tell(&device_evaluation::null_models_checked, *known, 0.0);
-  const auto from = clock::now();
+  const stopwatch took;
   auto found = cudal1::check_null_models(*session_, *now_->item().what, now_->plan(), setup_.verification);
   if (found) known = *found;
-  tell_result(std::move(found), &device_evaluation::null_models_checked, from);
+  tell_result(std::move(found), &device_evaluation::null_models_checked, took);
 }
 
 void device_state::carry_out(const device_evaluation::renew_pool&) {
-  const auto from = clock::now();
+  const stopwatch took;
   const auto renewed = session_->open_task(*now_->item().what, timing_pool::renew);
   if (!renewed) return tell(&device_evaluation::failed, renewed.error());
-  tell(&device_evaluation::renewed, std::chrono::duration<double, std::milli>(clock::now() - from).count());
+  tell(&device_evaluation::renewed, took.ms());
 }
 
 void device_state::carry_out(const device_evaluation::time& e) {
-  const auto from = clock::now();
+  const stopwatch took;
   tell_result(check_and_time(*session_, resident(), now_->plan(), e.batch, setup_.verification),
-              &device_evaluation::timed, from);
+              &device_evaluation::timed, took);
 }
 
 void device_state::carry_out(const device_evaluation::check_again&) {
-  const auto from = clock::now();
+  const stopwatch took;
   tell_result(check_on_fresh_draws(*session_, resident(), now_->plan(), setup_.verification),
-              &device_evaluation::checked_again, from);
+              &device_evaluation::checked_again, took);
 }
 
 void device_state::carry_out(const device_evaluation::ask_for_plan&) {

@@ -13,6 +13,7 @@
 #include "actors/agent/cores.hpp"
 #include "actors/agent/device_evaluation.hpp"
 #include "actors/messages/interfaces.hpp"
+#include "config/base/stopwatch.hpp"
 #include "sandbox/device/session.hpp"
 
 namespace cudal1 {
@@ -84,9 +85,9 @@ class device_state {
           if (is_current()) guarded([&] { tell(&device_evaluation::unanswered, e); });
         });
   }
-  // Tells the evaluation what came of a call of the session that began at `from`.
+  // Tells the evaluation what came of a call of the session, and how long it took.
   template <class T, class Event>
-  void tell_result(expected<T> got, Event event, std::chrono::steady_clock::time_point from);
+  void tell_result(expected<T> got, Event event, const stopwatch& took);
 
   void start_session();
   expected<std::unique_ptr<device_session>> start_on_its_cores() const;

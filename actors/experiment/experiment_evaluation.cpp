@@ -1,7 +1,6 @@
 // Carries out what the evaluations of an experiment ask for (evaluation.hpp), and tells them what came of it.
-#include <algorithm>
-
 #include "actors/experiment/experiment_actor.hpp"
+#include "config/base/stopwatch.hpp"
 #include "config/base/wall_clock.hpp"
 
 namespace cudal1 {
@@ -107,8 +106,8 @@ void experiment_flow::carry_out(slot_id id, const evaluation::commit& e) {
   e.what->result.stage_ms["commit"] = std::exchange(last_commit_ms_, 0);
   ask_store<message::done>(
       *e.what,
-      [this, id, from = clock::now()](const message::done&) {
-        last_commit_ms_ += std::chrono::duration<double, std::milli>(clock::now() - from).count();
+      [this, id, took = stopwatch()](const message::done&) {
+        last_commit_ms_ += took.ms();
         if (exists(id)) tell(id, &evaluation::committed);
       },
       [this, id](const error& why) {

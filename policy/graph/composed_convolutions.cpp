@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include <fmt/ranges.h>
 
 #include "policy/graph/convolution_geometry.hpp"
-#include "policy/graph/program_changes.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -385,12 +383,15 @@ std::string certificate_of(const composable& c) {
 
 std::vector<int> composable_means(const graph& g) {
   std::vector<int> out;
-  for (const auto& s : g.steps())
+  for (const auto& s : g.steps()) {
+    const operator_kind kind = s.record().kind;  // the reason why a step is no mean is not wanted
+    if (kind != operator_kind::pool && kind != operator_kind::reduction) continue;
     if (composable_of(g, s.number)) out.push_back(s.number);
+  }
   return out;
 }
 
-expected<composed_task> with_composed_convolutions(const graph& g, std::span<const int> steps) {
+expected<proved_task> with_composed_convolutions(const graph& g, std::span<const int> steps) {
   std::map<int, composable> means;
   std::vector<int> left_out;
   std::vector<std::string> certificates;
@@ -411,7 +412,7 @@ expected<composed_task> with_composed_convolutions(const graph& g, std::span<con
       changes.add(*s.text);
   }
   CUDAL1_TRY(auto with, with_program(g.origin(), changes.take()));
-  return composed_task{std::move(with), fmt::format("{}", fmt::join(certificates, "; "))};
+  return proved_task{std::move(with), fmt::format("{}", fmt::join(certificates, "; "))};
 }
 
 }  // namespace cudal1

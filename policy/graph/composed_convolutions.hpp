@@ -3,24 +3,19 @@
 // channels one channel.
 #pragma once
 
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "policy/graph/graph.hpp"
+#include "policy/graph/program_changes.hpp"
 
 namespace cudal1 {
 
 // The steps, average pools and means, that with_composed_convolutions() may compute in another way.
 std::vector<int> composable_means(const graph& g);
 
-struct composed_task {
-  std::shared_ptr<const task> with;
-  std::string certificate;
-};
 // The graph's task in which these means read no result of a convolution. What scales and shifts channels between the
 // convolution and the mean comes after it. errc::invalid_argument with the reason where a step is no such mean.
-expected<composed_task> with_composed_convolutions(const graph& g, std::span<const int> steps);
+expected<proved_task> with_composed_convolutions(const graph& g, std::span<const int> steps);
 
 }  // namespace cudal1

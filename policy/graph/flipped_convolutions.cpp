@@ -1,11 +1,11 @@
 #include "policy/graph/flipped_convolutions.hpp"
 
-#include <algorithm>
+#include <map>
+#include <utility>
 
 #include <fmt/ranges.h>
 
 #include "policy/graph/convolution_geometry.hpp"
-#include "policy/graph/program_changes.hpp"
 
 namespace cudal1 {
 
@@ -71,30 +71,28 @@ aten_step convolution_of(program_changes& out, const graph& g, const graph_step&
 std::vector<int> flippable_convolutions(const graph& g) {
   std::vector<int> out;
   for (const auto& s : g.steps())
-    if (flippable_of(g, s.number)) out.push_back(s.number);
+    if (s.record().traits.transposed && flippable_of(g, s.number)) out.push_back(s.number);
   return out;
 }
 
-expected<flipped_task> with_flipped_weights(const graph& g, std::span<const int> steps) {
-  program_changes changes(g.origin().reference);
-  std::vector<int> numbers(steps.begin(), steps.end());
-  for (const auto& s : g.steps()) {
-    if (std::ranges::count(numbers, s.number) == 0) {
-      changes.add(*s.text);
-      continue;
-    }
-    CUDAL1_TRY(const auto found, flippable_of(g, s.number));
-    changes.add(convolution_of(changes, g, s, found));
+expected<proved_task> with_flipped_weights(const graph& g, std::span<const int> steps) {
+  std::map<int, convolution_geometry> found;
+  for (const int number : steps) {
+    CUDAL1_TRY(auto geometry, flippable_of(g, number));
+    found.emplace(number, std::move(geometry));
   }
-  for (const int number : numbers)
-    CUDAL1_CHECK(flippable_of(g, number));
+  program_changes changes(g.origin().reference);
+  for (const auto& s : g.steps()) {
+    const auto flipped = found.find(s.number);
+    changes.add(flipped == found.end() ? *s.text : convolution_of(changes, g, s, flipped->second));
+  }
   CUDAL1_TRY(auto with, with_program(g.origin(), changes.take()));
-  return flipped_task{
+  return proved_task{
       std::move(with),
       fmt::format(
           "the windows of steps {} move by one element: each result is the sum of the elements around it, as in "
           "a convolution, where the last weight meets the first element",
-          print_steps(numbers))};
+          print_steps({steps.begin(), steps.end()}))};
 }
 
 }  // namespace cudal1

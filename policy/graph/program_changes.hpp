@@ -23,6 +23,12 @@ inline expected<std::shared_ptr<const task>> with_program(const task& t, program
   return out;
 }
 
+// The task with a program that computes some results in another way, and why they are the same.
+struct proved_task {
+  std::shared_ptr<const task> with;
+  std::string certificate;
+};
+
 // `name`, with a number behind it where it is taken.
 template <class Taken>
 std::string fresh_name(const std::string& name, Taken&& is_taken) {
@@ -38,8 +44,6 @@ class program_changes {
  public:
   // Begins with the inputs, weights, set-up and outputs of `p`, and without steps.
   explicit program_changes(const checked_program& p) : p_(&p), out_(p.text) { out_.steps.clear(); }
-
-  const checked_program& before() const { return *p_; }
 
   // `name`, with a number behind it where a value of the program has it.
   std::string new_name(const std::string& name) {
@@ -77,15 +81,5 @@ class program_changes {
   program out_;
   std::set<std::string> taken_;
 };
-
-// Whether no input changes the value: it is a weight or made by set-up.
-inline bool is_constant_value(const checked_program& p, const std::string& value) {
-  for (const auto& each : p.text.weights)
-    if (each.name == value) return true;
-  for (const auto& s : p.text.setup)
-    for (const auto& result : std::get<aten_step>(s).results)
-      if (result == value) return true;
-  return false;
-}
 
 }  // namespace cudal1

@@ -20,6 +20,11 @@ bool is_part(const graph& g) {
   return g.origin().family == part_family;
 }
 
+expected<void> check_is_whole(const graph& g) {
+  if (is_part(g)) return fail(errc::invalid_argument, "a part keeps the steps of its whole");
+  return {};
+}
+
 std::vector<int> possible_convolutions(const graph& g) {
   return is_part(g) ? std::vector<int>() : convolutions_with_channels(g.origin().reference);
 }
@@ -60,7 +65,7 @@ expected<std::string> apply_channels_last(graph& g, const move& m, const lowerin
 expected<std::string> apply_separate_bias(graph& g, const move&, const lowering_target& target) {
   if (target.convolutions_add_bias())
     return fail(errc::invalid_argument, "convolutions add their bias at no cost on this device");
-  if (is_part(g)) return fail(errc::invalid_argument, "a part keeps the steps of its whole");
+  CUDAL1_CHECK(check_is_whole(g));
   auto separate = with_separate_bias(g.origin());
   if (separate == nullptr) return fail(errc::invalid_argument, "no convolution has a bias");
   CUDAL1_CHECK(g.prepare(std::move(separate)));
@@ -87,7 +92,7 @@ std::vector<move> join_candidates(const graph& g, const lowering_target&) {
 
 expected<std::string> apply_join(graph& g, const move& m, const lowering_target&) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  if (is_part(g)) return fail(errc::invalid_argument, "a part keeps the steps of its whole");
+  CUDAL1_CHECK(check_is_whole(g));
   CUDAL1_TRY(auto joined, with_joined_layers(g.origin(), steps));
   CUDAL1_CHECK(g.prepare(std::move(joined.with), std::move(joined.certificate)));
   std::string sets;
@@ -99,27 +104,32 @@ expected<std::string> apply_join(graph& g, const move& m, const lowering_target&
       sets);
 }
 
+// The move of all steps that a program may be rewritten for, if there are any.
+std::vector<move> all_at_once(const graph& g, const char* name, std::vector<int> (*find)(const graph&)) {
+  if (is_part(g) || !g.groups().empty()) return {};
+  const auto all = find(g);
+  return all.empty() ? std::vector<move>{} : std::vector<move>{{name, {{"steps", print_steps(all)}}}};
+}
+
 std::vector<move> flip_candidates(const graph& g, const lowering_target&) {
-  const auto all = is_part(g) || !g.groups().empty() ? std::vector<int>() : flippable_convolutions(g);
-  return all.empty() ? std::vector<move>{} : std::vector<move>{{"flip_weights", {{"steps", print_steps(all)}}}};
+  return all_at_once(g, "flip_weights", flippable_convolutions);
 }
 
 expected<std::string> apply_flip(graph& g, const move& m, const lowering_target&) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  if (is_part(g)) return fail(errc::invalid_argument, "a part's steps are those that its whole has");
+  CUDAL1_CHECK(check_is_whole(g));
   CUDAL1_TRY(auto flipped, with_flipped_weights(g, steps));
   CUDAL1_CHECK(g.prepare(std::move(flipped.with), std::move(flipped.certificate)));
   return fmt::format("the transposed convolutions {} are convolutions with flipped weights", print_steps(steps));
 }
 
 std::vector<move> compose_candidates(const graph& g, const lowering_target&) {
-  const auto all = is_part(g) || !g.groups().empty() ? std::vector<int>() : composable_means(g);
-  return all.empty() ? std::vector<move>{} : std::vector<move>{{"compose_means", {{"steps", print_steps(all)}}}};
+  return all_at_once(g, "compose_means", composable_means);
 }
 
 expected<std::string> apply_compose(graph& g, const move& m, const lowering_target&) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  if (is_part(g)) return fail(errc::invalid_argument, "a part's steps are those that its whole has");
+  CUDAL1_CHECK(check_is_whole(g));
   CUDAL1_TRY(auto composed, with_composed_convolutions(g, steps));
   CUDAL1_CHECK(g.prepare(std::move(composed.with), std::move(composed.certificate)));
   return fmt::format("the means {} are computed without the results of the convolutions before them",

@@ -384,9 +384,10 @@ expected<void> task_assembly::read_parts(store& records, const task_partitions& 
 // With the channels last for the convolutions alone that are known to be faster so; nothing where these are all or
 // none.
 std::optional<task_partitions> task_assembly::mixed_layout() const {
-  const auto last = std::ranges::find_if(layouts_, [](const task_partitions& layout) {
-    return has_move(layout.proofs, "channels_last") && !has_move(layout.proofs, "flip_weights") &&
-           !has_move(layout.proofs, "compose_means");
+  const auto own = preparation_of(layouts_.front());
+  const auto last = std::ranges::find_if(layouts_, [&](const task_partitions& layout) {
+    auto moves = preparation_of(layout);
+    return std::erase_if(moves, [](const move& m) { return m.name == "channels_last"; }) > 0 && moves == own;
   });
   if (last == layouts_.end()) return std::nullopt;
   const auto preparation = mixed_preparation(*task_, *target_, layouts_.front(), *last, known_);
@@ -410,10 +411,11 @@ void task_assembly::assemble_layouts() {
   std::set<std::string> programs;
   for (auto& each : found)
     for (auto& s : each) {
-      if (has_move(s.plan, "channels_last")) s.name += ", channels last";
-      if (has_move(s.plan, "join_layers")) s.name += ", layers joined";
-      if (has_move(s.plan, "flip_weights")) s.name += ", weights flipped";
-      if (has_move(s.plan, "compose_means")) s.name += ", means composed";
+      for (const auto& [name, words] : {std::pair("channels_last", ", channels last"),
+                                        {"join_layers", ", layers joined"},
+                                        {"flip_weights", ", weights flipped"},
+                                        {"compose_means", ", means composed"}})
+        if (has_move(s.plan, name)) s.name += words;
       if (programs.insert(s.program).second) schedules_.push_back(std::move(s));
     }
 }

@@ -297,20 +297,20 @@ task_partitions partitions_of(const task& t, const lowering_target& target, cons
 
 std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_target& target) {
   std::vector<task_partitions> out;
-  std::vector<schedule> known;
-  for (const auto& further :
-       std::vector<std::vector<const char*>>{{"separate_bias"},
-                                             {"separate_bias", "channels_last"},
-                                             {"separate_bias", "join_layers"},
-                                             {"compose_means", "flip_weights", "separate_bias"},
-                                             {"compose_means", "flip_weights", "separate_bias", "channels_last"}}) {
-    schedule_builder other(t, target);
-    for (const char* kind : further)
+  const auto add = [&](schedule_builder prepared, const std::vector<const char*>& further) {
+    prepared.add_all(*find_move("separate_bias"));
+    out.push_back(partitions_of(t, target, prepared.moves().moves));
+    for (const char* kind : further) {
+      schedule_builder other = prepared;
       other.add_all(*find_move(kind));
-    if (std::ranges::count(known, other.moves()) > 0) continue;
-    known.push_back(other.moves());
-    out.push_back(partitions_of(t, target, other.moves().moves));
-  }
+      if (other.moves() != prepared.moves()) out.push_back(partitions_of(t, target, other.moves().moves));
+    }
+  };
+  add({t, target}, {"channels_last", "join_layers"});
+  schedule_builder rewritten(t, target);
+  for (const char* kind : {"compose_means", "flip_weights"})
+    rewritten.add_all(*find_move(kind));
+  if (!rewritten.moves().moves.empty()) add(std::move(rewritten), {"channels_last"});
   return out;
 }
 

@@ -186,7 +186,7 @@ class mean_writer {
     for (std::size_t i = 0; i < what_->between.size(); ++i) {
       aten_step s = *what_->between[i]->text;
       const bool is_last = i + 1 == what_->between.size();
-      std::ranges::find(s.args, "self", [](const auto& a) { return a.first; })->second = json(value);
+      set_argument(s, "self", json(value));
       value = is_last ? last : part_name();
       s.results = {value};
       out_->add(std::move(s));
@@ -339,16 +339,9 @@ class mean_writer {
   void add_convolution(const std::string& name, const json& weight, const json& bias,
                        const std::vector<int64_t>& stride) {
     aten_step s = *what_->convolution->text;
-    const auto set = [&](const char* argument, json value) {
-      const auto found = std::ranges::find(s.args, argument, [](const auto& a) { return a.first; });
-      if (found != s.args.end())
-        found->second = std::move(value);
-      else if (!value.is_null())
-        s.args.emplace_back(argument, std::move(value));
-    };
-    set("weight", weight);
-    set("bias", bias);
-    set("stride", list_of(stride));
+    set_argument(s, "weight", weight);
+    if (!bias.is_null()) set_argument(s, "bias", bias);
+    set_argument(s, "stride", list_of(stride));
     s.results = {name};
     out_->add(std::move(s));
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "sandbox/program/task.hpp"
@@ -39,6 +40,16 @@ std::string fresh_name(const std::string& name, Taken&& is_taken) {
 }
 
 using step_arguments = decltype(aten_step::args);
+
+// Gives a step's argument another value.
+inline void set_argument(aten_step& s, std::string_view name, json value) {
+  for (auto& [known, now] : s.args)
+    if (known == name) {
+      now = std::move(value);
+      return;
+    }
+  s.args.emplace_back(name, std::move(value));
+}
 
 class program_changes {
  public:

@@ -31,6 +31,7 @@ enum class starting_part {
   row_kernels,            // kernels over rows alone
   proofs,                 // proofs alone
   other_implementations,  // other implementations of library steps alone
+  rewritten_layers,       // layers computed as others, which is not faster on every device
 };
 
 struct move_kind {

@@ -7,6 +7,7 @@
 #include "policy/graph/flipped_convolutions.hpp"
 #include "policy/graph/joined_layers.hpp"
 #include "policy/graph/part_family.hpp"
+#include "policy/graph/phased_convolutions.hpp"
 #include "policy/graph/separate_bias.hpp"
 
 namespace cudal1 {
@@ -123,6 +124,19 @@ expected<std::string> apply_flip(graph& g, const move& m, const lowering_target&
   return fmt::format("the transposed convolutions {} are convolutions with flipped weights", print_steps(steps));
 }
 
+std::vector<move> phase_candidates(const graph& g, const lowering_target&) {
+  return all_at_once(g, "convolve_phases", phased_convolutions);
+}
+
+expected<std::string> apply_phases(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  CUDAL1_CHECK(check_is_whole(g));
+  CUDAL1_TRY(auto phased, with_phased_convolutions(g, steps));
+  CUDAL1_CHECK(g.prepare(std::move(phased.with), std::move(phased.certificate)));
+  return fmt::format("the transposed convolutions {} are convolutions with channels for each phase",
+                     print_steps(steps));
+}
+
 std::vector<move> compose_candidates(const graph& g, const lowering_target&) {
   return all_at_once(g, "compose_means", composable_means);
 }
@@ -147,6 +161,7 @@ std::vector<move_kind> preparation_moves() {
        .parameters = {"steps"},
        .phase = move_phase::preparation,
        .order = 0,
+       .parts = {starting_part::rewritten_layers},
        .candidates = compose_candidates,
        .apply = apply_compose},
       {.name = "flip_weights",
@@ -156,14 +171,25 @@ std::vector<move_kind> preparation_moves() {
        .parameters = {"steps"},
        .phase = move_phase::preparation,
        .order = 1,
+       .parts = {starting_part::rewritten_layers},
        .candidates = flip_candidates,
        .apply = apply_flip},
+      {.name = "convolve_phases",
+       .summary = "transposed convolutions whose windows move by several elements become convolutions with channels "
+                  "for each phase of the results, with a proof; set-up orders their weights, and what follows works "
+                  "in a shape where phases are dimensions; the steps have other numbers afterwards",
+       .parameters = {"steps"},
+       .phase = move_phase::preparation,
+       .order = 2,
+       .parts = {starting_part::rewritten_layers},
+       .candidates = phase_candidates,
+       .apply = apply_phases},
       {.name = "separate_bias",
        .summary = "the biases of convolutions become steps of their own, which kernels of what follows may "
                   "contain; the steps have other numbers afterwards (cuda)",
        .parameters = {},
        .phase = move_phase::preparation,
-       .order = 2,
+       .order = 3,
        .candidates =
            [](const graph& g, const lowering_target& target) {
              const bool may = !is_part(g) && !target.convolutions_add_bias() && with_separate_bias(g.origin());
@@ -175,7 +201,7 @@ std::vector<move_kind> preparation_moves() {
                   "the library has faster kernels; the steps have other numbers afterwards",
        .parameters = {"steps"},
        .phase = move_phase::preparation,
-       .order = 3,
+       .order = 4,
        .candidates = channels_last_candidates,
        .apply = apply_channels_last},
       {.name = "join_layers",
@@ -184,7 +210,7 @@ std::vector<move_kind> preparation_moves() {
                   "slice; the steps have other numbers afterwards",
        .parameters = {"steps"},
        .phase = move_phase::preparation,
-       .order = 4,
+       .order = 5,
        .candidates = join_candidates,
        .apply = apply_join}};
 }

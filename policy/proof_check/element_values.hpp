@@ -20,7 +20,7 @@ namespace cudal1 {
 
 // Where an element is: one index for each dimension.
 struct place {
-  static constexpr std::size_t most_dims = 8;
+  static constexpr std::size_t most_dims = 12;
   std::array<int64_t, most_dims> at{};
   std::size_t dims = 0;
 

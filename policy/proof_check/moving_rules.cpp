@@ -75,6 +75,28 @@ double selected(const step& s, const place& p) {
   return s.element("self", from);
 }
 
+// Windows along a dimension are that dimension, and their elements the last one.
+double unfolded(const step& s, const place& p) {
+  place from = p;
+  --from.dims;
+  const std::size_t d = s.dim("dimension", 0, from.dims);
+  from[d] = p[d] * s.integer("step", 1) + p[from.dims];
+  return s.element("self", from);
+}
+// The last dimension is the diagonal of two.
+double diagonal(const step& s, const place& p) {
+  const std::size_t dims = s.type("self").shape.size(), first = s.dim("dim1", 0, dims), second = s.dim("dim2", 1, dims);
+  const int64_t offset = s.integer("offset", 0), along = p[p.dims - 1];
+  place from;
+  from.dims = dims;
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < dims; ++d)
+    if (d != first && d != second) from[d] = p[next++];
+  from[first] = along + std::max<int64_t>(0, -offset);
+  from[second] = along + std::max<int64_t>(0, offset);
+  return s.element("self", from);
+}
+
 double lower_triangle(const step& s, const place& p) {
   return p[p.dims - 1] - p[p.dims - 2] <= s.integer("diagonal", 0) ? s.element("self", p) : 0;
 }
@@ -179,6 +201,8 @@ element_rules moving_rules() {
                        {"aten::narrow", sliced},
                        {"aten::flip", flipped},
                        {"aten::select.int", selected},
+                       {"aten::unfold", unfolded},
+                       {"aten::diagonal", diagonal},
                        {"aten::tril", lower_triangle},
                        {"aten::triu", upper_triangle},
                        {"aten::diag", diag},

@@ -114,8 +114,8 @@ window window_of(const step& s, std::size_t spatial) {
 }
 
 // The bias and the products of all elements of the weight that differ from `first`, which is the first one, in
-// channels (its dimension `channels`) and space. `channel` is that of the input for an element of the weight; `from`,
-// where the input is read in a spatial dimension: nowhere if the weight meets no element.
+// channels (its dimension `channels`) and space. `channel` is that of the input for an element of the weight, -1 for
+// one of another group; `from`, where the input is read in a spatial dimension: nowhere if the weight meets no element.
 template <typename Channel, typename From>
 double windowed(const step& s, const place& p, place first, std::size_t channels, const Channel& channel,
                 const From& from) {
@@ -130,6 +130,7 @@ double windowed(const step& s, const place& p, place first, std::size_t channels
   place read = p;
   for_each_along(first, dims, weight, [&](const place& at) {
     read[1] = channel(at);
+    if (read[1] < 0) return;
     for (std::size_t d = 2; d < weight.size(); ++d) {
       const std::optional<int64_t> found = from(w, d - 2, p[d], at[d]);
       if (!found || *found < 0 || *found >= input[d]) return;
@@ -151,11 +152,12 @@ double convolution(const step& s, const place& p) {
 }
 // Each element of the input is added, times the weight, to the results of its window.
 double transposed_convolution(const step& s, const place& p) {
-  if (s.integer("groups", 1) != 1) return s.cannot("in groups");
+  const auto& weight = s.type("weight").shape;
+  const int64_t inputs = weight[0] / s.integer("groups", 1), group = p[1] / weight[1];
   place first;
-  first[1] = p[1];
+  first[1] = p[1] % weight[1];
   return windowed(
-      s, p, first, 0, [](const place& at) { return at[0]; },
+      s, p, first, 0, [&](const place& at) { return at[0] / inputs == group ? at[0] : -1; },
       [](const window& w, std::size_t d, int64_t to, int64_t at) -> std::optional<int64_t> {
         const int64_t offset = to + w.padding[d] - at * w.dilation[d];
         if (offset % w.stride[d] != 0) return std::nullopt;

@@ -169,13 +169,40 @@ double mean_of_box(const step& s, const place& p, const place& first, const std:
   return sum / (divisor == 0 ? count : divisor);
 }
 
+// A pool's argument for a dimension.
+int64_t of_dimension(const step& s, const char* name, std::size_t d, int64_t otherwise) {
+  const auto all = s.integers(name);
+  return all.empty() ? otherwise : all.size() == 1 ? all.front() : all[d];
+}
+// What is beyond the operand is never the largest.
+double largest_of_windows(const step& s, const place& p) {
+  const auto& shape = s.type("self").shape;
+  const std::size_t dims = s.integers("kernel_size").size(), start = p.dims - dims;
+  place window;
+  std::vector<int64_t> size;
+  window.dims = dims;
+  for (std::size_t d = 0; d < dims; ++d)
+    size.push_back(of_dimension(s, "kernel_size", d, 1));
+  double out = -std::numeric_limits<double>::infinity();
+  for_each_along(window, range(0, dims), size, [&](const place& at) {
+    place from = p;
+    for (std::size_t d = 0; d < dims; ++d) {
+      from[start + d] = p[start + d] * of_dimension(s, "stride", d, size[d]) - of_dimension(s, "padding", d, 0) +
+                        at[d] * of_dimension(s, "dilation", d, 1);
+      if (from[start + d] < 0 || from[start + d] >= shape[start + d]) return;
+    }
+    const double x = s.element("self", from);
+    out = std::isnan(x) || x > out ? x : out;
+  });
+  return out;
+}
+
 // Of windows that reach beyond the operand, the zeros of its padding are counted or not.
 double average_pool(const step& s, const place& p) {
   const auto& shape = s.type("self").shape;
   const std::size_t dims = s.integers("kernel_size").size(), start = p.dims - dims;
   const auto of = [&](const char* name, std::size_t d, int64_t otherwise) {
-    const auto all = s.integers(name);
-    return all.empty() ? otherwise : all.size() == 1 ? all.front() : all[d];
+    return of_dimension(s, name, d, otherwise);
   };
   place first;
   std::vector<int64_t> size;
@@ -256,6 +283,9 @@ element_rules row_rules() {
           {"aten::avg_pool1d", average_pool},
           {"aten::avg_pool2d", average_pool},
           {"aten::avg_pool3d", average_pool},
+          {"aten::max_pool1d", largest_of_windows},
+          {"aten::max_pool2d", largest_of_windows},
+          {"aten::max_pool3d", largest_of_windows},
           {"aten::adaptive_avg_pool1d", adaptive_average_pool},
           {"aten::adaptive_avg_pool2d", adaptive_average_pool},
           {"aten::adaptive_avg_pool3d", adaptive_average_pool},

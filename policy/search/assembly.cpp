@@ -414,6 +414,7 @@ void task_assembly::assemble_layouts() {
       for (const auto& [name, words] : {std::pair("channels_last", ", channels last"),
                                         {"join_layers", ", layers joined"},
                                         {"flip_weights", ", weights flipped"},
+                                        {"convolve_phases", ", by phases"},
                                         {"compose_means", ", means composed"}})
         if (has_move(s.plan, name)) s.name += words;
       if (programs.insert(s.program).second) schedules_.push_back(std::move(s));

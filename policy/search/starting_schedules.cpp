@@ -64,22 +64,30 @@ kind_list joined(kind_list list, const kind_list& behind) {
 std::vector<schedule> whole_schedules(const task& t, const lowering_target& target) {
   using enum move_phase;
   // The biases of convolutions apart, which costs nothing; with layers of one input as one layer as well; with other
-  // orders in memory: there the library's convolutions also do what follows at no cost; and with convolutions in place
-  // of transposed ones and of means, in both orders.
-  const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers"),
-                         *const flips = find_move("flip_weights"), *const composes = find_move("compose_means");
+  // orders in memory: there the library's convolutions also do what follows at no cost; and with layers that are
+  // computed as others, all or one kind of them, in both orders.
+  const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers");
   const auto all_but = [](const kind_list& without) { return kinds_of({preparation, always, grouping}, without); };
   const graph own(t);
   const auto applies = [&](const move_kind* kind) { return !kind->candidates(own, target).empty(); };
-  std::vector<kind_list> bases = {all_but({reorders, joins, flips, composes})};
-  if (applies(joins)) bases.push_back(all_but({reorders, flips, composes}));
+  kind_list rewrites = moves_of(starting_part::rewritten_layers);
+  std::vector<kind_list> bases = {all_but(joined(rewrites, {reorders, joins}))};
+  if (applies(joins)) bases.push_back(all_but(joined(rewrites, {reorders})));
   if (applies(reorders)) {
-    bases.push_back(joined(all_but({flips, composes}), {find_move("library_activation")}));
-    bases.push_back(all_but({flips, composes}));
+    bases.push_back(joined(all_but(rewrites), {find_move("library_activation")}));
+    bases.push_back(all_but(rewrites));
   }
-  if (applies(flips) || applies(composes)) {
+  std::erase_if(rewrites, [&](const move_kind* kind) { return !applies(kind); });
+  if (!rewrites.empty()) {
     bases.push_back(all_but({reorders}));
     if (applies(reorders)) bases.push_back(all_but({}));
+  }
+  for (const move_kind* alone : rewrites) {
+    if (rewrites.size() < 2) break;
+    kind_list others = rewrites;
+    std::erase(others, alone);
+    bases.push_back(all_but(joined(others, {reorders})));
+    if (applies(reorders)) bases.push_back(all_but(others));
   }
   std::vector<kind_list> lists;
   for (const auto& base : bases)

@@ -308,8 +308,8 @@ std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_
   };
   add({t, target}, {"channels_last", "join_layers"});
   schedule_builder rewritten(t, target);
-  for (const char* kind : {"compose_means", "flip_weights"})
-    rewritten.add_all(*find_move(kind));
+  for (const move_kind* kind : moves_of(starting_part::rewritten_layers))
+    rewritten.add_all(*kind);
   if (!rewritten.moves().moves.empty()) add(std::move(rewritten), {"channels_last"});
   return out;
 }

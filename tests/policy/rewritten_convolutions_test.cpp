@@ -114,6 +114,94 @@ std::vector<task> averaged_networks() {
   return out;
 }
 
+std::vector<task> phased_networks() {
+  const char* const image = R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 6, 5]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [4, 8, 3, 3]}, {"name": "v", "dtype": "float32", "shape": [4, 8, 4, 4]},
+                          {"name": "b", "dtype": "float32", "shape": [8]}, {"name": "m", "dtype": "float32", "shape": [8]},
+                          {"name": "r", "dtype": "float32", "shape": [8], "draw": {"distribution": "uniform", "low": 0.5, "high": 1.5}}, {"name": "u", "dtype": "float32", "shape": [8, 4, 2, 2]}])";
+  const char* const volume = R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 3, 4, 2]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [3, 4, 3, 3, 3]}, {"name": "b", "dtype": "float32", "shape": [4]},
+                          {"name": "g", "dtype": "float32", "shape": [4]}])";
+  std::vector<task> out;
+  for (
+      const auto& each : std::vector<network>{
+          {"shifted_line", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 9]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [3, 5, 4]}])",
+           R"(c = conv_transpose1d {"input": "x", "weight": "w", "stride": 2, "padding": 1}
+              y = tanh {"self": "c"})",
+           R"(["y"])"},
+          {"doubled", image,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": 2, "padding": 1, "output_padding": 1}
+              d = relu {"self": "c"}
+              y = sigmoid {"self": "d"})",
+           R"(["y"])"},
+          {"shifted", image,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "v", "bias": "b", "stride": 2, "padding": 1}
+              y = softmax.int {"self": "c", "dim": 1})",
+           R"(["y"])"},
+          {"cut", image,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": [2, 3], "padding": 1}
+              y = gelu {"self": "c"})",
+           R"(["y", "c"])"},
+          {"cut_alone", image,
+           R"(y = conv_transpose2d.input {"input": "x", "weight": "v", "stride": 3, "padding": [2, 1]})", R"(["y"])"},
+          {"normalised", image,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "v", "bias": "b", "stride": 2}
+              n = batch_norm {"input": "c", "weight": "m", "bias": "b", "running_mean": "m", "running_var": "r", "training": false, "momentum": 0.1, "eps": 1e-05, "cudnn_enabled": true}
+              t = mean.dim {"self": "n", "dim": [2, 3], "keepdim": true}
+              y = sub.Tensor {"self": "n", "other": "t"})",
+           R"(["y"])"},
+          {"by_groups_of_channels", image,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": 2, "padding": 1, "output_padding": 1}
+              n = group_norm {"input": "c", "num_groups": 2, "weight": "m", "bias": "b"}
+              t i = max.dim {"self": "n", "dim": 1, "keepdim": true}
+              y = add.Tensor {"self": "t", "other": "n"})",
+           R"(["y"])"},
+          {"pooled", volume,
+           R"(c = conv_transpose3d.input {"input": "x", "weight": "w", "bias": "b", "stride": 2, "padding": 1, "output_padding": 1}
+              p = max_pool3d {"self": "c", "kernel_size": 2}
+              s = softmax.int {"self": "p", "dim": 1}
+              y = sum.dim_IntList {"self": "s", "dim": [2]})",
+           R"(["y"])"},
+          {"layers", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 3, 4, 2]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [3, 4, 3, 3, 3]}, {"name": "b", "dtype": "float32", "shape": [4]},
+                          {"name": "g", "dtype": "float32", "shape": [1]}])",
+           R"(c = conv_transpose3d.input {"input": "x", "weight": "w", "bias": "b", "stride": 2, "padding": 1, "output_padding": 1}
+              a = add.Tensor {"self": "c", "other": "g"}
+              n = layer_norm {"input": "a", "normalized_shape": [4], "weight": "b", "bias": "b"}
+              p = avg_pool3d {"self": "n", "kernel_size": 2, "stride": 2}
+              y = gelu {"self": "p"})",
+           R"(["y"])"},
+          {"grouped", R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 6, 5, 7]}],
+              "weights": [{"name": "w", "dtype": "float32", "shape": [6, 2, 3, 5]}, {"name": "b", "dtype": "float32", "shape": [4]}])",
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": [2, 3], "padding": [1, 2], "groups": 2, "dilation": [2, 1], "output_padding": [1, 0]}
+              y = tanh {"self": "c"})",
+           R"(["y"])"},
+          {"holes", image,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": 2, "padding": 2, "dilation": 2, "output_padding": 1}
+              y = relu {"self": "c"})",
+           R"(["y"])"},
+          {"wide_holes", image,
+           R"(y = conv_transpose2d.input {"input": "x", "weight": "w", "stride": 5, "padding": 1, "dilation": 2})",
+           R"(["y"])"},
+          {"cropped", image,
+           R"(y = conv_transpose2d.input {"input": "x", "weight": "w", "stride": 2, "padding": [5, 3], "output_padding": 1})",
+           R"(["y"])"},
+          {"one_way", image,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "w", "bias": "b", "stride": [1, 2], "padding": [1, 1], "dilation": [2, 1], "output_padding": [0, 1]}
+              y = mean.dim {"self": "c", "dim": [1]})",
+           R"(["y"])"},
+          {"chain", image,
+           R"(c = conv_transpose2d.input {"input": "x", "weight": "v", "bias": "b", "stride": 2, "padding": 1}
+              d = relu {"self": "c"}
+              e = conv_transpose2d.input {"input": "d", "weight": "u", "stride": 2}
+              f = adaptive_avg_pool2d {"self": "e", "output_size": [1, 1]}
+              y = mul.Tensor {"self": "e", "other": "f"})",
+           R"(["y"])"}})
+    out.push_back(task_of(each));
+  return out;
+}
+
 bool has_move(const schedule& s, const char* name) {
   return std::ranges::count(s.moves, name, &move::name) > 0;
 }
@@ -175,6 +263,31 @@ TEST_P(flip_weights, has_parts_that_the_gates_accept_and_is_assembled_from_them)
       auto made = lower(t, s.plan, target());
       ASSERT_TRUE(made) << t.name << ": " << made.error().message;
       EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s.plan);
+    }
+  }
+}
+
+class convolve_phases : public flip_weights {};
+
+INSTANTIATE_TEST_SUITE_P(all, convolve_phases, testing::Values("cpu", "cuda"));
+
+TEST_P(convolve_phases, is_accepted_by_the_gates_and_its_proofs_hold) {
+  proof_checks proofs;
+  for (const auto& t : phased_networks()) {
+    judged_task judged(t);
+    auto schedules = whole_schedules(t, target());
+    std::erase_if(schedules, [](const schedule& s) { return !has_move(s, "convolve_phases"); });
+    schedules.push_back({find_move("convolve_phases")->candidates(graph(t), target())});
+    EXPECT_GE(schedules.size(), 2U) << t.name;
+    for (const auto& s : schedules) {
+      auto made = lower(t, s, target());
+      ASSERT_TRUE(made) << t.name << ": " << print_schedule(s) << ": " << made.error().message;
+      const auto checked = proofs.of(t, s, target(), made->certificates);
+      EXPECT_FALSE(checked.empty()) << t.name;
+      for (const auto& step : checked)
+        EXPECT_EQ(step.found, proof_finding::holds) << t.name << ": " << print_schedule(s) << ": " << step.why;
+      EXPECT_EQ(print_program(made->checked.text).find("conv_transpose"), std::string::npos) << t.name;
+      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
     }
   }
 }

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "policy/graph/channels_last.hpp"
-#include "sandbox/program/operators/strides.hpp"
+#include "policy/estimate/convolution_estimate.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
 namespace cudal1 {
@@ -73,22 +72,12 @@ double whole_waves(const operator_call& call, const tensor_type& result, double 
   return waves * processors / parts * k_tile * k_tile / static_cast<double>(result.numel());
 }
 
-// Beside a convolution: cuDNN's knows no bias, which ATen adds in a kernel of its own except with a ReLU, and its
-// kernels on tensor cores have the channels last, so that others' operands and results are copied; those of single
-// channels are not.
-double around_convolution_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
-  const auto *input = work_parts::convolved_operand(call), *weight = work_parts::tensor_of(call, "weight");
-  if (input == nullptr || weight == nullptr) return 0;
-  const auto kernel_over = [&](int64_t bytes) {
-    return k_kernel + k_plain_kernels * memory_us({2 * static_cast<double>(bytes), 0}, gpu);
-  };
-  double out = 0;
-  const bool adds_bias = work_parts::tensor_of(call, "input") == nullptr;  // cudnn_convolution_relu
-  if (!adds_bias && work_parts::tensor_of(call, "bias") != nullptr) out += kernel_over(result.bytes());
-  if (weight->dim() > 3 && weight->shape[1] > 1 && convolves_by_fours(call) &&
-      rules::suggested_format(result) == rules::format::contiguous)
-    out += kernel_over(input->bytes()) + kernel_over(result.bytes());
-  return out;
+// cuDNN's convolutions know no bias, which ATen adds in a kernel of its own except with a ReLU.
+double bias_us(const operator_call& call, const tensor_type& result, const device_data& gpu) {
+  const bool may_add =
+      work_parts::convolved_operand(call) != nullptr && work_parts::tensor_of(call, "input") != nullptr;
+  if (!may_add || work_parts::tensor_of(call, "bias") == nullptr) return 0;
+  return k_kernel + k_plain_kernels * memory_us({2 * static_cast<double>(result.bytes()), 0}, gpu);
 }
 
 // The elements of all windows of a pool, at the rate of instructions.
@@ -144,10 +133,13 @@ double library_us(const aten_step& s, const operator_call& call, const tensor_ty
   const task_flops flops = work_parts::flops_of_step(s, call, result);
   if (flops.total() > 0) {
     double arithmetic = arithmetic_us(flops, gpu.reached_tflops);
+    const double single = single_channels_us(call, result, gpu);
+    if (record.kind == operator_kind::convolution && single == 0)
+      return convolution_us(call, result, {arithmetic, memory_us(t, gpu), flops.total()}, gpu) +
+             bias_us(call, result, gpu);
     if (record.kind == operator_kind::product)
       arithmetic *= whole_waves(call, result, flops.total(), static_cast<double>(gpu.multiprocessors));
-    arithmetic = std::max(arithmetic, single_channels_us(call, result, gpu));
-    return k_product + std::max(arithmetic, memory_us(t, gpu)) + around_convolution_us(call, result, gpu);
+    return k_product + std::max({arithmetic, single, memory_us(t, gpu)}) + bias_us(call, result, gpu);
   }
   const library_kernels how = kernels_of(record);
   const double memory = how.passes * (permutes(call, result) ? k_permuted_copy : k_plain_kernels) * memory_us(t, gpu);

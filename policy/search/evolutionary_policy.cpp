@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "policy/search/doubtful_moves.hpp"
 #include "policy/search/schedule_space.hpp"
@@ -23,6 +24,10 @@ constexpr std::size_t k_tournament = 3;
 // Sometimes they do not choose, so that nothing is excluded.
 constexpr int k_draws = 8, k_first_draws = 32;
 constexpr double k_without_estimate = 0.1;
+
+// Estimates of what the library takes are rough. So one whole schedule of each program that is worth it by its estimate
+// is measured first, unless that is so many times the shortest one.
+constexpr double k_longest_first = 2.5;
 
 // Failed variants that a proposal looks at, and how often it makes one like them all the same.
 constexpr std::size_t k_failed = 12;
@@ -110,6 +115,15 @@ std::vector<parent> correct_of(const prompt& p) {
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i].score = scores[i];
   return out;
+}
+
+// The moves that prepare the program, as text.
+std::string preparation_of(const schedule& s) {
+  schedule out;
+  for (const auto& m : s.moves)
+    if (const auto* kind = find_move(m.name); kind != nullptr && kind->phase == move_phase::preparation)
+      out.moves.push_back(m);
+  return print_schedule(out);
 }
 
 struct drawn_schedule {
@@ -220,12 +234,54 @@ evolutionary_policy::attempt evolutionary_policy::try_once(const prompt& p, cons
   return out;
 }
 
+double evolutionary_policy::estimate_of(const prompt& p, starting_schedule& s, const device_data& gpu) {
+  if (!s.estimated_us) {
+    schedule_builder made = repaired(*p.what, *p.target, s.plan.moves);
+    s.estimated_us = estimated_us(*p.what, made, gpu).value_or(std::numeric_limits<double>::infinity());
+  }
+  return *s.estimated_us;
+}
+
+// The whole schedule with the shortest estimate of each program that the task's is prepared to, the shortest first,
+// unless it is known. Concurrent proposals see the same exemplars, so some are skipped at random.
+std::optional<schedule> evolutionary_policy::first_of_a_program(const prompt& p, const known_variants& known,
+                                                                const doubtful_moves& doubtful, const device_data& gpu,
+                                                                random_source& random) {
+  std::size_t later = 0;
+  while (random.chance(k_later))
+    ++later;
+  auto& lists = lists_of(p);
+  const std::lock_guard lock(lists.used);
+  std::map<std::string, starting_schedule*> firsts;
+  for (auto& s : whole_of(p, lists)) {
+    auto& first = firsts[preparation_of(s.plan)];
+    if (first == nullptr || estimate_of(p, s, gpu) < estimate_of(p, *first, gpu)) first = &s;
+  }
+  firsts.erase("");  // the task's own program
+  std::multimap<double, starting_schedule*> by_estimate;
+  for (const auto& [preparation, s] : firsts)
+    by_estimate.emplace(estimate_of(p, *s, gpu), s);
+  const schedule* chosen = nullptr;
+  for (const auto& [us, s] : by_estimate) {
+    if (us > k_longest_first * by_estimate.begin()->first) break;
+    if (doubtful.any_in(s->plan) || !is_new(p, known, *s)) continue;
+    chosen = &s->plan;
+    if (later-- == 0) break;
+  }
+  return chosen == nullptr ? std::nullopt : std::optional(*chosen);
+}
+
 // Nothing if all that is drawn is known.
 std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& p, const known_variants& known,
                                                                   const doubtful_moves& doubtful,
                                                                   const device_data& gpu, random_source& random) {
-  const auto correct = correct_of(p);
   std::optional<proposal> best;
+  if (auto first = first_of_a_program(p, known, doubtful, gpu, random)) {
+    best.emplace().plan = std::move(*first);
+    best->trace.set("origin", "first");
+    return best;
+  }
+  const auto correct = correct_of(p);
   double best_us = std::numeric_limits<double>::infinity();
   schedule start;  // the starting schedule with the shortest estimate
   {
@@ -233,14 +289,11 @@ std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& 
     const std::lock_guard lock(lists.used);
     double least_us = best_us;
     for (auto& s : whole_of(p, lists)) {
-      if (!s.estimated_us) {
-        schedule_builder made = repaired(*p.what, *p.target, s.plan.moves);
-        s.estimated_us = estimated_us(*p.what, made, gpu).value_or(std::numeric_limits<double>::infinity());
-      }
-      if (*s.estimated_us < least_us) start = s.plan;
-      least_us = std::min(least_us, *s.estimated_us);
-      if (*s.estimated_us >= best_us || doubtful.any_in(s.plan) || !is_new(p, known, s)) continue;
-      best_us = *s.estimated_us;
+      const double us = estimate_of(p, s, gpu);
+      if (us < least_us) start = s.plan;
+      least_us = std::min(least_us, us);
+      if (us >= best_us || doubtful.any_in(s.plan) || !is_new(p, known, s)) continue;
+      best_us = us;
       best.emplace().plan = s.plan;
       best->trace.set("origin", "first");
     }

@@ -52,6 +52,11 @@ class evolutionary_policy final : public search_policy {
                                                  const doubtful_moves& doubtful, random_source& random);
   attempt try_once(const prompt& p, const known_variants& known, const doubtful_moves& doubtful, random_source& random);
   std::shared_ptr<const device_data> gpu_of(const prompt& p);
+  // With the lists' lock held.
+  static double estimate_of(const prompt& p, starting_schedule& s, const device_data& gpu);
+  std::optional<schedule> first_of_a_program(const prompt& p, const known_variants& known,
+                                             const doubtful_moves& doubtful, const device_data& gpu,
+                                             random_source& random);
   std::optional<proposal> shortest_by_estimate(const prompt& p, const known_variants& known,
                                                const doubtful_moves& doubtful, const device_data& gpu,
                                                random_source& random);

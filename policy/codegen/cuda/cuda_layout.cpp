@@ -183,11 +183,37 @@ bool stages_results(const kernel_body& body) {
 
 }  // namespace
 
+// Elements that lie in so many parts of a tensor in turn, each contiguous, share lines of memory with their neighbours.
+constexpr int64_t k_most_turns = 4;
+
+bool takes_turns(const kernel_body& body, const body_access& o, std::size_t last) {
+  return !body.is_one_per_row(o) && body.extent(last) <= k_most_turns && o.strides[last] != 0 &&
+         o.strides[last - 1] == 1;
+}
+bool has_interleaved_rows(const kernel_body& body, const body_access& o) {
+  return body.row_dims() > 1 && takes_turns(body, o, static_cast<std::size_t>(body.row_dims()) - 1);
+}
+bool has_interleaved_columns(const kernel_body& body, const body_access& o) {
+  return body.dims() - body.row_dims() > 1 && takes_turns(body, o, static_cast<std::size_t>(body.dims()) - 1);
+}
+
+bool lanes_go_over_rows(const kernel_body& body) {
+  if (has_adjacent_rows(body)) return true;
+  if (body.row_dims() < 2 || body.is_elementwise()) return false;
+  int64_t interleaved = 0, along = 0;
+  for (const auto& o : body.accesses) {
+    if (has_interleaved_rows(body, o)) ++interleaved;
+    if (has_contiguous_columns(body, o) && o.strides[static_cast<std::size_t>(body.row_dims()) - 1] != 0) ++along;
+  }
+  return interleaved > along;
+}
+
 bool is_coalesced(const kernel_body& body) {
-  const bool over_rows = has_adjacent_rows(body), staged = !over_rows && stages_results(body);
+  const bool over_rows = lanes_go_over_rows(body), staged = !over_rows && stages_results(body);
   const auto is_contiguous = [&](const body_access& o) {
     return body.is_one_per_row(o.strides) || !streams(body, o) ||
-           (over_rows ? has_contiguous_rows(body, o) : has_contiguous_columns(body, o));
+           (over_rows ? has_contiguous_rows(body, o) || has_interleaved_rows(body, o)
+                      : has_contiguous_columns(body, o) || has_interleaved_columns(body, o));
   };
   return std::ranges::all_of(body.accesses, is_contiguous) &&
          std::ranges::all_of(body.results, [&](const body_result& r) {
@@ -197,7 +223,7 @@ bool is_coalesced(const kernel_body& body) {
 
 row_layout row_layout_of(const kernel_body& body, const kernel_options& options) {
   row_layout l;
-  l.lanes_over_rows = has_adjacent_rows(body);
+  l.lanes_over_rows = lanes_go_over_rows(body);
   l.width = l.lanes_over_rows ? 1 : vector_width(body, widest_vector(body));
   if (body.axes.back().extent % l.width != 0) l.width = 1;
   l.vectors = body.columns() / l.width;

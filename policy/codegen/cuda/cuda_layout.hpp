@@ -34,7 +34,7 @@ std::string index_type(const kernel_body& body, int64_t numbered);
 
 // A row kernel: `row_threads` threads share a row, and a block has `rows` rows.
 struct row_layout {
-  bool lanes_over_rows = false;  // rows are contiguous in memory: neighbouring threads take neighbouring rows
+  bool lanes_over_rows = false;  // see lanes_go_over_rows()
   int64_t width = 1;             // elements of a vector along the columns
   int64_t vectors = 1;           // per row
   int64_t row_threads = 1;       // a power of two
@@ -57,6 +57,9 @@ row_layout row_layout_of(const kernel_body& body, const kernel_options& options)
 // Whether the tensor has one value per element, and contiguous columns, or rows.
 bool has_contiguous_columns(const kernel_body& body, const body_access& o);
 bool has_contiguous_rows(const kernel_body& body, const body_access& o);
+// Whether neighbouring threads of a row kernel take neighbouring rows: these are adjacent in most tensors, or take
+// turns in a few parts of them.
+bool lanes_go_over_rows(const kernel_body& body);
 // Whether the threads of a row kernel access all large tensors contiguously, if need be through shared memory.
 bool is_coalesced(const kernel_body& body);
 // The operand as its vectors are accessed: where rows are shifted, as if it had one row, in which they are aligned.

@@ -553,7 +553,7 @@ std::span<const kernel_tunable> tunables_of_rows() {
                [](int64_t value, const kernel_body& body, const kernel_options& now) {
                  // Less than a warp per row is for short rows: accesses to long ones would not coalesce.
                  const row_layout before = row_layout_of(body, now);
-                 if (value < 32 && !has_adjacent_rows(body) && before.vectors > 64 * value) return false;
+                 if (value < 32 && !lanes_go_over_rows(body) && before.vectors > 64 * value) return false;
                  kernel_options chosen = now;
                  chosen.choose(kernel_tunable::row_threads, value);
                  return row_layout_of(body, chosen).row_threads == value && before.row_threads != value;

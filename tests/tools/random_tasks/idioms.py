@@ -277,6 +277,52 @@ def convolution_before_mean(p: Program, v: Value) -> None:
         p.call("relu", self=made)
 
 
+def strided_transposed_convolution(p: Program, v: Value) -> None:
+    """A transposed convolution whose windows move by several elements, and steps that work in its result's shape."""
+    if p.rank(v) not in (3, 4, 5):
+        raise Unfit
+    dims, inputs, outputs = p.rank(v) - 2, p.shape(v)[1], p.r.choice((2, 4, 6))
+    groups = p.r.choice([g for g in (1, 1, 1, 2) if inputs % g == 0])
+    kernel, stride, dilation = ([p.r.choice(of) for _ in range(dims)] for of in ((1, 2, 3, 4, 5), (1, 2, 2, 2, 3), (1, 1, 1, 2, 3)))  # fmt: skip
+    made = p.call(
+        f"conv_transpose{dims}d" + (".input" if dims > 1 else ""),
+        input=v, weight=p.weight(inputs, outputs // groups, *kernel), stride=stride, dilation=dilation, groups=groups,
+        padding=[p.r.randrange(0, d * (k - 1) + 1) for d, k in zip(dilation, kernel)],
+        output_padding=[p.r.randrange(0, max(s, d)) for s, d in zip(stride, dilation)],
+        **({"bias": p.weight(outputs)} if p.r.random() < 0.5 else {}),
+    )  # fmt: skip
+    space, weight = list(range(2, dims + 2)), lambda: p.weight(outputs)
+    for _ in range(p.r.choice((0, 1, 2, 3))):
+        kind = p.r.randrange(9)
+        if kind == 0:
+            made = p.call(p.r.choice(("relu", "tanh", "sigmoid", "silu")), self=made)
+        elif kind == 1:
+            made = p.call(p.r.choice(("mul.Tensor", "add.Tensor")), self=made, other=p.weight(outputs, *[1] * dims))
+        elif kind == 2:
+            made = p.call("softmax.int", self=made, dim=1)
+        elif kind == 3:
+            made = p.call("group_norm", input=made, num_groups=2, weight=weight(), bias=weight())
+        elif kind == 4:
+            made = p.call("instance_norm", input=made, weight=None, bias=None, running_mean=None, running_var=None,
+                          use_input_stats=True, momentum=0.1, eps=1e-05, cudnn_enabled=True)  # fmt: skip
+        elif kind == 5:
+            last = p.shape(made)[-p.r.randint(1, dims) :]
+            made = p.call("layer_norm", input=made, normalized_shape=last, weight=p.weight(*last), bias=None)
+        elif kind == 6:
+            made = p.call("add.Tensor", self=made, other=p.input(*p.shape(made)))
+        elif kind == 7:
+            made = p.call("mul.Tensor", self=made, other=p.call("mean.dim", self=made, dim=space, keepdim=True))
+        else:
+            made = p.call("sub.Tensor", self=made, other=p.call("amax", self=made, dim=[1], keepdim=True))
+    kind = p.r.randrange(4)
+    if kind == 0 and all(n >= s for n, s in zip(p.shape(made)[2:], stride)):
+        p.call(p.r.choice((f"max_pool{dims}d", f"avg_pool{dims}d")), self=made, kernel_size=stride, stride=stride)
+    elif kind == 1:
+        p.call(p.r.choice(("mean.dim", "sum.dim_IntList")), self=made, dim=p.r.choice(([1], space, space[-1:])))
+    else:
+        p.call("tanh", self=made)
+
+
 def layer_with_rows(p: Program, v: Value) -> None:
     """A layer, and an operator over the rows of its result, or over groups of a row."""
     wide = p.r.choice((2, 5, 10, 16, 24, 32, 48, 64, 100, 128))
@@ -344,4 +390,4 @@ def layers_of_one_value(p: Program, v: Value) -> None:
 IDIOMS = (rms_norm, l2_norm, standardized, gated_layer, feed_forward, rotary, attention, residual_block,
           channel_attention, gelu_by_hand, recurrent_cell, residual_norm, scaled_layer, masked_softmax,
           embedding_and_position, dequantized_layer, interleaved_rotary, layer_with_rows,
-          layers_of_one_value, convolution_before_mean)  # fmt: skip
+          layers_of_one_value, convolution_before_mean, strided_transposed_convolution)  # fmt: skip

@@ -55,6 +55,9 @@ class body_builder {
   expected<int> operand_value(const std::string& value, const tensor_type& result, dtype wanted);
   // Loads what is in memory as a view of its type and first element has it: `as`.
   expected<int> view_of_memory(const std::string& name, const tensor_type& as);
+  // Loads the elements of a view of memory in which each dimension of the result is so many neighbouring ones (one or
+  // two, of which an element of the result is outer * inner's size + inner).
+  expected<int> merged_load(const std::string& view, const std::vector<int64_t>& parts, const tensor_type& result);
   // An operand in an argument that is a list: the one with the number of the part that is being built.
   expected<int> joined_operand(const graph_step& s, std::string_view name, dtype wanted);
   // What the windows slide over, an argument of a step that reduces them.

@@ -31,7 +31,8 @@ int body_builder::load(const std::string& value, const std::vector<int64_t>& str
     const auto& n = body_.nodes[i];
     if (n.kind != node_kind::load || !n.operands.empty()) continue;
     const auto& known = body_.accesses[rules::at(n.access)];
-    if (known.value != value || known.strides != strides || known.offset != offset || known.bounded != bounded)
+    if (known.value != value || known.strides != strides || known.offset != offset || known.bounded != bounded ||
+        !known.divided.empty())
       continue;
     if (step_ < order_[i].first) order_[i] = {step_, added_++};
     return static_cast<int>(i);
@@ -150,6 +151,41 @@ expected<int> body_builder::view_of_memory(const std::string& name, const tensor
   if (is_computed(value) || !where)
     return fail(errc::unsupported, "the kernel cannot read {} from memory as {}", value, as.text());
   return loaded_as(value, as, *where, as.type);
+}
+
+expected<int> body_builder::merged_load(const std::string& view, const std::vector<int64_t>& parts,
+                                        const tensor_type& result) {
+  const std::string& value = graph_->resolve(view);
+  const tensor_type& type = graph_->type_of(value);
+  CUDAL1_TRY(const place where, place_of(result));
+  if (is_computed(value) || scope_now().kind != scope_kind::results || !domain_.rows.windows.empty())
+    return fail(errc::unsupported, "{} is not in memory, or read for windows or a product", value);
+  body_access o{value, type, std::vector<int64_t>(body_.axes.size(), 0), starts_aligned(*graph_, value)};
+  o.constant = graph_->is_constant(value);
+  std::size_t from = 0;
+  for (std::size_t d = 0; d < parts.size(); ++d, from += rules::at(parts[d - 1])) {
+    const int64_t outer = type.strides[from], inner = parts[d] > 1 ? type.strides[from + 1] : outer;
+    const int64_t divisor = parts[d] > 1 ? type.shape[from + 1] : 1;
+    for (const auto& [axis, multiple] : where[d].terms) {
+      if (outer == divisor * inner) {
+        o.strides[rules::at(axis)] += multiple * inner;
+        continue;
+      }
+      if (multiple != 1 || where[d].terms.size() != 1)
+        return fail(errc::unsupported, "the kernel's rows and columns divide a dimension of {}", result.text());
+      o.strides[rules::at(axis)] = std::max<int64_t>(inner, 2);  // not contiguous
+      o.divided.push_back({axis, divisor, outer, inner});
+    }
+  }
+  body_node n;
+  n.kind = node_kind::load;
+  n.type = computed_in(type.type);
+  n.value = value;
+  n.access = static_cast<int>(body_.accesses.size());
+  n.per_row = !body_.is_elementwise() && body_.is_one_per_row(o);
+  n.cost = 0;
+  body_.accesses.push_back(std::move(o));
+  return add_node(std::move(n));
 }
 
 expected<int> body_builder::joined_operand(const graph_step& s, std::string_view name, dtype wanted) {

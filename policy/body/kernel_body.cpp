@@ -113,6 +113,23 @@ std::vector<int> kernel_body::made_of(const std::vector<int>& of) const {
   return out;
 }
 
+const divided_axis* body_access::division_of(std::size_t axis) const {
+  const auto found = std::ranges::find(divided, static_cast<int>(axis), &divided_axis::axis);
+  return found == divided.end() ? nullptr : &*found;
+}
+
+index_expr offset_in(const body_access& o, std::span<const index_expr> at, std::size_t first) {
+  std::vector<int64_t> strides(o.strides.begin() + static_cast<std::ptrdiff_t>(first),
+                               o.strides.begin() + static_cast<std::ptrdiff_t>(first + at.size()));
+  for (std::size_t i = 0; i < at.size(); ++i)
+    if (o.division_of(first + i) != nullptr) strides[i] = 0;
+  index_expr out = offset_of(at, strides);
+  for (std::size_t i = 0; i < at.size(); ++i)
+    if (const divided_axis* d = o.division_of(first + i))
+      out = out + at[i] / d->divisor * d->outer_stride + at[i] % d->divisor * d->inner_stride;
+  return out;
+}
+
 bool has_adjacent_rows(const kernel_body& body) {
   if (body.row_dims() == 0 || body.is_elementwise()) return false;
   const auto row = static_cast<std::size_t>(body.row_dims()) - 1;
@@ -139,8 +156,12 @@ std::vector<std::vector<int64_t>*> strides_of_tensors(kernel_body& body) {
   return all;
 }
 
-std::vector<int*> axes_of_windows(kernel_body& body) {
+// Where a body names its axes.
+std::vector<int*> named_axes(kernel_body& body) {
   std::vector<int*> out;
+  for (auto& o : body.accesses)
+    for (auto& d : o.divided)
+      out.push_back(&d.axis);
   for (auto& w : body.windows)
     for (int* each : {&w.row, &w.column})
       if (*each >= 0) out.push_back(each);
@@ -161,10 +182,12 @@ void erase_axis(kernel_body& body, std::size_t a) {
   body.axes.erase(body.axes.begin() + at);
   for (auto* s : strides_of_tensors(body))
     s->erase(s->begin() + at);
-  for (int* each : axes_of_windows(body)) {
+  for (int* each : named_axes(body)) {
     const auto axis = static_cast<std::size_t>(*each);
     *each = axis == a ? -1 : axis > a ? *each - 1 : *each;
   }
+  for (auto& o : body.accesses)
+    std::erase_if(o.divided, [](const divided_axis& d) { return d.axis < 0; });
   for (auto& n : body.nodes)
     if (n.axis > static_cast<int>(a)) --n.axis;
 }
@@ -189,7 +212,7 @@ void order_axes(kernel_body& body) {
   reorder(body.axes);
   for (auto* strides : strides_of_tensors(body))
     reorder(*strides);
-  for (int* axis : axes_of_windows(body))
+  for (int* axis : named_axes(body))
     *axis = static_cast<int>(std::ranges::find(order, static_cast<std::size_t>(*axis)) - order.begin());
 }
 
@@ -213,15 +236,15 @@ void put_columns_in_b(kernel_body& body) {
 
 void collapse_axes(kernel_body& body) {
   const auto all = strides_of_tensors(body);
-  const auto slides = [&](std::size_t d) {
-    return std::ranges::any_of(axes_of_windows(body), [&](const int* each) { return *each == static_cast<int>(d); });
+  const auto is_named = [&](std::size_t d) {
+    return std::ranges::any_of(named_axes(body), [&](const int* each) { return *each == static_cast<int>(d); });
   };
   for (auto d = static_cast<std::size_t>(body.dims()); d-- > 0;) {
     if (body.extent(d) == 1) erase_axis(body, d);
   }
   for (auto d = static_cast<std::size_t>(body.dims()); d-- > 1;) {
     if (static_cast<int>(d) == body.row_dims()) continue;  // a row's and a column's axis do not merge
-    if (slides(d - 1) || slides(d)) continue;
+    if (is_named(d - 1) || is_named(d)) continue;
     const bool one_walk =
         std::all_of(all.begin(), all.end(), [&](const auto* s) { return (*s)[d - 1] == (*s)[d] * body.extent(d); });
     if (!one_walk) continue;

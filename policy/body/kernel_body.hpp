@@ -5,11 +5,13 @@
 
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "policy/graph/graph.hpp"
 #include "policy/graph/proofs.hpp"
+#include "policy/tile/index_expr.hpp"
 #include "policy/tile/reduction_kind.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
@@ -53,20 +55,31 @@ struct body_node {
   bool counts_padding = false;  // window_size: with those in the padding
 };
 
+// Two dimensions of a tensor along which one axis of a body goes: index / divisor is the place in the outer one, and
+// the remainder that in the inner one. Strides in elements.
+struct divided_axis {
+  int axis = -1;
+  int64_t divisor = 1, outer_stride = 0, inner_stride = 0;
+  bool operator==(const divided_axis&) const = default;
+};
+
 // How a kernel reads or writes a tensor: one stride for each axis of the body, in elements.
 struct body_access {
   std::string value;
   tensor_type type;
-  std::vector<int64_t> strides;
-  bool aligned = true;  // the first element is 16-byte aligned; a view may not be
-  int64_t offset = 0;   // of the axes' first element from the tensor's, in elements
+  std::vector<int64_t> strides;  // along divided axes that of the inner dimension, for those who choose layouts
+  bool aligned = true;           // the first element is 16-byte aligned; a view may not be
+  int64_t offset = 0;            // of the axes' first element from the tensor's, in elements
   // Where another value chooses the row that is read: the stride of rows, and how many there are. The load's operand is
   // the node of the row's number.
   int64_t gather_stride = 0, gather_count = 0;
   bool bounded = false;   // its elements are those of the body's windows, which may lie outside of the tensor
   bool constant = false;  // a weight, or made of weights at set-up: the same in every call
 
+  std::vector<divided_axis> divided = {};
+
   int64_t stride(int axis) const { return strides[static_cast<std::size_t>(axis)]; }
+  const divided_axis* division_of(std::size_t axis) const;  // null where the axis is not divided
 };
 
 struct body_result {
@@ -135,6 +148,9 @@ void order_axes(kernel_body& body);
 // Exchanges A and B of a contraction where only A differs along the columns of the rows that follow it (batch norm over
 // the batch): a tile then has whole rows.
 void put_columns_in_b(kernel_body& body);
+
+// The offset of an element whose places along the axes from `first` on are these; along others it is at 0.
+index_expr offset_in(const body_access& o, std::span<const index_expr> at, std::size_t first = 0);
 
 // Merges adjacent axes that every access traverses with one stride, and removes those of size 1.
 void collapse_axes(kernel_body& body);

@@ -104,9 +104,9 @@ std::vector<index_expr> kernel_writer::write_row_coordinates() {
   return out;
 }
 
-void kernel_writer::write_row_pointers(const std::function<index_expr(const std::vector<int64_t>&)>& offset) {
+void kernel_writer::write_row_pointers(const std::function<index_expr(const body_access&)>& offset) {
   const auto declare = [&](const char* access, const std::string& pointer, const body_access& o) {
-    const index_expr by = offset(o.strides);
+    const index_expr by = offset(o);
     line(fmt::format("{0}{1}* {2}_r = {2}{3};", access, memory_type(o.type.type), pointer,
                      by.is(0) ? "" : " + " + by.text()));
   };

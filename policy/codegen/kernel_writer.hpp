@@ -30,7 +30,7 @@ class kernel_writer {
   // Declares the coordinates of `row`, where rows have several dimensions: r0, r1, ...; as `long long`.
   std::vector<index_expr> write_row_coordinates();
   // Declares a pointer, NAME_r, to the row of each operand that is used and of each result: `offset` of its strides on.
-  void write_row_pointers(const std::function<index_expr(const std::vector<int64_t>&)>& offset);
+  void write_row_pointers(const std::function<index_expr(const body_access&)>& offset);
   const std::string& text() const { return text_; }
 
   // C names: a node's value, an operand's pointer, a result's pointer.

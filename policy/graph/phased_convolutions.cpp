@@ -381,13 +381,12 @@ class phase_writer {
     then("aten::view", {{"size", list_of(size)}});
     for (std::size_t d = 0; d < of_->space.size(); ++d)
       narrow(static_cast<int64_t>(d + 2), 0, shape[d + 2], size[d + 2]);
-    if (!has_bias()) {
-      out_->add("aten::contiguous", {{"self", json(now_)}}, of_->result());
-      return;
-    }
+    const std::string own = has_bias() ? new_name() : of_->result();
+    out_->add("aten::contiguous", {{"self", json(now_)}}, own);
+    if (!has_bias()) return;
     dimension_parts channels(shape.size(), std::vector<int64_t>{1});
     channels[1] = {shape[1]};
-    out_->add("aten::add.Tensor", {{"self", json(now_)}, {"other", bias_as(channels)}}, of_->result());
+    out_->add("aten::add.Tensor", {{"self", json(own)}, {"other", bias_as(channels)}}, of_->result());
   }
 
   const graph* g_;

@@ -2,6 +2,7 @@
 
 #include "policy/body/operators/constant_fill.hpp"
 #include "policy/body/operators/interleave.hpp"
+#include "policy/body/operators/merged_dimensions.hpp"
 #include "policy/body/operators/row_dot.hpp"
 #include "policy/body/operators/row_scale.hpp"
 #include "policy/graph/proofs.hpp"
@@ -122,6 +123,19 @@ expected<std::string> apply_interleave(graph& g, const move& m, const lowering_t
       group, s->number, s->task_op(), proof.stack);
 }
 
+expected<std::string> apply_merge(graph& g, const move& m, const lowering_target& target) {
+  CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
+  CUDAL1_TRY(const merged_dimensions_proof proof, prove_merged_dimensions(g, *s));
+  g.rewrite(s->number,
+            {.by = merged_dimensions(g, proof), .certificate = proof.certificate, .left_out = proof.left_out});
+  CUDAL1_TRY(const int group, make_group(g, {s->number}, group_kind::pointwise));
+  CUDAL1_CHECK(check_group(g, group, target));
+  return fmt::format(
+      "group {}: step {} ({}) reads the elements from where step {} would copy them, in a kernel that "
+      "others may join",
+      group, s->number, s->task_op(), proof.left_out.back());
+}
+
 expected<std::string> made_at_set_up(graph& g, const std::string& value);
 
 // The names that the tensors of a list have there; null for those that are left out.
@@ -218,6 +232,11 @@ std::vector<move_kind> proof_moves() {
       proof_move("interleave",
                  "a stack whose last two dimensions are merged becomes part of a kernel over the elements", 5,
                  apply_interleave),
+      proof_move(
+          "merge_dimensions",
+          "a copy of a view that merges dimensions of another copy reads what that one does, and becomes part of "
+          "a kernel over the elements",
+          6, apply_merge),
       std::move(pull_sum),
   };
 }

@@ -189,6 +189,22 @@ double interleaved(const step& s, const place& p) {
                            place_of(n / count, parts.front().type.shape));
 }
 
+double merged_dimensions(const step& s, const place& p) {
+  const auto& shape = s.type("self").shape;
+  const auto parts = s.integers("parts");
+  place from;
+  for (std::size_t d = 0; d < parts.size(); ++d) {
+    if (parts[d] == 1) {
+      from[from.dims++] = p[d];
+      continue;
+    }
+    const int64_t inner = shape[from.dims + 1];
+    from[from.dims++] = p[d] / inner;
+    from[from.dims++] = p[d] % inner;
+  }
+  return s.element("self", from);
+}
+
 }  // namespace
 
 element_rules moving_rules() {
@@ -216,7 +232,8 @@ element_rules moving_rules() {
                        {"aten::full_like", filled},
                        {"aten::arange", counted},
                        {"cudal1::constant_fill", constant_fill},
-                       {"cudal1::interleave", interleaved}};
+                       {"cudal1::interleave", interleaved},
+                       {"cudal1::merged_dimensions", merged_dimensions}};
   for (const char* op : {"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
     out.emplace_back(op, constant<0>);
   for (const char* op : {"aten::ones", "aten::ones_like", "aten::new_ones"})

@@ -34,14 +34,19 @@ kernel_body with_columns(kernel_body body) {
   return body;
 }
 
+// Whether a thread takes a tile of rows.
+bool takes_tiles(const kernel_body& body) {
+  return has_adjacent_rows(body) &&
+         std::ranges::all_of(body.accesses, [](const body_access& o) { return o.divided.empty(); });
+}
+
 expected<emitted_kernel> emit_one(const emit_request& request) {
   emit_request again = request;
   if (const auto rows = with_one_column(*request.body)) {
     again.body = &*rows;
     return emit_one(again);
   }
-  if (!request.body->is_elementwise())
-    return has_adjacent_rows(*request.body) ? emit_tiles(request) : emit_rows(request);
+  if (!request.body->is_elementwise()) return takes_tiles(*request.body) ? emit_tiles(request) : emit_rows(request);
   if (request.body->dims() <= 1) return emit_elements(request);
   const kernel_body rows = with_columns(*request.body);
   again.body = &rows;
@@ -88,10 +93,10 @@ class cpu_target final : public lowering_target {
                  }),
         declared(kernel_tunable::items, k_items,
                  [](int64_t, const kernel_body& body, const kernel_options&) {
-                   return body.is_elementwise() ? is_loop(body) : has_adjacent_rows(body);
+                   return body.is_elementwise() ? is_loop(body) : takes_tiles(body);
                  }),
         declared(kernel_tunable::unroll, k_accumulators, [](int64_t, const kernel_body& body, const kernel_options&) {
-          return body.has(node_kind::reduce) && !has_adjacent_rows(body);
+          return body.has(node_kind::reduce) && !takes_tiles(body);
         })};
     return all;
   }

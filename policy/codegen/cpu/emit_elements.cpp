@@ -63,7 +63,7 @@ class elements_writer {
     w_.close();
   }
 
-  std::string offset(const std::vector<int64_t>& strides) const { return offset_of(coordinates_, strides).text(); }
+  std::string offset(const body_access& o) const { return offset_in(o, coordinates_).text(); }
 
   void write_values() {
     std::vector<bool> needed(w_.body().nodes.size(), false);
@@ -81,7 +81,7 @@ class elements_writer {
       std::string value;
       if (from.kind == node_kind::load) {
         const auto& o = w_.body().accesses[static_cast<std::size_t>(from.access)];
-        value = w_.element(number, w_.pointer(from.access), offset(o.strides));
+        value = w_.element(number, w_.pointer(from.access), offset(o));
       } else {
         value = w_.expression(number);
       }
@@ -89,7 +89,7 @@ class elements_writer {
     }
     for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
       const auto& result = w_.body().results[r];
-      w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(r)), offset(result.target.strides),
+      w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(r)), offset(result.target),
                           stored(result.target.type.type, w_.spelled(result.node))));
     }
   }

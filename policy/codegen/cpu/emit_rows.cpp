@@ -50,7 +50,7 @@ class rows_writer {
     guarded_ = rows % threads_ != 0;
     if (guarded_) w_.open(fmt::format("if (row < {})", rows));
     const auto row = w_.write_row_coordinates();
-    w_.write_row_pointers([&](const auto& strides) { return offset_of(row, strides); });
+    w_.write_row_pointers([&](const body_access& o) { return offset_in(o, row); });
   }
 
   // ---- passes ----
@@ -220,9 +220,8 @@ class rows_writer {
     return at;
   }
 
-  std::string column_offset(const std::vector<int64_t>& strides, const std::string& j) const {
-    const auto rows = static_cast<std::size_t>(w_.body().row_dims());
-    return offset_of(column_coordinates(j), std::span(strides).subspan(rows)).text();
+  std::string column_offset(const body_access& o, const std::string& j) const {
+    return offset_in(o, column_coordinates(j), static_cast<std::size_t>(w_.body().row_dims())).text();
   }
 
   std::string kept_offset(const std::string& j) const {
@@ -236,7 +235,7 @@ class rows_writer {
       value = fmt::format("kept_{}[{}]", w_.variable(number), kept_offset(j));
     } else if (n.kind == node_kind::load) {
       const auto& o = w_.body().accesses[static_cast<std::size_t>(n.access)];
-      value = w_.element(number, w_.pointer(n.access) + "_r", column_offset(o.strides, j));
+      value = w_.element(number, w_.pointer(n.access) + "_r", column_offset(o, j));
     } else {
       value = w_.expression(number);
     }
@@ -257,7 +256,7 @@ class rows_writer {
       w_.line(fmt::format("kept_{}[{}] = {};", w_.variable(n), kept_offset(j), w_.variable(n)));
     for (const int r : work.results) {
       const auto& result = w_.body().results[static_cast<std::size_t>(r)];
-      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), column_offset(result.target.strides, j),
+      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), column_offset(result.target, j),
                           stored(result.target.type.type, w_.spelled(result.node))));
     }
   }

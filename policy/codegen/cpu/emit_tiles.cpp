@@ -59,7 +59,7 @@ class tiles_writer {
     row.push_back(index_expr::variable("first", side_));
     for (auto& r : row)
       r = r.as("long long");
-    w_.write_row_pointers([&](const auto& strides) { return offset_of(row, strides); });
+    w_.write_row_pointers([&](const body_access& o) { return offset_of(row, o.strides); });
   }
 
   void declare_array(std::string_view type, const std::string& name, int64_t elements, const std::string& remark = "") {

@@ -11,6 +11,8 @@ constexpr int64_t k_part_elements = 1 << 14;  // of a part, approximately
 
 // Whether all results are of the row, and follow from reductions of what is in front of them.
 bool is_of_one_round(const kernel_body& whole) {
+  for (const auto& o : whole.accesses)
+    if (!o.divided.empty()) return false;
   for (const auto& r : whole.results)
     if (std::any_of(r.target.strides.begin(), r.target.strides.end(), [](int64_t s) { return s != 0; })) return false;
   std::vector<bool> behind(whole.nodes.size(), false);  // nodes that depend on a reduction

@@ -89,6 +89,7 @@ std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
     return std::nullopt;
   std::optional<int64_t> shift;
   const auto fits = [&](const body_access& o) {
+    if (!o.divided.empty()) return false;
     if (o.strides.back() == 0) return true;
     const int64_t distance = row_distance(body, o), own = distance % widest;
     if (!o.aligned || o.strides.back() != 1 || distance == 0 || shift.value_or(own) != own) return false;
@@ -109,6 +110,8 @@ std::optional<int64_t> shift_of_rows(const kernel_body& body, int64_t width) {
 vector_access access_of(const body_access& o, int64_t width) {
   if (o.strides.empty() || o.strides.back() == 0) return vector_access::uniform;
   if (width == 1 || o.strides.back() != 1 || !o.aligned) return vector_access::scalar;
+  if (std::ranges::any_of(o.divided, [&](const divided_axis& d) { return d.outer_stride % width != 0; }))
+    return vector_access::scalar;
   const bool stays_aligned = o.gather_stride % width == 0 && std::all_of(o.strides.begin(), o.strides.end() - 1,
                                                                          [&](int64_t s) { return s % width == 0; });
   return stays_aligned ? vector_access::vector : vector_access::scalar;
@@ -125,6 +128,9 @@ int64_t widest_vector(const kernel_body& body) {
 
 int64_t vector_width(const kernel_body& body, int64_t limit) {
   if (body.axes.empty()) return 1;
+  const std::size_t last = body.axes.size() - 1;
+  if (std::ranges::any_of(body.accesses, [&](const body_access& o) { return o.division_of(last) != nullptr; }))
+    return 1;
   int64_t width = limit;
   for (const auto& n : body.nodes) {
     // All elements of a vector are in one row.
@@ -187,19 +193,20 @@ bool stages_results(const kernel_body& body) {
 constexpr int64_t k_most_turns = 4;
 
 bool takes_turns(const kernel_body& body, const body_access& o, std::size_t last) {
-  return !body.is_one_per_row(o) && body.extent(last) <= k_most_turns && o.strides[last] != 0 &&
+  if (const divided_axis* d = o.division_of(last)) return d->divisor <= k_most_turns && d->outer_stride == 1;
+  return !body.is_one_per_row(o) && last > 0 && body.extent(last) <= k_most_turns && o.strides[last] != 0 &&
          o.strides[last - 1] == 1;
 }
 bool has_interleaved_rows(const kernel_body& body, const body_access& o) {
-  return body.row_dims() > 1 && takes_turns(body, o, static_cast<std::size_t>(body.row_dims()) - 1);
+  return body.row_dims() > 0 && takes_turns(body, o, static_cast<std::size_t>(body.row_dims()) - 1);
 }
 bool has_interleaved_columns(const kernel_body& body, const body_access& o) {
-  return body.dims() - body.row_dims() > 1 && takes_turns(body, o, static_cast<std::size_t>(body.dims()) - 1);
+  return body.dims() > body.row_dims() && takes_turns(body, o, static_cast<std::size_t>(body.dims()) - 1);
 }
 
 bool lanes_go_over_rows(const kernel_body& body) {
   if (has_adjacent_rows(body)) return true;
-  if (body.row_dims() < 2 || body.is_elementwise()) return false;
+  if (body.row_dims() < 1 || body.is_elementwise()) return false;
   int64_t interleaved = 0, along = 0;
   for (const auto& o : body.accesses) {
     if (has_interleaved_rows(body, o)) ++interleaved;

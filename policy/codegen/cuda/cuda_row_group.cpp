@@ -32,15 +32,15 @@ void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
   write_row_indices();
   for (const auto& [i, tensor] : tensors.operands) {
     const auto& o = w_->body().accesses[static_cast<std::size_t>(i)];
-    rows.operands[i] = b_->pointer(w_->pointer(i) + "_r", tensor, row_offset(o.strides),
+    rows.operands[i] = b_->pointer(w_->pointer(i) + "_r", tensor, row_offset(o),
                                    w_->in_place(o) ? tile::pointee::written : tile::pointee::read);
     if (w_->in_place(o)) rows.results[0] = rows.operands[i];
   }
   if (!w_->request().options.in_place.empty()) return;
   for (const auto& [i, tensor] : tensors.results)
     rows.results[i] =
-        b_->pointer(w_->target(i) + "_r", tensor,
-                    row_offset(w_->body().results[static_cast<std::size_t>(i)].target.strides), tile::pointee::written);
+        b_->pointer(w_->target(i) + "_r", tensor, row_offset(w_->body().results[static_cast<std::size_t>(i)].target),
+                    tile::pointee::written);
 }
 
 void cuda_row_group::write_row_indices() {
@@ -59,13 +59,14 @@ void cuda_row_group::write_row_indices() {
 
 // Where consecutive rows have a constant distance, the row number alone gives the offset: simple enough for the
 // compiler to see alignment.
-index_expr cuda_row_group::row_offset(const std::vector<int64_t>& strides) const {
+index_expr cuda_row_group::row_offset(const body_access& o) const {
+  const auto& strides = o.strides;
   const auto dims = static_cast<std::size_t>(w_->body().row_dims());
-  bool linear = dims > 0;
+  bool linear = dims > 0 && o.divided.empty();
   for (std::size_t d = 1; d < dims; ++d)
     linear = linear && strides[d - 1] == strides[d] * w_->body().extent(d);
   if (linear) return index_expr::variable("row", w_->body().rows()).as("long long") * strides[dims - 1];
-  return offset_of(row_, strides);
+  return offset_in(o, row_);
 }
 
 void cuda_row_group::live(const std::function<void()>& body) {

@@ -34,7 +34,7 @@ class cuda_row_group {
   // Declares the indices of `row` along each dimension, where there are several.
   void write_row_indices();
   // From the tensor's first element to that row.
-  index_expr row_offset(const std::vector<int64_t>& strides) const;
+  index_expr row_offset(const body_access& o) const;
   index_expr lane() const { return lane_; }
   // Every thread of the row gets the values; there is at most one __syncthreads().
   void write_reductions(const std::vector<group_value>& values);

@@ -121,6 +121,7 @@ class cuda_elements_writer {
 
   // Whether all elements have one stride, so that the element's number gives the offset.
   bool is_linear(const body_access& o) const {
+    if (!o.divided.empty()) return false;
     for (std::size_t d = 1; d < o.strides.size(); ++d) {
       if (o.strides[d - 1] != o.strides[d] * w_.body().extent(d)) return false;
     }
@@ -155,7 +156,7 @@ class cuda_elements_writer {
     auto at = named_coordinates("i", w_.body().extents());
     for (auto& each : at)
       if (index_ != "int") each = each.as(index_);
-    return offset_of(at, o.strides);
+    return offset_in(o, at);
   }
 
   void write_loads(const index_expr& i, const index_expr& k, int64_t width, const arrays& into) {

@@ -254,9 +254,8 @@ class cuda_rows_writer {
       b_.let("int", fmt::format("c{}", d), at[d]);
   }
 
-  index_expr column_offset(const std::vector<int64_t>& strides) const {
-    return offset_of(named_coordinates("c", columns_),
-                     std::span(strides).subspan(static_cast<std::size_t>(w_.body().row_dims())));
+  index_expr column_offset(const body_access& o) const {
+    return offset_in(o, named_coordinates("c", columns_), static_cast<std::size_t>(w_.body().row_dims()));
   }
 
   // Element `l` of a shifted row's vector that does not lie in the row as a whole.
@@ -275,7 +274,7 @@ class cuda_rows_writer {
         b_.store({arrays_.at(n), {at + l}}, tile::value::element(at_edge(row, l), w_.node(n).type));
       });
     const body_access as = as_accessed(l_, o);
-    b_.load(arrays_.at(n), at, w_.place_of(n, group_.rows, column_offset(o.strides)), array_width(n), step_of(as),
+    b_.load(arrays_.at(n), at, w_.place_of(n, group_.rows, column_offset(o)), array_width(n), step_of(as),
             form_of(as, array_width(n)));
   }
 
@@ -386,8 +385,7 @@ class cuda_rows_writer {
         b_.store(at_edge(row, l), tile::value::element({results_.at(r), {l}}, computed_in(o.type.type)));
       });
     const body_access as = as_accessed(l_, o);
-    b_.store(tile::access{row, {column_offset(o.strides)}}, results_.at(r), l_.width, step_of(as),
-             form_of(as, l_.width));
+    b_.store(tile::access{row, {column_offset(o)}}, results_.at(r), l_.width, step_of(as), form_of(as, l_.width));
   }
 
   // ---- results with contiguous rows ----
@@ -422,7 +420,7 @@ class cuda_rows_writer {
             group_.write_row_indices();
             for (const auto& [r, stage] : stages_) {
               const body_access& o = w_.body().results[static_cast<std::size_t>(r)].target;
-              b_.store({tensors_.results.at(r), {column_offset(o.strides) + group_.row_offset(o.strides)}},
+              b_.store({tensors_.results.at(r), {column_offset(o) + group_.row_offset(o)}},
                        tile::value::element({stage, {i % l_.rows, index_expr::variable("c0", columns)}},
                                             computed_in(o.type.type)));
             }

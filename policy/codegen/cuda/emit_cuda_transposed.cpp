@@ -21,7 +21,7 @@ bool is_side_by_side(const kernel_body& body, const body_access& o, std::size_t 
   int64_t elements = 1;
   for (const auto size : body.extents())
     elements *= size;
-  return 2 * o.type.numel() >= elements && o.gather_count == 0 && o.strides[d] == 1;
+  return 2 * o.type.numel() >= elements && o.gather_count == 0 && o.strides[d] == 1 && o.division_of(d) == nullptr;
 }
 
 class cuda_transposed_writer {
@@ -81,7 +81,7 @@ class cuda_transposed_writer {
     auto at = named_coordinates("i", w_.body().extents());
     for (std::size_t d = 0; d < at.size(); ++d)
       if (o.strides[d] != 1) at[d] = at[d].as("long long");
-    return offset_of(at, o.strides);
+    return offset_in(o, at);
   }
 
   // A loop over the tile, its lanes along dimension `lanes`, and the rounds of its warps along the other one, of which

@@ -42,6 +42,8 @@ void cut(kernel_body& body, int64_t parts) {
     const int64_t stride = o.strides[at];
     o.strides.insert(o.strides.begin(), stride * inside);
     o.aligned = o.aligned && stride * inside * size_of(o.type.type) % 16 == 0;
+    for (auto& d : o.divided)
+      ++d.axis;
   }
 }
 
@@ -89,6 +91,7 @@ kernel_body kernel_of_parts(const kernel_body& whole, const std::vector<int>& su
 body_access of_rows(body_access o, const kernel_body& whole) {
   o.strides.resize(static_cast<std::size_t>(whole.row_dims()));
   o.strides.push_back(0);
+  std::erase_if(o.divided, [&](const divided_axis& d) { return d.axis >= whole.row_dims(); });
   return o;
 }
 
@@ -144,6 +147,9 @@ std::vector<kernel_body> later_kernels(kernel_body rest, const std::string& pref
 
 std::vector<kernel_body> split_rows(const kernel_body& whole, const std::string& prefix) {
   const row_layout layout = row_layout_of(whole, {});
+  const auto outermost = static_cast<std::size_t>(whole.row_dims());
+  if (std::ranges::any_of(whole.accesses, [&](const auto& o) { return o.division_of(outermost) != nullptr; }))
+    return {};
   if (whole.has_scan() || whole.rows() * whole.columns() < k_min_split_elements ||
       (whole.rows() + layout.rows - 1) / layout.rows >= k_enough_blocks)
     return {};

@@ -36,8 +36,12 @@ warp_access access_of_warp(const body_access& o, int64_t width, const lane_place
   for (int64_t lane = 0; lane < lanes_of_a_warp; ++lane) {
     const auto index = place(lane);
     int64_t at = o.offset;
-    for (std::size_t d = 0; d < o.strides.size(); ++d)
-      at += index[d] * o.strides[d];
+    for (std::size_t d = 0; d < o.strides.size(); ++d) {
+      const divided_axis* divided = o.division_of(d);
+      at += divided == nullptr ? index[d] * o.strides[d]
+                               : index[d] / divided->divisor * divided->outer_stride +
+                                     index[d] % divided->divisor * divided->inner_stride;
+    }
     first.push_back(at * size);
   }
   warp_access out{static_cast<double>(count), 0};

@@ -25,7 +25,7 @@ struct row_shape {
 };
 
 row_shape shape_of(const graph& g, const graph_step& s) {
-  const std::string& values = g.resolve(*tensor_argument_name(s, "self"));
+  const std::string values = g.resolve(*tensor_argument_name(s, "self"));
   const tensor_type& x = g.type_of(values);
   row_shape out;
   out.columns = x.shape.empty() ? 0 : x.shape.back();

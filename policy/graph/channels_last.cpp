@@ -228,13 +228,6 @@ bool convolves_by_fours(const operator_call& convolution) {
   return weight->shape[weight->shape[1] == 1 ? 0 : 1] % 4 == 0;
 }
 
-bool convolves_faster_last(const operator_call& convolution) {
-  if (convolves_by_fours(convolution)) return true;
-  const tensor_type* weight = work_parts::tensor_of(convolution, "weight");
-  if (weight == nullptr || weight->shape[1] == 1) return false;
-  return std::any_of(weight->shape.begin() + 2, weight->shape.end(), [](int64_t taps) { return taps > 1; });
-}
-
 expected<std::shared_ptr<const task>> with_channels_last(const task& t, std::span<const int> convolutions) {
   CUDAL1_TRY(program text, channels_last_writer(t.reference).write(convolutions));
   return with_program(t, std::move(text));

@@ -13,12 +13,10 @@ namespace cudal1 {
 // The steps that with_channels_last takes: convolutions over two or three dimensions, with more than one channel.
 std::vector<int> convolutions_with_channels(const checked_program& p);
 
-// Whether libraries convolve faster with the channels last. On tensor cores they take four channels or more in either
-// order, and copy them to this one; a few channels, such as the three of an image, they convolve in it only (1.3 to 1.8
-// times as fast on an H200), except where the windows have one element. Those that take each channel alone count if
-// there are four or more: they are as fast or faster, and keep the order of their neighbours.
-bool convolves_faster_last(const operator_call& convolution);
-// Of these, whether they copy operands and results that are in another order.
+// Whether libraries convolve these channels on tensor cores in either order in memory: four or more at once, and any in
+// a transposed convolution. Others, such as the three of an image, are convolved in float32 in the task's own order,
+// but perhaps in TF32 in this one: up to 1.8 times as fast on an H200, and less exact than the task. Those that take
+// each channel alone count if there are four or more: they keep the order of their neighbours.
 bool convolves_by_fours(const operator_call& convolution);
 
 // The task with the channels last in the memory of what these steps, some of convolutions_with_channels, read and make.

@@ -30,11 +30,11 @@ std::vector<int> possible_convolutions(const graph& g) {
   return is_part(g) ? std::vector<int>() : convolutions_with_channels(g.origin().reference);
 }
 
-// All convolutions that are faster so first, which is what a whole schedule takes.
+// All convolutions that tensor cores compute first, which is what a whole schedule takes.
 std::vector<move> channels_last_candidates(const graph& g, const lowering_target&) {
   auto all = possible_convolutions(g);
   const auto& calls = g.origin().reference.calls;
-  std::erase_if(all, [&](int n) { return !convolves_faster_last(calls[static_cast<std::size_t>(n)]); });
+  std::erase_if(all, [&](int n) { return !convolves_by_fours(calls[static_cast<std::size_t>(n)]); });
   std::vector<move> out;
   if (all.empty()) return out;
   out.push_back({"channels_last", {{"steps", print_steps(all)}}});

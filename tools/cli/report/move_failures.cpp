@@ -64,12 +64,15 @@ bool changes_precision(const variant_record& variant, const task_record& task) {
   return theirs && own && precisions(*theirs) != precisions(own->reference.text);
 }
 
-// Whether the variant is off by no more than TF32's rounding, and the library may have used it: for convolutions with
-// the channels last it has no other kernels that are fast.
+// Whether the variant is off by no more than TF32's rounding, and the library may have used it where it computes the
+// task's own convolution exactly: for other layouts and forms of a convolution it has other kernels.
 bool may_round_to_tf32(const variant_record& variant, const verdict& v) {
   constexpr double most = 1e-2;  // twenty times the rounding, which norms increase
   const auto is_near = [](const output_check& o) { return o.mask_mismatches == 0 && o.error <= most; };
-  return variant.schedule.find("channels_last(") != std::string::npos && !v.checks.empty() &&
+  constexpr std::string_view changing[] = {"channels_last(", "flip_weights(", "convolve_phases(", "compose_means("};
+  const bool may = std::ranges::any_of(
+      changing, [&](std::string_view name) { return variant.schedule.find(name) != std::string::npos; });
+  return may && !v.checks.empty() &&
          std::ranges::all_of(v.checks, [&](const draw_check& d) { return std::ranges::all_of(d.outputs, is_near); });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -42,6 +43,21 @@ std::optional<slice_place> place_of(const graph& g, const graph_step& s, const s
   return slice_place{dim, std::clamp<int64_t>(start, 0, size)};
 }
 
+// The step of set-up that makes a value; null for others.
+const aten_step* setup_step_of(const graph& g, const std::string& value) {
+  for (const auto& s : g.setup())
+    if (std::ranges::count(s.results, value) > 0) return &s;
+  return nullptr;
+}
+
+// Whether a view at set-up begins where an aligned value does.
+bool starts_as_its_operand(const aten_step& made, const graph& g) {
+  const operator_info* op = find_operator(made.op);
+  const json* self = argument_of(made, "self");
+  return op != nullptr && self != nullptr && self->is_string() && keeps_start_address(*op->record) &&
+         starts_aligned(g, std::string(self->as_string()));
+}
+
 }  // namespace
 
 std::optional<slice_place> place_of_slice(const graph& g, const graph_step& s, std::size_t result) {
@@ -54,6 +70,7 @@ std::optional<slice_place> place_of_slice(const graph& g, const graph_step& s, s
 
 bool starts_aligned(const graph& g, const std::string& value) {
   if (!g.origin().reference.view_of.contains(value)) return true;
+  if (const aten_step* made = setup_step_of(g, value)) return starts_as_its_operand(*made, g);
   const graph_step* made = g.producer(value);
   const auto self = made != nullptr ? tensor_argument_name(*made, "self") : std::nullopt;
   if (!self) return false;

@@ -236,7 +236,7 @@ std::vector<move_kind> proof_moves() {
           "merge_dimensions",
           "a copy of a view that merges dimensions of another copy reads what that one does, and becomes part of "
           "a kernel over the elements",
-          6, apply_merge),
+          8, apply_merge),
       std::move(pull_sum),
   };
 }

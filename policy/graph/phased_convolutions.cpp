@@ -20,7 +20,7 @@ constexpr int64_t k_most_phases = 64;
 struct phased_dimension {
   int64_t inputs = 0, outputs = 0, stride = 1, weights = 1, dilation = 1;
   int64_t outer = 0;                   // results of a phase
-  int64_t first_phase = 0, count = 1;  // of the phases that have weights, and what is between them
+  int64_t first_phase = 0, count = 1;  // of the phases whose results are made: all, or the only one with weights
   int64_t length = 1;                  // how many elements a result is made from
   int64_t zeros = 0;                   // in front of the weights, so that they begin with the first phase's
   int64_t before = 0;                  // elements that the first result needs in front of the input, or -skipped ones
@@ -67,14 +67,11 @@ phased_dimension dimension_of(const graph& g, const graph_step& s, const convolu
   d.zeros = d.stride * furthest - padding;
   d.length = (d.zeros + d.reach() + d.stride - 1) / d.stride;
   d.before = d.length - 1 - furthest;
-  int64_t first = d.stride, last = 0;
-  for (int64_t w = 0; w < d.weights; ++w) {
-    const int64_t phase = (d.zeros + w * d.dilation) % d.stride;
-    first = std::min(first, phase);
-    last = std::max(last, phase);
+  const int64_t first = d.zeros % d.stride;
+  if (d.dilation % d.stride == 0 || d.weights == 1) {
+    d.first_phase = first;
+    d.count = 1;
   }
-  d.first_phase = first;
-  d.count = last - first + 1;
   choose_padding(d);
   return d;
 }
@@ -235,12 +232,24 @@ class phase_writer {
   void write(split_values& forms) {
     convolve();
     read_phases();
-    const std::string all = fill_phases();
-    if (!of_->is_exact()) return cut(all);
-    if (!has_bias()) return forms.add(of_->result(), all, parts());
-    const std::string biased = new_name();
-    out_->add("aten::add.Tensor", {{"self", json(all)}, {"other", bias_as(parts())}}, biased);
-    forms.add(of_->result(), biased, parts());
+    then("aten::contiguous", {});
+    const bool is_exact = of_->is_exact();
+    std::vector<std::pair<const char*, step_arguments>> last;
+    if (!is_exact) {
+      merge_and_cut();
+      last.emplace_back("aten::contiguous", step_arguments());
+    }
+    const dimension_parts in = is_exact ? parts() : own_parts();
+    for (std::size_t d = 0; d < of_->space.size(); ++d)
+      if (!of_->space[d].has_all_phases())
+        last.emplace_back("aten::where.ScalarOther",
+                          step_arguments{{"condition", json(has_weights(d, in))}, {"other", json(0)}});
+    if (has_bias()) last.emplace_back("aten::add.Tensor", step_arguments{{"other", bias_as(in)}});
+    for (auto& [op, args] : last) {
+      args.emplace(args.begin(), "self", json(now_));
+      now_ = out_->add(op, std::move(args), !is_exact && &args == &last.back().second ? of_->result() : new_name());
+    }
+    if (is_exact) forms.add(of_->result(), now_, in);
   }
 
  private:
@@ -331,22 +340,11 @@ class phase_writer {
     for (const auto& a : wanted)
       dims.emplace_back(place_of(a.what, a.of));
     then("aten::permute", {{"dims", json(std::move(dims))}});
-  }
-
-  // A contiguous copy, with zeros in phases that no weight is in.
-  std::string fill_phases() {
-    if (of_->has_all_phases()) {
-      then("aten::contiguous", {});
-      return now_;
-    }
-    std::vector<int64_t> pads;
-    for (std::size_t d = of_->space.size(); d-- > 0;) {
-      const phased_dimension& s = of_->space[d];
-      if (s.has_phases()) pads.insert(pads.end(), {s.first_phase, s.stride - s.first_phase - s.count});
-      pads.insert(pads.end(), {0, 0});
-    }
-    then("aten::constant_pad_nd", {{"pad", list_of(pads)}});
-    return now_;
+    if (of_->has_all_phases()) return;
+    std::vector<int64_t> size;
+    for (const auto& a : wanted)
+      size.push_back(a.what == axis::phase ? of_->space[a.of].stride : -1);
+    then("aten::expand", {{"size", list_of(size)}});  // the only phase, in place of those without weights, too
   }
 
   dimension_parts parts() const {
@@ -360,33 +358,57 @@ class phase_writer {
     return out;
   }
 
+  dimension_parts own_parts() const {
+    dimension_parts out;
+    for (const int64_t size : result_type().shape)
+      out.push_back({size});
+    return out;
+  }
+
+  // Which places of a dimension are of the only phase that has weights, in the shape of these parts but for the batch
+  // and channels: elsewhere the results are zeros.
+  std::string has_weights(std::size_t d, const dimension_parts& in) {
+    const phased_dimension& s = of_->space[d];
+    json now;
+    const auto then = [&](const char* op, step_arguments args) {
+      if (!now.is_null()) args.emplace(args.begin(), "self", now);
+      now = json(out_->at_set_up(op, std::move(args), of_->result() + "_turns"));
+    };
+    then("aten::full", {{"size", list_of({1})}, {"fill_value", json(1.0)}, {"dtype", json("float32")}});
+    then("aten::constant_pad_nd", {{"pad", list_of({s.first_phase, s.stride - 1 - s.first_phase})}});
+    std::vector<int64_t> shape = {in[d + 2].back()};
+    if (in[d + 2].size() == 1) {
+      then("aten::expand", {{"size", list_of({s.outer, s.stride})}});
+      then("aten::reshape", {{"shape", list_of({s.outer * s.stride})}});
+      then("aten::narrow", {{"dim", json(0)}, {"start", json(0)}, {"length", json(s.outputs)}});
+    }
+    for (std::size_t behind = d + 3; behind < in.size(); ++behind)
+      shape.insert(shape.end(), in[behind].size(), 1);
+    then("aten::ne.Scalar", {{"other", json(0)}});
+    then("aten::view", {{"size", list_of(shape)}});
+    return std::string(now.as_string());
+  }
+
   // The bias with as many dimensions as these parts have, but for the batch.
-  json bias_as(const dimension_parts& parts) {
+  json bias_as(const dimension_parts& in) {
     const std::string& bias = of_->geometry.bias;
-    std::vector<int64_t> size = parts[1];
-    for (std::size_t d = 2; d < parts.size(); ++d)
-      size.insert(size.end(), parts[d].size(), 1);
+    std::vector<int64_t> size = in[1];
+    for (std::size_t d = 2; d < in.size(); ++d)
+      size.insert(size.end(), in[d].size(), 1);
     step_arguments as = {{"self", json(bias)}, {"size", list_of(size)}};
     return json(g_->is_constant(bias) ? out_->at_set_up("aten::view", std::move(as), bias + "_channels")
                                       : out_->add("aten::view", std::move(as), out_->new_name(bias + "_channels")));
   }
 
-  // The task's own form, where the last results of some phases are none.
-  void cut(const std::string& all) {
+  // A view in the task's shape, where the last results of some phases are none.
+  void merge_and_cut() {
     const auto& shape = result_type().shape;
     std::vector<int64_t> size = {shape[0], shape[1]};
     for (const auto& s : of_->space)
       size.push_back(s.outer * s.stride);
-    now_ = all;
     then("aten::view", {{"size", list_of(size)}});
     for (std::size_t d = 0; d < of_->space.size(); ++d)
       narrow(static_cast<int64_t>(d + 2), 0, shape[d + 2], size[d + 2]);
-    const std::string own = has_bias() ? new_name() : of_->result();
-    out_->add("aten::contiguous", {{"self", json(now_)}}, own);
-    if (!has_bias()) return;
-    dimension_parts channels(shape.size(), std::vector<int64_t>{1});
-    channels[1] = {shape[1]};
-    out_->add("aten::add.Tensor", {{"self", json(own)}, {"other", bias_as(channels)}}, of_->result());
   }
 
   const graph* g_;

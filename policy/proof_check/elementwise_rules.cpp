@@ -118,6 +118,9 @@ double threshold(const step& s, const place& p) {
   const double x = s.element("self", p);
   return x <= s.number("threshold", 0) ? s.number("value", 0) : x;
 }
+double differs(double a, double b) {
+  return a != b ? 1 : 0;
+}
 double where(const step& s, const place& p) {
   return s.broadcast("condition", p) != 0 ? s.broadcast("self", p) : s.broadcast("other", p);
 }
@@ -229,8 +232,12 @@ element_rules elementwise_rules() {
           {"aten::div.Tensor", binary<quotient>},
           {"aten::div.Scalar", binary<quotient>},
           {"aten::maximum", binary<larger>},
+          {"aten::ne.Tensor", binary<differs>},
+          {"aten::ne.Scalar", binary<differs>},
           {"aten::minimum", binary<smaller>},
           {"aten::where.self", where},
+          {"aten::where.ScalarSelf", where},
+          {"aten::where.ScalarOther", where},
           {"aten::masked_fill.Scalar", masked_fill},
           {"aten::masked_fill.Tensor", masked_fill},
           {"aten::bitwise_not", complement},

@@ -316,7 +316,6 @@ TEST_P(convolve_phases, has_parts_that_the_gates_accept_and_is_assembled_from_th
 // What follows reads the phases where they are, without a copy in the order of the results.
 TEST_P(convolve_phases, has_copies_in_kernels_only) {
   for (const auto& t : phased_networks()) {
-    if (t.name == "holes" || t.name == "wide_holes" || t.name == "grouped") continue;  // between phases are zeros
     auto schedules = whole_schedules(t, target());
     const auto phased =
         std::ranges::find_if(schedules, [](const schedule& s) { return has_move(s, "convolve_phases"); });

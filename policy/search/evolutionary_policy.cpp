@@ -25,9 +25,10 @@ constexpr std::size_t k_tournament = 3;
 constexpr int k_draws = 8, k_first_draws = 32;
 constexpr double k_without_estimate = 0.1;
 
-// Estimates of what the library takes are rough. So one whole schedule of each program that is worth it by its estimate
-// is measured first, unless that is so many times the shortest one.
+// Estimates of what the library takes are rough. So a whole schedule of each of a few programs is measured first, unless
+// its estimate is so many times the shortest one.
 constexpr double k_longest_first = 2.5;
+constexpr int k_most_first = 5;
 
 // Failed variants that a proposal looks at, and how often it makes one like them all the same.
 constexpr std::size_t k_failed = 12;
@@ -262,8 +263,9 @@ std::optional<schedule> evolutionary_policy::first_of_a_program(const prompt& p,
   for (const auto& [preparation, s] : firsts)
     by_estimate.emplace(estimate_of(p, *s, gpu), s);
   const schedule* chosen = nullptr;
+  int left = k_most_first;
   for (const auto& [us, s] : by_estimate) {
-    if (us > k_longest_first * by_estimate.begin()->first) break;
+    if (us > k_longest_first * by_estimate.begin()->first || left-- == 0) break;
     if (doubtful.any_in(s->plan) || !is_new(p, known, *s)) continue;
     chosen = &s->plan;
     if (later-- == 0) break;

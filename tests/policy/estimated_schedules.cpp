@@ -33,7 +33,7 @@ int main(int count, char** words) {
   using namespace cudal1;
   const auto gpu = find_device_data(count > 1 ? words[1] : "");
   const auto target = find_lowering_target("cuda");
-  if (!gpu || *gpu == nullptr || !target || count < 3) {
+  if (!gpu || !*gpu || !target || count < 3) {
     fmt::print(stderr, "estimated_schedules: name a GPU that config/devices has, and task files\n");
     return 2;
   }

@@ -43,19 +43,12 @@ std::optional<slice_place> place_of(const graph& g, const graph_step& s, const s
   return slice_place{dim, std::clamp<int64_t>(start, 0, size)};
 }
 
-// The step of set-up that makes a value; null for others.
-const aten_step* setup_step_of(const graph& g, const std::string& value) {
-  for (const auto& s : g.setup())
-    if (std::ranges::count(s.results, value) > 0) return &s;
-  return nullptr;
-}
-
-// Whether a view at set-up begins where an aligned value does.
-bool starts_as_its_operand(const aten_step& made, const graph& g) {
-  const operator_info* op = find_operator(made.op);
-  const json* self = argument_of(made, "self");
-  return op != nullptr && self != nullptr && self->is_string() && keeps_start_address(*op->record) &&
-         starts_aligned(g, std::string(self->as_string()));
+// What a step of set-up sees from its first element on; "" where it makes the value otherwise.
+std::string seen_at_set_up(const graph& g, const std::string& value) {
+  const auto made = std::ranges::find(g.setup(), value, [](const aten_step& s) { return s.results[0]; });
+  if (made == g.setup().end() || !keeps_start_address(*find_operator(made->op)->record)) return "";
+  const json* self = argument_of(*made, "self");
+  return self != nullptr && self->is_string() ? std::string(self->as_string()) : "";
 }
 
 }  // namespace
@@ -70,9 +63,12 @@ std::optional<slice_place> place_of_slice(const graph& g, const graph_step& s, s
 
 bool starts_aligned(const graph& g, const std::string& value) {
   if (!g.origin().reference.view_of.contains(value)) return true;
-  if (const aten_step* made = setup_step_of(g, value)) return starts_as_its_operand(*made, g);
   const graph_step* made = g.producer(value);
-  const auto self = made != nullptr ? tensor_argument_name(*made, "self") : std::nullopt;
+  if (made == nullptr) {
+    const std::string whole = seen_at_set_up(g, value);
+    return !whole.empty() && starts_aligned(g, whole);
+  }
+  const auto self = tensor_argument_name(*made, "self");
   if (!self) return false;
   const std::string& from = g.resolve(*self);
   if (keeps_start_address(made->record())) return starts_aligned(g, from);

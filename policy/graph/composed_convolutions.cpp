@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "policy/graph/convolution_geometry.hpp"
+#include "policy/graph/proofs.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -98,8 +99,17 @@ bool is_of_channels(const graph& g, const graph_step& s, std::string_view argume
   return size <= dims;
 }
 
+const char* scaled_argument(const graph_step& s) {
+  return is_batch_norm(s) ? "input" : "self";
+}
+
 // The operand that a step scales or shifts; an error where it does anything else.
 expected<std::string> scaled_operand(const graph& g, const graph_step& s, int64_t dims) {
+  if (is_batch_norm(s)) {
+    if (boolean_argument(s, "training").value_or(false)) return no(s, "it computes its statistics from its input");
+    if (!only_first_is_read(g, s)) return no(s, "more than its first result is needed");
+    return *tensor_argument_name(s, scaled_argument(s));
+  }
   const std::string op = s.op().substr(0, s.op().find('.'));
   const auto self = tensor_argument_name(s, "self");
   if (op == "aten::neg" && self) return *self;
@@ -186,9 +196,9 @@ class mean_writer {
     for (std::size_t i = 0; i < what_->between.size(); ++i) {
       aten_step s = *what_->between[i]->text;
       const bool is_last = i + 1 == what_->between.size();
-      set_argument(s, "self", json(value));
+      set_argument(s, scaled_argument(*what_->between[i]), json(value));
       value = is_last ? last : part_name();
-      s.results = {value};
+      s.results[0] = value;
       out_->add(std::move(s));
     }
     return value;

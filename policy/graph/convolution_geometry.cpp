@@ -39,6 +39,18 @@ const char* convolution_name(std::size_t dims) {
   return names[dims - 1];
 }
 
+aten_step convolution_of(const convolution_geometry& c, const std::string& weight, const aten_step& own) {
+  aten_step made;
+  made.op = convolution_name(c.stride.size());
+  made.args = {
+      {"input", json(c.input)},      {"weight", json(weight)},        {"bias", c.bias.empty() ? json() : json(c.bias)},
+      {"stride", list_of(c.stride)}, {"padding", list_of(c.padding)}, {"dilation", list_of(c.dilation)},
+      {"groups", json(c.groups)}};
+  made.results = own.results;
+  made.precision = own.precision;
+  return made;
+}
+
 expected<convolution_geometry> geometry_of(const graph& g, const graph_step& s) {
   const auto no = [&](const std::string& why) { return fail(errc::invalid_argument, "step {}: {}", s.number, why); };
   convolution_geometry out;

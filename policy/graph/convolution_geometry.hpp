@@ -26,6 +26,8 @@ bool geometry_is(const std::vector<int64_t>& values, int64_t wanted);  // all of
 json list_of(const std::vector<int64_t>& values);
 // "aten::conv2d" for two dimensions in space.
 const char* convolution_name(std::size_t dims);
+// A convolution, not a transposed one, in place of the step `own`, with these weights.
+aten_step convolution_of(const convolution_geometry& c, const std::string& weight, const aten_step& own);
 
 // Neighbouring weights of a dimension that meet the same elements of the input, whatever the result.
 struct met_range {

@@ -51,21 +51,6 @@ std::string flipped_weight(program_changes& out, const graph& g, const convoluti
   return std::string(set_up("aten::reshape", {{"self", now}, {"shape", list_of(exchanged)}}).as_string());
 }
 
-aten_step convolution_of(program_changes& out, const graph& g, const graph_step& own, const convolution_geometry& c) {
-  aten_step made;
-  made.op = convolution_name(c.stride.size());
-  made.args = {{"input", json(c.input)},
-               {"weight", json(flipped_weight(out, g, c))},
-               {"bias", c.bias.empty() ? json() : json(c.bias)},
-               {"stride", list_of(c.stride)},
-               {"padding", list_of(c.padding)},
-               {"dilation", list_of(c.dilation)},
-               {"groups", json(c.groups)}};
-  made.results = own.text->results;
-  made.precision = own.text->precision;
-  return made;
-}
-
 }  // namespace
 
 std::vector<int> flippable_convolutions(const graph& g) {
@@ -84,7 +69,10 @@ expected<proved_task> with_flipped_weights(const graph& g, std::span<const int> 
   program_changes changes(g.origin().reference);
   for (const auto& s : g.steps()) {
     const auto flipped = found.find(s.number);
-    changes.add(flipped == found.end() ? *s.text : convolution_of(changes, g, s, flipped->second));
+    if (flipped == found.end())
+      changes.add(*s.text);
+    else
+      changes.add(convolution_of(flipped->second, flipped_weight(changes, g, flipped->second), *s.text));
   }
   CUDAL1_TRY(auto with, with_program(g.origin(), changes.take()));
   return proved_task{

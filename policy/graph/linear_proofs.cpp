@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <span>
 
 #include "sandbox/program/operators/record.hpp"
 
@@ -152,17 +151,10 @@ class scaling_chain {
     return form{quotient_of(x.scale, y.offset), quotient_of(x.offset, y.offset)};
   }
 
-  static bool is_batch_norm(const graph_step& s) {
-    return s.op() == "aten::batch_norm" || s.op() == "aten::native_batch_norm" ||
-           s.op() == "aten::_native_batch_norm_legit_no_training";
-  }
-
   // (x - mean) / sqrt(variance + eps) * weight + bias, with the statistics of training.
   expected<form> of_batch_norm(const graph_step& s) {
     if (boolean_argument(s, "training").value_or(false)) return no(s, "it computes its statistics from its input");
-    for (const auto& other : std::span(s.text->results).subspan(1))
-      if (!other.empty() && (graph_->is_output(other) || !graph_->readers(other).empty()))
-        return no(s, "more than its first result is needed");
+    if (!only_first_is_read(*graph_, s)) return no(s, "more than its first result is needed");
     CUDAL1_TRY(const auto mean, channel_weight(s, "running_mean", 0));
     CUDAL1_TRY(const auto variance, channel_weight(s, "running_var", 1));
     CUDAL1_TRY(const auto weight, channel_weight(s, "weight", 1));
@@ -247,10 +239,7 @@ expected<drop_proof> prove_shift(const graph& g, const graph_step& s) {
   for (const int reader : g.readers(result)) {
     const graph_step& by = g.step_at(reader);
     const char* name = by.argument("self") != nullptr ? "self" : "input";
-    const auto& others = by.text->results;
-    if (std::any_of(others.begin() + 1, others.end(), [&](const auto& value) {
-          return !value.empty() && (g.is_output(value) || !g.readers(value).empty());
-        }))
+    if (!only_first_is_read(g, by))
       return no(fmt::format("step {} ({}) reads it, and more than its first result is needed", reader, by.op()));
     const auto centred = by.is_replaced() ? std::vector<std::size_t>() : centred_dims(by, dims);
     if (centred.empty() || operand_of(g, by, name) != result || g.operands(by).front() != result ||

@@ -202,6 +202,18 @@ std::string operand_of(const graph& g, const graph_step& s, std::string_view arg
   return value ? g.resolve(*value) : std::string();
 }
 
+bool only_first_is_read(const graph& g, const graph_step& s) {
+  const auto& results = s.text->results;
+  return std::all_of(results.begin() + 1, results.end(), [&](const auto& value) {
+    return value.empty() || (!g.is_output(value) && g.readers(value).empty());
+  });
+}
+
+bool is_batch_norm(const graph_step& s) {
+  return s.op() == "aten::batch_norm" || s.op() == "aten::native_batch_norm" ||
+         s.op() == "aten::_native_batch_norm_legit_no_training";
+}
+
 const graph_step* made_for(const graph& g, int step, const std::string& value) {
   const graph_step* made = g.producer(value);
   if (made == nullptr || made->dropped || made->is_replaced()) return nullptr;

@@ -19,6 +19,12 @@ std::string operand_of(const graph& g, const graph_step& s, std::string_view arg
 // The step that makes the value for this step alone, as the task has it: not dropped, not replaced; null for none.
 const graph_step* made_for(const graph& g, int step, const std::string& value);
 
+// Whether nothing needs another result of the step than the first.
+bool only_first_is_read(const graph& g, const graph_step& s);
+
+// A batch norm in one of its spellings; not whether its statistics are given.
+bool is_batch_norm(const graph_step& s);
+
 // A proof that the value has the property in every draw, or nothing.
 std::optional<std::string> prove(const graph& g, const std::string& value, fact property);
 

@@ -9,6 +9,8 @@
 #include "policy/graph/part_family.hpp"
 #include "policy/graph/phased_convolutions.hpp"
 #include "policy/graph/separate_bias.hpp"
+#include "policy/graph/unit_dimensions.hpp"
+#include "policy/graph/unit_kernels.hpp"
 
 namespace cudal1 {
 
@@ -150,6 +152,41 @@ expected<std::string> apply_compose(graph& g, const move& m, const lowering_targ
                      print_steps(steps));
 }
 
+// The move of all steps that a program may be rewritten for first, then of each alone.
+std::vector<move> together_and_apart(const graph& g, const char* name, std::vector<int> (*find)(const graph&)) {
+  auto out = all_at_once(g, name, find);
+  if (out.empty()) return out;
+  const auto all = find(g);
+  if (all.size() < 2 || all.size() > k_most_apart) return out;
+  for (const int one : all)
+    out.push_back({name, {{"steps", print_steps({one})}}});
+  return out;
+}
+
+std::vector<move> drop_candidates(const graph& g, const lowering_target&) {
+  return together_and_apart(g, "drop_unit_dimensions", convolutions_with_unit_dimensions);
+}
+
+expected<std::string> apply_drop_dimensions(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  CUDAL1_CHECK(check_is_whole(g));
+  CUDAL1_TRY(auto folded, without_unit_dimensions(g, steps));
+  CUDAL1_CHECK(g.prepare(std::move(folded.with), std::move(folded.certificate)));
+  return fmt::format("the convolutions {} are over fewer dimensions of the same memory", print_steps(steps));
+}
+
+std::vector<move> multiply_candidates(const graph& g, const lowering_target&) {
+  return together_and_apart(g, "multiply_unit_kernels", convolutions_with_unit_kernels);
+}
+
+expected<std::string> apply_multiply(graph& g, const move& m, const lowering_target&) {
+  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  CUDAL1_CHECK(check_is_whole(g));
+  CUDAL1_TRY(auto multiplied, with_unit_kernels_multiplied(g, steps));
+  CUDAL1_CHECK(g.prepare(std::move(multiplied.with), std::move(multiplied.certificate)));
+  return fmt::format("the convolutions {} are products of their weights and channels", print_steps(steps));
+}
+
 }  // namespace
 
 std::vector<move_kind> preparation_moves() {
@@ -204,13 +241,31 @@ std::vector<move_kind> preparation_moves() {
        .order = 4,
        .candidates = channels_last_candidates,
        .apply = apply_channels_last},
+      {.name = "drop_unit_dimensions",
+       .summary =
+           "convolutions whose kernels have one element along a dimension, such as (3, 3, 1), become convolutions "
+           "over fewer dimensions of the same memory, with a proof; the steps have other numbers afterwards",
+       .parameters = {"steps"},
+       .phase = move_phase::preparation,
+       .order = 5,
+       .parts = {starting_part::rewritten_layers},
+       .candidates = drop_candidates,
+       .apply = apply_drop_dimensions},
+      {.name = "multiply_unit_kernels",
+       .summary = "convolutions whose kernels have one element become products of matrices, in whose form elementwise "
+                  "operators behind them follow, with a proof; the steps have other numbers afterwards",
+       .parameters = {"steps"},
+       .phase = move_phase::preparation,
+       .order = 6,
+       .candidates = multiply_candidates,
+       .apply = apply_multiply},
       {.name = "join_layers",
        .summary = "linear layers that read one value become one layer with their weights concatenated, of whose "
                   "result theirs are slices, with a proof that no input changes the weights and nothing copies a "
                   "slice; the steps have other numbers afterwards",
        .parameters = {"steps"},
        .phase = move_phase::preparation,
-       .order = 5,
+       .order = 7,
        .candidates = join_candidates,
        .apply = apply_join}};
 }

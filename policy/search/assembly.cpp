@@ -415,7 +415,9 @@ void task_assembly::assemble_layouts() {
                                         {"join_layers", ", layers joined"},
                                         {"flip_weights", ", weights flipped"},
                                         {"convolve_phases", ", by phases"},
-                                        {"compose_means", ", means composed"}})
+                                        {"compose_means", ", means composed"},
+                                        {"drop_unit_dimensions", ", unit dimensions dropped"},
+                                        {"multiply_unit_kernels", ", unit kernels multiplied"}})
         if (has_move(s.plan, name)) s.name += words;
       if (programs.insert(s.program).second) schedules_.push_back(std::move(s));
     }

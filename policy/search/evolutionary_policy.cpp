@@ -25,8 +25,8 @@ constexpr std::size_t k_tournament = 3;
 constexpr int k_draws = 8, k_first_draws = 32;
 constexpr double k_without_estimate = 0.1;
 
-// Estimates of what the library takes are rough. So a whole schedule of each of a few programs is measured first, unless
-// its estimate is so many times the shortest one.
+// Estimates of what the library takes are rough. So a whole schedule of each of a few programs is measured first,
+// unless its estimate is so many times the shortest one.
 constexpr double k_longest_first = 2.5;
 constexpr int k_most_first = 5;
 

@@ -59,36 +59,50 @@ kind_list joined(kind_list list, const kind_list& behind) {
   return list;
 }
 
+bool applies(const move_kind* kind, const graph& g, const lowering_target& target) {
+  return !kind->candidates(g, target).empty();
+}
+
+// Kinds of moves up to the kernels of steps. The biases of convolutions apart, which costs nothing; with layers of one
+// input as one layer as well; with other orders in memory: there the library's convolutions also do what follows at no
+// cost; and, in both orders, with layers that are computed as others, all or one kind of them, and with products in
+// place of unit kernels.
+std::vector<kind_list> bases_of(const graph& g, const lowering_target& target) {
+  using enum move_phase;
+  const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers"),
+                         *const multiplies = find_move("multiply_unit_kernels");
+  kind_list rewrites = moves_of(starting_part::rewritten_layers);
+  const kind_list all_rewrites = joined(rewrites, {multiplies});
+  const auto all_but = [](const kind_list& without) { return kinds_of({preparation, always, grouping}, without); };
+  const bool has_orders = applies(reorders, g, target);
+  std::vector<kind_list> out = {all_but(joined(all_rewrites, {reorders, joins}))};
+  if (applies(joins, g, target)) out.push_back(all_but(joined(all_rewrites, {reorders})));
+  if (has_orders) {
+    out.push_back(joined(all_but(all_rewrites), {find_move("library_activation")}));
+    out.push_back(all_but(all_rewrites));
+  }
+  const auto add_in_both_orders = [&](const kind_list& but) {
+    out.push_back(all_but(joined(but, {reorders})));
+    if (has_orders) out.push_back(all_but(but));
+  };
+  std::erase_if(rewrites, [&](const move_kind* kind) { return !applies(kind, g, target); });
+  if (!rewrites.empty()) add_in_both_orders({multiplies});
+  for (const move_kind* alone : rewrites) {
+    if (rewrites.size() < 2) break;
+    kind_list others = joined(rewrites, {multiplies});
+    std::erase(others, alone);
+    add_in_both_orders(others);
+  }
+  if (applies(multiplies, g, target)) add_in_both_orders({});
+  return out;
+}
+
 }  // namespace
 
 std::vector<schedule> whole_schedules(const task& t, const lowering_target& target) {
   using enum move_phase;
-  // The biases of convolutions apart, which costs nothing; with layers of one input as one layer as well; with other
-  // orders in memory: there the library's convolutions also do what follows at no cost; and with layers that are
-  // computed as others, all or one kind of them, in both orders.
-  const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers");
-  const auto all_but = [](const kind_list& without) { return kinds_of({preparation, always, grouping}, without); };
   const graph own(t);
-  const auto applies = [&](const move_kind* kind) { return !kind->candidates(own, target).empty(); };
-  kind_list rewrites = moves_of(starting_part::rewritten_layers);
-  std::vector<kind_list> bases = {all_but(joined(rewrites, {reorders, joins}))};
-  if (applies(joins)) bases.push_back(all_but(joined(rewrites, {reorders})));
-  if (applies(reorders)) {
-    bases.push_back(joined(all_but(rewrites), {find_move("library_activation")}));
-    bases.push_back(all_but(rewrites));
-  }
-  std::erase_if(rewrites, [&](const move_kind* kind) { return !applies(kind); });
-  if (!rewrites.empty()) {
-    bases.push_back(all_but({reorders}));
-    if (applies(reorders)) bases.push_back(all_but({}));
-  }
-  for (const move_kind* alone : rewrites) {
-    if (rewrites.size() < 2) break;
-    kind_list others = rewrites;
-    std::erase(others, alone);
-    bases.push_back(all_but(joined(others, {reorders})));
-    if (applies(reorders)) bases.push_back(all_but(others));
-  }
+  const auto bases = bases_of(own, target);
   std::vector<kind_list> lists;
   for (const auto& base : bases)
     lists.push_back(joined(base, moves_of(execution)));
@@ -97,6 +111,10 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
       if (auto list = joined(joined(base, {each}), moves_of(execution));
           std::ranges::count(base, each) + std::ranges::count(lists, list) == 0)
         lists.push_back(std::move(list));
+  // Products with what follows in one kernel, and the convolutions that are left with the library's activations.
+  if (applies(find_move("multiply_unit_kernels"), own, target))
+    lists.push_back(joined(joined(bases.back(), {find_move("product_kernel"), find_move("library_activation")}),
+                           moves_of(execution)));
   for (const move_kind* each : moves_of(execution))
     lists.push_back(joined(bases.front(), kinds_of({execution}, {each})));
   lists.push_back(kinds_of({always, grouping, execution}));

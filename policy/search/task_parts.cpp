@@ -297,20 +297,28 @@ task_partitions partitions_of(const task& t, const lowering_target& target, cons
 
 std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_target& target) {
   std::vector<task_partitions> out;
+  const auto add_if_changed = [&](const schedule_builder& prepared, const char* kind) {
+    schedule_builder other = prepared;
+    other.add_all(*find_move(kind));
+    if (other.moves() != prepared.moves()) out.push_back(partitions_of(t, target, other.moves().moves));
+    return other;
+  };
   const auto add = [&](schedule_builder prepared, const std::vector<const char*>& further) {
     prepared.add_all(*find_move("separate_bias"));
     out.push_back(partitions_of(t, target, prepared.moves().moves));
-    for (const char* kind : further) {
-      schedule_builder other = prepared;
-      other.add_all(*find_move(kind));
-      if (other.moves() != prepared.moves()) out.push_back(partitions_of(t, target, other.moves().moves));
-    }
+    for (const char* kind : further)
+      add_if_changed(prepared, kind);
   };
   add({t, target}, {"channels_last", "join_layers"});
   schedule_builder rewritten(t, target);
   for (const move_kind* kind : moves_of(starting_part::rewritten_layers))
     rewritten.add_all(*kind);
-  if (!rewritten.moves().moves.empty()) add(std::move(rewritten), {"channels_last"});
+  if (!rewritten.moves().moves.empty()) add(rewritten, {"channels_last"});
+  rewritten.add_all(*find_move("separate_bias"));
+  schedule_builder last = rewritten;
+  last.add_all(*find_move("channels_last"));
+  add_if_changed(rewritten, "multiply_unit_kernels");
+  if (last.moves() != rewritten.moves()) add_if_changed(last, "multiply_unit_kernels");
   return out;
 }
 

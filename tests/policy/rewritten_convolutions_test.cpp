@@ -52,7 +52,8 @@ std::vector<task> transposed_networks() {
 std::vector<task> averaged_networks() {
   const char* const image = R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 11, 10]}],
               "weights": [{"name": "w", "dtype": "float32", "shape": [8, 4, 3, 5]}, {"name": "b", "dtype": "float32", "shape": [8]},
-                          {"name": "g", "dtype": "float32", "shape": [8, 1, 1]}])";
+                          {"name": "g", "dtype": "float32", "shape": [8, 1, 1]}, {"name": "mean", "dtype": "float32", "shape": [8]},
+                          {"name": "variance", "dtype": "float32", "shape": [8], "draw": {"distribution": "uniform", "low": 0.5, "high": 2, "min": 0.01}, "facts": ["non_negative"]}])";
   const char* const spread = R"("inputs": [{"name": "x", "dtype": "float32", "shape": [2, 4, 6, 5]}],
               "weights": [{"name": "w", "dtype": "float32", "shape": [4, 8, 3, 4]}, {"name": "b", "dtype": "float32", "shape": [8]},
                           {"name": "g", "dtype": "float32", "shape": [1, 8, 1, 1]}])";
@@ -79,6 +80,18 @@ std::vector<task> averaged_networks() {
                d = mul.Scalar {"self": "c", "other": -2.0}
                m = adaptive_avg_pool2d {"self": "d", "output_size": [1, 1]}
                y = tanh {"self": "m"})",
+           R"(["y"])"},
+          {"pooled_norm", image,
+           R"(c = conv2d {"input": "x", "weight": "w", "padding": [1, 2]}
+               n = batch_norm {"input": "c", "weight": "b", "bias": null, "running_mean": "mean", "running_var": "variance", "training": false, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": true}
+               p = avg_pool2d {"self": "n", "kernel_size": 2}
+               y = tanh {"self": "p"})",
+           R"(["y"])"},
+          {"mean_of_norm", image,
+           R"(c = conv2d {"input": "x", "weight": "w", "bias": "b", "padding": [1, 2]}
+               n s t = _native_batch_norm_legit_no_training {"input": "c", "weight": null, "bias": "b", "running_mean": "mean", "running_var": "variance", "momentum": 0.1, "eps": 1e-5}
+               d = mul.Tensor {"self": "n", "other": "g"}
+               y = mean.dim {"self": "d", "dim": [2, 3]})",
            R"(["y"])"},
           {"mean_of_dilated", image,
            R"(c = conv2d {"input": "x", "weight": "w", "bias": "b", "padding": [2, 4], "dilation": [2, 2]}
@@ -377,6 +390,10 @@ TEST(compose_means_of, what_is_no_mean_of_a_convolution_is_refused) {
           d = mul.Scalar {"self": "c", "other": 2.0}
           y = mean.dim {"self": "d", "dim": [1]})",
        "2", R"(["y"])", "before their mean"},
+      {R"(c = conv2d {"input": "x", "weight": "w"}
+          d = batch_norm {"input": "c", "weight": null, "bias": null, "running_mean": null, "running_var": null, "training": true, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": true}
+          y = mean.dim {"self": "d", "dim": [2, 3]})",
+       "2", R"(["y"])", "its statistics from its input"},
       {R"(c = max_pool2d {"self": "x", "kernel_size": 2}
           y = mean.dim {"self": "c", "dim": [2, 3]})",
        "1", R"(["y"])", "more than scale and shift"},

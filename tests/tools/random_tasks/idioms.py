@@ -257,7 +257,11 @@ def convolution_before_mean(p: Program, v: Value) -> None:
     op = f"conv_transpose{dims}d" + (".input" if dims > 1 else "") if transposed else f"conv{dims}d"
     made = p.call(op, input=v, weight=weight, stride=stride, padding=padding, dilation=dilation, groups=groups, **more)
     for _ in range(p.r.choice((0, 0, 1, 2))):
-        if p.r.random() < 0.5:
+        if p.r.random() < 0.2:
+            statistics = {"running_mean": p.weight(outputs), "running_var": p.weight(outputs, positive=True)}
+            made = p.call("batch_norm", input=made, weight=p.weight(outputs), bias=p.weight(outputs), **statistics,
+                          training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True)  # fmt: skip
+        elif p.r.random() < 0.5:
             made = p.call(p.r.choice(("mul", "add", "div")) + ".Scalar", self=made, other=p.r.choice((0.5, -3, 2)))
         else:
             shape = (outputs, *[1] * dims)
@@ -321,6 +325,47 @@ def strided_transposed_convolution(p: Program, v: Value) -> None:
         p.call(p.r.choice(("mean.dim", "sum.dim_IntList")), self=made, dim=p.r.choice(([1], space, space[-1:])))
     else:
         p.call("tanh", self=made)
+def unit_convolutions(p: Program, v: Value) -> None:
+    """Convolutions whose kernels have one element along some dimensions or all of them, and elementwise operators."""
+    if p.rank(v) not in (3, 4, 5):
+        raise Unfit
+    dims, made = p.rank(v) - 2, v
+    if dims > 1 and p.r.random() < 0.4:
+        last = "channels_last" if dims == 2 else "channels_last_3d"
+        made = p.call("contiguous", self=v, memory_format=last)
+    for _ in range(p.r.choice((1, 2))):
+        wide, inputs = p.r.choice((1, 4, 6, 8)), p.shape(made)[1]
+        is_product = p.r.random() < 0.5
+        kernel = [1 if is_product or p.r.random() < 0.6 else min(p.r.choice((2, 3)), n) for n in p.shape(made)[2:]]
+        padding = [p.r.randrange(k) for k in kernel]
+        stride = [p.r.choice((1, 1, 1, 1, 2)) for _ in kernel]
+        more = {"bias": p.weight(wide)} if p.r.random() < 0.5 else {}
+        if is_product and p.r.random() < 0.3:
+            op, weight = f"conv_transpose{dims}d" + (".input" if dims > 1 else ""), p.weight(inputs, wide, *kernel)
+        else:
+            op, weight = f"conv{dims}d", p.weight(wide, inputs, *kernel)
+            more["dilation"] = [p.r.choice((1, 1, 2)) if k > 1 and n > 2 * k else 1
+                                for k, n in zip(kernel, p.shape(made)[2:])]  # fmt: skip
+        made = first = p.call(op, input=made, weight=weight, stride=stride, padding=padding, **more)
+        for _ in range(p.r.choice((0, 1, 2, 3))):
+            kind = p.r.randrange(7)
+            if kind == 0:
+                statistics = {"running_mean": p.weight(wide), "running_var": p.weight(wide, positive=True)}
+                made = p.call("batch_norm", input=made, weight=p.weight(wide), bias=p.weight(wide), **statistics,
+                              training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True)  # fmt: skip
+            elif kind == 1:
+                made = p.call(p.r.choice(("relu", "sigmoid", "tanh")), self=made)
+            elif kind == 2:
+                made = p.call("mul.Tensor", self=made, other=p.weight(wide, *[1] * dims))
+            elif kind == 3:
+                made = p.call("add.Tensor", self=p.weight(*p.shape(made)[-1:]), other=made)
+            elif kind == 4:
+                gate = p.call("mean.dim", self=first, dim=list(range(2, dims + 2)), keepdim=True)
+                made = p.call("mul.Tensor", self=made, other=p.call("sigmoid", self=gate))
+            elif kind == 5:
+                made = p.call("sub.Tensor", self=first, other=made)
+            else:
+                made = p.call("mul.Scalar", self=made, other=-0.5)
 
 
 def layer_with_rows(p: Program, v: Value) -> None:
@@ -390,4 +435,4 @@ def layers_of_one_value(p: Program, v: Value) -> None:
 IDIOMS = (rms_norm, l2_norm, standardized, gated_layer, feed_forward, rotary, attention, residual_block,
           channel_attention, gelu_by_hand, recurrent_cell, residual_norm, scaled_layer, masked_softmax,
           embedding_and_position, dequantized_layer, interleaved_rotary, layer_with_rows,
-          layers_of_one_value, convolution_before_mean, strided_transposed_convolution)  # fmt: skip
+          layers_of_one_value, convolution_before_mean, strided_transposed_convolution, unit_convolutions)  # fmt: skip

@@ -5,6 +5,7 @@
 #include "config/base/describe.hpp"
 #include "sandbox/cuda/referee/cuda_referee.hpp"
 #include "sandbox/cuda/runner/cuda_runner.hpp"
+#include "sandbox/cuda/runtime/own_gpu_operators.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/isolation/zygote.hpp"
 
@@ -19,7 +20,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   cudal1::zygote_roles roles;
-  roles.libraries = "LibTorch " CUDAL1_TORCH_VERSION;
+  roles.libraries = "LibTorch " CUDAL1_TORCH_VERSION ", cuDNN " + cudal1::cudnn_version();
   roles.warm_up = cudal1::warm_up;
   roles.referee = cudal1::run_cuda_referee;
   roles.runner = [](const cudal1::worker_settings& s, const int* descriptors, int zygote) {

@@ -6,7 +6,7 @@
 #include "policy/body/operators/constant_fill.hpp"
 #include "policy/body/operators/extremum_index.hpp"
 #include "policy/body/operators/interleave.hpp"
-#include "policy/body/operators/merged_dimensions.hpp"
+#include "policy/body/operators/merged_read.hpp"
 #include "policy/body/operators/row_dot.hpp"
 #include "policy/body/operators/row_scale.hpp"
 

@@ -48,6 +48,8 @@ class lowering_target {
   virtual bool convolutions_add_bias() const { return false; }
   // Whether a library's products of half types, and its convolutions, apply activations without a pass of their own.
   virtual bool library_applies_activations() const { return false; }
+  // Whether a library compiles convolutions with chains of functions (convolution_graph).
+  virtual bool library_compiles_chains() const { return false; }
   // Whether its kernels describe their work (emitted_kernel::work), so that their times can be estimated.
   virtual bool describes_work() const { return false; }
   // Whether its kernels may be those of templates (kernel_template.hpp), which are CUDA C++.

@@ -32,7 +32,7 @@ struct implicit_product {
 implicit_product product_of(const operator_call& call, const tensor_type& result, const tensor_type& weight) {
   implicit_product out;
   out.groups = static_cast<double>(work_parts::integer_of(call, "groups", 1));
-  out.rows = static_cast<double>(result.numel() / std::max<int64_t>(1, result.shape[1]));
+  out.rows = static_cast<double>(result.numel()) / static_cast<double>(std::max<int64_t>(1, result.shape[1]));
   out.columns = static_cast<double>(result.shape[1]) / out.groups;
   const bool transposed = work_parts::is_transposed(call);
   const double channels =

@@ -75,7 +75,8 @@ bool is_layer(const graph& g, const graph_step& s, const scaling_limits& limits)
   if (is_linear(g, s)) return true;
   const auto& r = s.record();
   if (s.dropped || s.group >= 0 || r.kind != operator_kind::convolution || s.op() == "aten::convolution" ||
-      !s.text->precision.empty() || !may_be_scaled(s.result_types[0].type, limits))
+      r.traits.changes.what != effect::mixed_linear || !s.text->precision.empty() ||
+      !may_be_scaled(s.result_types[0].type, limits))
     return false;
   const std::string weight = operand_of(g, s, "weight"), bias = operand_of(g, s, "bias");
   return g.is_constant(weight) && (bias.empty() || g.is_constant(bias)) &&

@@ -90,7 +90,7 @@ struct phased_convolution {
     std::vector<std::size_t> out;
     for (std::size_t d = 0; d < space.size(); ++d)
       if (space[d].has_phases()) out.push_back(d);
-    if (space.back().has_phases()) std::ranges::rotate(out, out.end() - 1);
+    if (space.back().has_phases()) std::rotate(out.begin(), out.end() - 1, out.end());
     return out;
   }
 };
@@ -245,9 +245,10 @@ class phase_writer {
         last.emplace_back("aten::where.ScalarOther",
                           step_arguments{{"condition", json(has_weights(d, in))}, {"other", json(0)}});
     if (has_bias()) last.emplace_back("aten::add.Tensor", step_arguments{{"other", bias_as(in)}});
-    for (auto& [op, args] : last) {
-      args.emplace(args.begin(), "self", json(now_));
-      now_ = out_->add(op, std::move(args), !is_exact && &args == &last.back().second ? of_->result() : new_name());
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      last[i].second.emplace(last[i].second.begin(), "self", json(now_));
+      const std::string name = !is_exact && i + 1 == last.size() ? of_->result() : new_name();
+      now_ = out_->add(last[i].first, std::move(last[i].second), name);
     }
     if (is_exact) forms.add(of_->result(), now_, in);
   }

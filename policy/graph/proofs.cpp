@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "config/base/describe.hpp"
 #include "policy/graph/linear_proofs.hpp"
@@ -11,8 +10,6 @@
 namespace cudal1 {
 
 namespace {
-
-constexpr double k_infinity = std::numeric_limits<double>::infinity();
 
 // The original step that defines the value, whatever computes it now; null for inputs and weights.
 const graph_step* definition_of(const graph& g, const std::string& value) {

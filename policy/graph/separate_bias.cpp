@@ -17,6 +17,7 @@ namespace {
 bool has_bias(const checked_program& p, std::size_t step) {
   const operator_call& call = p.calls[step];
   if (call.op == nullptr || call.op->record->kind != operator_kind::convolution) return false;
+  if (call.op->record->traits.changes.what != effect::mixed_linear) return false;  // more than a convolution
   const json* bias = argument_of(std::get<aten_step>(p.text.steps[step]), "bias");
   return bias != nullptr && bias->is_string();
 }

@@ -1,5 +1,6 @@
 #include "policy/graph/unit_dimensions.hpp"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -17,6 +18,7 @@ struct folded_convolution {
   convolution_geometry geometry;
   value_form input, result;
   std::vector<int64_t> weight;
+  bool copies_weight = false;  // into another order in memory
 
   std::size_t dims() const { return geometry.stride.size(); }
   bool is_unit(std::size_t d) const { return weight[d + 2] == 1 && geometry.padding[d] == 0; }
@@ -88,6 +90,15 @@ std::optional<folded_convolution> folded(const graph& g, const graph_step& s, co
   return std::nullopt;
 }
 
+// The weight, or the one that a step copies into another order in memory; "" for none.
+std::string weight_behind(const graph& g, const std::string& value) {
+  if (g.is_constant(value)) return value;
+  const graph_step* made = g.definition_of(value);
+  if (made == nullptr || made->op() != "aten::contiguous") return "";
+  const std::string from = *tensor_argument_name(*made, "self");
+  return g.is_constant(from) ? from : "";
+}
+
 expected<folded_convolution> folded_convolution_of(const graph& g, int number) {
   if (!g.has_step(number)) return fail(errc::invalid_argument, "there is no step {}", number);
   const graph_step& s = g.step_at(number);
@@ -95,8 +106,10 @@ expected<folded_convolution> folded_convolution_of(const graph& g, int number) {
   folded_convolution own;
   CUDAL1_TRY(own.geometry, geometry_of(g, s));
   if (own.geometry.transposed) return no("it is a transposed convolution");
-  if (!g.is_constant(own.geometry.weight)) return no(own.geometry.weight + " is no weight");
-  own.weight = g.type_of(own.geometry.weight).shape;
+  const std::string weight = weight_behind(g, own.geometry.weight);
+  if (weight.empty()) return no(own.geometry.weight + " is no weight");
+  own.copies_weight = std::exchange(own.geometry.weight, weight) != weight;
+  own.weight = g.type_of(weight).shape;
   own.input = {{}, g.type_of(own.geometry.input).shape, "_folded"};
   own.result = {{}, s.result_types[0].shape, "_folded"};
   const auto units = std::count(own.weight.begin() + 2, own.weight.end(), 1);
@@ -108,6 +121,25 @@ expected<folded_convolution> folded_convolution_of(const graph& g, int number) {
         "no dimension along which its kernel has one element is one with another, because of padding, strides or the "
         "order in memory");
   return std::move(*out);
+}
+
+std::string folded_weight(program_changes& out, const folded_convolution& c) {
+  const std::string name = c.geometry.weight + "_folded";
+  std::string w =
+      out.at_set_up("aten::reshape", {{"self", json(c.geometry.weight)}, {"shape", list_of(c.weight)}}, name);
+  if (!c.copies_weight || c.dims() != 2) return w;
+  return out.at_set_up("aten::contiguous", {{"self", json(w)}, {"memory_format", json("channels_last")}}, name);
+}
+
+// Whether the step copies a weight for these convolutions alone, as channels_last lets it.
+bool is_copy_for(const graph& g, const graph_step& s, const std::map<int, folded_convolution>& convolutions) {
+  const std::string& value = s.text->results[0];
+  if (s.op() != "aten::contiguous" || weight_behind(g, value).empty() || g.is_output(value)) return false;
+  return std::ranges::all_of(g.readers(value), [&](int reader) {
+    const graph_step& by = g.step_at(reader);
+    return convolutions.contains(reader) && tensor_argument_name(by, "weight") == value &&
+           std::ranges::count(by.operands(), value) == 1;
+  });
 }
 
 }  // namespace
@@ -127,14 +159,14 @@ expected<proved_task> without_unit_dimensions(const graph& g, std::span<const in
   }
   form_writer out(g);
   for (const auto& s : g.steps()) {
+    if (is_copy_for(g, s, found)) continue;
     const auto now = found.find(s.number);
     if (now == found.end()) {
       out.add(s);
       continue;
     }
     convolution_geometry& c = now->second.geometry;
-    const std::string weight = out.changes().at_set_up(
-        "aten::reshape", {{"self", json(c.weight)}, {"shape", list_of(now->second.weight)}}, c.weight + "_folded");
+    const std::string weight = folded_weight(out.changes(), now->second);
     c.input = out.seen(c.input, g.type_of(c.input).shape, now->second.input);
     aten_step made = convolution_of(c, weight, *s.text);
     made.results = {out.made(s.text->results[0], now->second.result)};

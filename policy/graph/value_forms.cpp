@@ -153,7 +153,7 @@ std::string form_writer::operand_in(const std::string& value, const std::vector<
     return value;
   }
   const std::size_t dims = form.shape.size();
-  const std::string constant = is_by_channel(t.shape, to) ? constant_behind(*g_, value) : "";
+  std::string constant = is_by_channel(t.shape, to) ? constant_behind(*g_, value) : "";
   if (constant.empty()) return seen(value, t.shape, {{}, padded({t.shape[0], t.shape[1]}, dims), form.suffix});
   const auto along = padded({t.numel()}, dims - 1);
   if (g_->type_of(constant).shape == along) return constant;

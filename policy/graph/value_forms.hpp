@@ -2,10 +2,10 @@
 // one, as a view of the same memory would have them. Elementwise steps that read them follow.
 #pragma once
 
-#include <compare>
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,7 +19,10 @@ namespace cudal1 {
 struct value_form {
   std::vector<int64_t> order, shape;
   std::string suffix;  // of names of values in that form: "_rows"
-  auto operator<=>(const value_form&) const = default;
+  bool operator==(const value_form&) const = default;
+  bool operator<(const value_form& other) const {
+    return std::tie(order, shape, suffix) < std::tie(other.order, other.shape, other.suffix);
+  }
 };
 
 // The view of a value of this type in that form; empty where it would be a copy.

@@ -1,6 +1,7 @@
 #include "policy/moves/groups.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace cudal1 {
 
@@ -43,6 +44,31 @@ expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int 
   for (const int number : made.steps)
     g.set_group(number, into);
   return into;
+}
+
+expected<void> leave_groups(graph& g, const std::vector<int>& steps, const lowering_target& target) {
+  std::set<int> left;
+  for (const int step : steps)
+    if (const int group = g.step_at(step).group; group >= 0) left.insert(group);
+  std::vector<std::vector<int>> remaining;
+  for (const int group : left) {
+    auto& others = remaining.emplace_back(g.groups()[static_cast<std::size_t>(group)].steps);
+    g.groups()[static_cast<std::size_t>(group)] = {};
+    for (const int each : others)
+      g.set_group(each, -1);
+    std::erase_if(others, [&](int n) { return std::ranges::count(steps, n) > 0; });
+  }
+  std::vector<int> made;
+  for (const auto& others : remaining) {
+    if (others.empty()) continue;
+    const bool rows =
+        std::ranges::any_of(others, [&](int n) { return family_of(g.step_at(n)) != operator_family::pointwise; });
+    CUDAL1_TRY(const int group, make_group(g, others, rows ? group_kind::rows : group_kind::pointwise));
+    made.push_back(group);
+  }
+  for (const int group : made)
+    CUDAL1_CHECK(check_group(g, group, target));
+  return {};
 }
 
 void dissolve_group(graph& g, int group) {

@@ -15,6 +15,8 @@ expected<void> check_kernel(const graph& g, int group, const kernel_body& body, 
 // Makes one group of the steps, which absorbs pointwise groups that it covers; `into` extends that group instead.
 // errc::invalid_argument where a step is in another group.
 expected<int> make_group(graph& g, std::vector<int> steps, group_kind kind, int into = -1);
+// The steps out of their kernels, which the others of their groups keep.
+expected<void> leave_groups(graph& g, const std::vector<int>& steps, const lowering_target& target);
 // Dissolves the groups whose results nothing reads any more.
 void dissolve_unread_groups(graph& g);
 // Its steps are in no group then.

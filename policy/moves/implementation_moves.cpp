@@ -1,7 +1,6 @@
 #include "policy/moves/implementation_moves.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "policy/body/operators/extremum_index.hpp"
 #include "policy/body/operators/product_operators.hpp"
@@ -50,32 +49,6 @@ std::vector<move> loss_candidates(const graph& g, const lowering_target&) {
   for (const auto& s : g.steps())
     if (operands_of_class_loss(g, s)) out.push_back({"class_loss", {{"step", std::to_string(s.number)}}});
   return out;
-}
-
-// The steps out of their kernels, which the others of their groups keep.
-expected<void> leave_groups(graph& g, const std::vector<int>& steps, const lowering_target& target) {
-  std::set<int> left;
-  for (const int step : steps)
-    if (const int group = g.step_at(step).group; group >= 0) left.insert(group);
-  std::vector<std::vector<int>> remaining;
-  for (const int group : left) {
-    auto& others = remaining.emplace_back(g.groups()[static_cast<std::size_t>(group)].steps);
-    g.groups()[static_cast<std::size_t>(group)] = {};
-    for (const int each : others)
-      g.set_group(each, -1);
-    std::erase_if(others, [&](int n) { return std::ranges::count(steps, n) > 0; });
-  }
-  std::vector<int> made;
-  for (const auto& others : remaining) {
-    if (others.empty()) continue;
-    const bool rows =
-        std::ranges::any_of(others, [&](int n) { return family_of(g.step_at(n)) != operator_family::pointwise; });
-    CUDAL1_TRY(const int group, make_group(g, others, rows ? group_kind::rows : group_kind::pointwise));
-    made.push_back(group);
-  }
-  for (const int group : made)
-    CUDAL1_CHECK(check_group(g, group, target));
-  return {};
 }
 
 expected<std::string> apply_loss(graph& g, const move& m, const lowering_target& target) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/moves/convolution_graph_moves.hpp"
 #include "policy/moves/execution_moves.hpp"
 #include "policy/moves/grouping_moves.hpp"
 #include "policy/moves/groups.hpp"
@@ -36,7 +37,7 @@ const std::vector<move_kind>& move_kinds() {
     std::vector<move_kind> all;
     for (const auto& family :
          {preparation_moves(), proof_moves(), layer_moves(), grouping_moves(), tuning_moves(), memory_moves(),
-          implementation_moves(), product_moves(), template_moves(), execution_moves()})
+          implementation_moves(), convolution_graph_moves(), product_moves(), template_moves(), execution_moves()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -8,6 +8,7 @@
 
 #include "config/base/describe.hpp"
 #include "policy/moves/move_registry.hpp"
+#include "sandbox/program/operators/convolution_chain.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1 {
@@ -68,6 +69,21 @@ void apply_all(graph& g, const move_kind& kind, const lowering_target& target, s
   }
 }
 
+// What a chain may be, behind the schema of an operator that has one.
+std::string chains_of(const operator_info& op) {
+  if (std::ranges::find(op.schema.arguments, "graph", &schema_argument::name) == op.schema.arguments.end()) return "";
+  std::string words;
+  for (const auto& word : chain_words) {
+    constexpr const char* given[] = {"", "(number)", "(number,number)"};
+    words +=
+        fmt::format("{}{}{}", words.empty() ? "" : " ", word.name, word.operands == 1 ? "(i)" : given[word.numbers]);
+  }
+  return fmt::format(
+      "; graph: functions of each element in their order, \"add(0) silu\", of: {}; i: of the operands, "
+      "with one number a channel or one an element of the result; engine: 0 to 3",
+      words);
+}
+
 }  // namespace
 
 void add_examples(const task& t, const example_library& library, prompt_document& d) {
@@ -87,9 +103,10 @@ void add_operators(const task& t, prompt_document& d) {
     const auto kind = op.record->kind;
     const bool costly = kind == operator_kind::convolution || kind == operator_kind::attention;
     if (kind == operator_kind::product || (costly && kinds.contains(kind))) {
-      d.products.push_back(op.schema_text);
+      d.products.push_back(op.schema_text + chains_of(op));
     } else {
-      names[enum_name(kind)] += " " + name.substr(std::string_view("aten::").size());
+      const std::string_view aten = "aten::";
+      names[enum_name(kind)] += " " + (name.starts_with(aten) ? name.substr(aten.size()) : name);
     }
   }
   for (const auto& [kind, list] : names)

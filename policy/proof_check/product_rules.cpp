@@ -1,7 +1,11 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <numbers>
 #include <optional>
 
 #include "policy/proof_check/element_operators.hpp"
+#include "sandbox/program/operators/convolution_chain.hpp"
 
 namespace cudal1 {
 
@@ -195,6 +199,90 @@ double activated_convolution(const step& s, const place& p) {
   return x < 0 ? 0 : x;
 }
 
+// A function of a chain without operands, by PyTorch's documentation.
+double chained(const chain_link& link, double x) {
+  const auto between = [](double v, double low, double high) { return v < low ? low : v > high ? high : v; };
+  const auto softplus = [](double v) { return v > 20 ? v : std::log1p(std::exp(v)); };
+  switch (link.what) {
+    case chain_function::shift:
+      return x + link.first;
+    case chain_function::scale:
+      return x * link.first;
+    case chain_function::relu:
+      return x < 0 ? 0 : x;
+    case chain_function::leaky_relu:
+      return x < 0 ? x * link.first : x;
+    case chain_function::clamp:
+      return between(x, link.first, link.second);
+    case chain_function::elu:
+      return x > 0 ? x : link.first * std::expm1(x);
+    case chain_function::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case chain_function::tanh:
+      return std::tanh(x);
+    case chain_function::silu:
+      return x / (1 + std::exp(-x));
+    case chain_function::gelu:
+      return x * (1 + std::erf(x / std::numbers::sqrt2)) / 2;
+    case chain_function::gelu_tanh:
+      return gelu_by_tanh(x);
+    case chain_function::softplus:
+      return softplus(x);
+    case chain_function::mish:
+      return x * std::tanh(softplus(x));
+    case chain_function::hardsigmoid:
+      return between(x + 3, 0, 6) / 6;
+    case chain_function::hardswish:
+      return x * between(x + 3, 0, 6) / 6;
+    case chain_function::add:
+    case chain_function::multiply:
+      break;
+  }
+  return std::nan("");
+}
+
+// An operand of a chain, which has one number for each channel or as many as the result. Steps of a program have them
+// in a list, those that a move rewrote one by one.
+class chain_operands {
+ public:
+  explicit chain_operands(const step& s) : step_(&s) {
+    const auto* list = s.step().argument("operands");
+    listed_ = list == nullptr ? nullptr : std::get_if<std::vector<tensor_argument>>(list);
+  }
+  std::size_t count() const {
+    if (listed_ != nullptr) return listed_->size();
+    return static_cast<std::size_t>(std::ranges::count_if(names, [&](const char* name) { return step_->has(name); }));
+  }
+  double element(std::size_t i, const place& p) const {
+    if (listed_ != nullptr)
+      return step_->element_of_list("operands", i, (*listed_)[i].type.dim() == 1 ? place_at(p[1]) : p);
+    return step_->type(names[i]).dim() == 1 ? step_->element(names[i], place_at(p[1])) : step_->broadcast(names[i], p);
+  }
+
+ private:
+  static constexpr std::array<const char*, longest_chain> names = {
+      "operand0", "operand1", "operand2",  "operand3",  "operand4",  "operand5",  "operand6",  "operand7",
+      "operand8", "operand9", "operand10", "operand11", "operand12", "operand13", "operand14", "operand15"};
+  const step* step_;
+  const std::vector<tensor_argument>* listed_ = nullptr;
+};
+
+double convolution_graph(const step& s, const place& p) {
+  const chain_operands operands(s);
+  const auto chain = read_chain(string_argument(s.step(), "graph").value_or(""), operands.count());
+  if (!chain.problem.empty()) return s.cannot("of the chain: " + chain.problem);
+  double x = s.boolean("transposed") ? transposed_convolution(s, p) : convolution(s, p);
+  for (const chain_link& link : chain.links) {
+    if (link.what == chain_function::add)
+      x += operands.element(link.operand, p);
+    else if (link.what == chain_function::multiply)
+      x *= operands.element(link.operand, p);
+    else
+      x = chained(link, x);
+  }
+  return x;
+}
+
 }  // namespace
 
 element_rules product_rules() {
@@ -210,7 +298,8 @@ element_rules product_rules() {
                        {"cudal1::row_dot", row_dot},
                        {"cudal1::tf32x3_product", split_product},
                        {"cudal1::activated_layer", activated_layer},
-                       {"cudal1::activated_convolution", activated_convolution}};
+                       {"cudal1::activated_convolution", activated_convolution},
+                       {"cudal1::convolution_graph", convolution_graph}};
   for (const char* op : {"aten::conv1d", "aten::conv2d", "aten::conv3d"})
     out.emplace_back(op, convolution);
   for (const char* op : {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"})

@@ -1,7 +1,11 @@
 #include "policy/search/doubtful_moves.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+
+#include "policy/moves/move_registry.hpp"
+#include "sandbox/program/operators/convolution_chain.hpp"
 
 namespace cudal1 {
 
@@ -16,9 +20,46 @@ std::set<std::string> names_in(const schedule& s) {
   return out;
 }
 
+bool is_of_phase(const move& m, move_phase phase) {
+  const move_kind* kind = find_move(m.name);
+  return kind != nullptr && kind->phase == phase;
+}
+
+// The moves that choose an engine, each behind those of preparation.
+std::vector<std::string> engines_in(const schedule& s) {
+  schedule preparation;
+  std::ranges::copy_if(s.moves, std::back_inserter(preparation.moves),
+                       [](const move& m) { return is_of_phase(m, move_phase::preparation); });
+  std::vector<std::string> out;
+  for (const auto& m : s.moves) {
+    if (m.name != "convolution_graph") continue;
+    schedule one = preparation;
+    one.moves.push_back(m);
+    out.push_back(print_schedule(one));
+  }
+  return out;
+}
+
 }  // namespace
 
+// A failed variant with one move that could be at fault says which it is.
+void doubtful_moves::note_missing_engines(const prompt& p) {
+  std::set<std::string> there;
+  for (const auto& e : p.exemplars)
+    if (e.plan)
+      for (auto& each : engines_in(*e.plan))
+        there.insert(std::move(each));
+  for (const auto& e : p.failed) {
+    if (!e.plan || e.result() != outcome::invalid || e.known.result.reason.find(no_engine_words) == std::string::npos)
+      continue;
+    auto asked = engines_in(*e.plan);
+    std::erase_if(asked, [&](const auto& each) { return there.contains(each); });
+    if (asked.size() == 1) without_engine_.insert(std::move(asked[0]));
+  }
+}
+
 doubtful_moves::doubtful_moves(const prompt& p) {
+  note_missing_engines(p);
   const auto is_correct = [](const exemplar& e) { return e.plan && e.result() == outcome::correct; };
   if (std::ranges::none_of(p.exemplars, is_correct)) return;
   std::map<std::string, int> wrong;
@@ -35,7 +76,9 @@ doubtful_moves::doubtful_moves(const prompt& p) {
 }
 
 bool doubtful_moves::any_in(const schedule& s) const {
-  return std::ranges::any_of(s.moves, [&](const move& m) { return names_.contains(m.name); });
+  if (std::ranges::any_of(s.moves, [&](const move& m) { return names_.contains(m.name); })) return true;
+  return !without_engine_.empty() &&
+         std::ranges::any_of(engines_in(s), [&](const auto& each) { return without_engine_.contains(each); });
 }
 
 }  // namespace cudal1

@@ -1,5 +1,5 @@
 // Moves that made a task's variants wrong so far: a library's convolution that uses TensorFloat-32 in another order of
-// memory, for example, which many schedules share.
+// memory, for example, which many schedules share. And moves that ask for an engine that the device's library lacks.
 #pragma once
 
 #include <set>
@@ -17,7 +17,10 @@ class doubtful_moves {
   bool any_in(const schedule& s) const;
 
  private:
+  void note_missing_engines(const prompt& p);
+
   std::set<std::string> names_;
+  std::set<std::string> without_engine_;  // moves as text, behind those of preparation, which number the steps
 };
 
 }  // namespace cudal1

@@ -85,7 +85,10 @@ std::vector<kind_list> bases_of(const graph& g, const lowering_target& target) {
     out.push_back(all_but(joined(but, {reorders})));
     if (has_orders) out.push_back(all_but(but));
   };
-  std::erase_if(rewrites, [&](const move_kind* kind) { return !applies(kind, g, target); });
+  graph last = g;  // where dimensions may be one that are not in the task's order
+  if (has_orders && !apply_move(last, reorders->candidates(g, target).front(), target)) last = g;
+  std::erase_if(rewrites,
+                [&](const move_kind* kind) { return !applies(kind, g, target) && !applies(kind, last, target); });
   if (!rewrites.empty()) add_in_both_orders({multiplies});
   for (const move_kind* alone : rewrites) {
     if (rewrites.size() < 2) break;

@@ -318,7 +318,9 @@ std::vector<task_partitions> partitions_by_layout(const task& t, const lowering_
   schedule_builder last = rewritten;
   last.add_all(*find_move("channels_last"));
   add_if_changed(rewritten, "multiply_unit_kernels");
-  if (last.moves() != rewritten.moves()) add_if_changed(last, "multiply_unit_kernels");
+  if (last.moves() == rewritten.moves()) return out;
+  last = add_if_changed(last, "drop_unit_dimensions");  // those that are views in this order only
+  add_if_changed(last, "multiply_unit_kernels");
   return out;
 }
 

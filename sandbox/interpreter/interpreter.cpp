@@ -17,6 +17,7 @@
 #include "sandbox/interpreter/recurrent_weights.hpp"
 #include "sandbox/interpreter/step_plan.hpp"
 #include "sandbox/interpreter/tensor_arena.hpp"
+#include "sandbox/program/operators/convolution_chain.hpp"
 
 namespace cudal1 {
 
@@ -226,6 +227,8 @@ class program_interpreter final : public interpreter {
       result = fail(errc::out_of_memory, "out of memory: {}: {}", current_step(), e.what_without_backtrace());
     } catch (const c10::Error& e) {
       result = fail(errc::variant_fault, "{}: {}", current_step(), e.what_without_backtrace());
+    } catch (const engine_missing& e) {
+      result = fail(errc::unsupported, "{}: {}", current_step(), e.what());
     } catch (const std::bad_alloc&) {
       result = fail(errc::out_of_memory, "out of memory: {}", current_step());
     } catch (const std::exception& e) {

@@ -56,8 +56,9 @@ class interpreter {
 
   // Runs the steps. `inputs`: in the program's order, of the declared types. The outputs stay valid until the next call
   // or release(). An ATen exception is errc::variant_fault with the step, or errc::out_of_memory; a result whose type
-  // differs from our rules' is errc::invalid_program. On a GPU the work is enqueued on LibTorch's current stream (which
-  // lanes have joined), and may still be running when this returns.
+  // differs from our rules' is errc::invalid_program; an engine that the device's library lacks is errc::unsupported.
+  // On a GPU the work is enqueued on LibTorch's current stream (which lanes have joined), and may still be running when
+  // this returns.
   virtual expected<void> call(std::span<const tensor_view> inputs) = 0;
   virtual std::span<const tensor_view> outputs() const = 0;
   // The memory that setup steps made, which calls only read: bytes, each of them once. Valid until set_weights().

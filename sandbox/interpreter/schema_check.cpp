@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include "sandbox/interpreter/interpreter.hpp"
+#include "sandbox/interpreter/own_operators.hpp"
 #include "sandbox/program/operators/operators.hpp"
 
 namespace cudal1 {
 
 std::vector<std::string> schema_mismatches() {
+  define_own_operators();
   std::vector<std::string> mismatches;
   for (const auto& [name, info] : operator_table()) {
     const auto& ours = info.schema_text;

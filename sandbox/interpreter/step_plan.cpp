@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "sandbox/interpreter/own_operators.hpp"
 #include "sandbox/program/output_steps.hpp"
 
 namespace cudal1 {
@@ -205,6 +206,7 @@ class planner {
 
 expected<program_plan> plan_program(const checked_program& p, const kernel_library* kernels,
                                     const interpreter_options& options) {
+  define_own_operators();
   return planner(p, kernels, options).run();
 }
 

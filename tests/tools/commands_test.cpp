@@ -207,7 +207,8 @@ class failures_of_a_product {
   }
 
   std::string add(const std::string& schedule, outcome result, const std::string& gate = "",
-                  const std::string& precision = "", const std::string& ill_conditioned = "") {
+                  const std::string& precision = "", const std::string& ill_conditioned = "",
+                  const std::string& reason = "") {
     variant_record v;
     v.id = std::string(64, static_cast<char>('a' + added_++));
     v.task = record_.id;
@@ -224,6 +225,7 @@ class failures_of_a_product {
     result_of.result = result;
     if (!gate.empty()) result_of.gates = {{gate, false, "off"}};
     result_of.ill_conditioned = ill_conditioned;
+    result_of.reason = reason;
     result_of.environment_id = "environment";
     EXPECT_TRUE(holds(store_->commit(*attempt, result_of, {"cpu", "a processor", "", "environment"})));
     return v.id;
@@ -273,6 +275,16 @@ TEST(move_failures, are_not_what_was_written_by_hand_or_exceeded_a_limit_or_chan
   for (const auto& [variant, moves] : f.found())
     found.push_back(variant);
   EXPECT_THAT(found, testing::UnorderedElementsAre(out_of_bounds, form, wrong, inconsistent, refused));
+}
+
+TEST(move_failures, are_not_what_the_library_of_a_device_lacks) {
+  failures_of_a_product f;
+  const auto lacking =
+      f.add("convolution_graph(step=1, engine=3)", outcome::invalid, "", "", "",
+            "step 0 (cudal1::convolution_graph): cuDNN 9.19.0 has no engine 3 for this graph: there are 2");
+  const auto illegal = f.add("convolution_graph(step=1, engine=3)", outcome::invalid, "", "", "", "there is no value");
+  EXPECT_THAT(f.causes(), testing::UnorderedElementsAre(testing::Pair(lacking, failure_cause::limit),
+                                                        testing::Pair(illegal, failure_cause::bug)));
 }
 
 TEST(move_failures, have_their_cause_where_all_are_listed) {

@@ -163,11 +163,35 @@ TEST(cpp_text, of_a_graph_keeps_outputs_apart) {
   EXPECT_THAT(text, Not(HasSubstr("apart(v.apart);\n    v.b_ =")));  // only what outputs lie in
 }
 
+constexpr const char* k_own_operator = R"-({"format": 1, "name": "demo", "execution": {"graph": true},
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 8, 6, 6]}],
+    "weights": [{"name": "w", "dtype": "float32", "shape": [4, 8, 3, 3]}, {"name": "b", "dtype": "float32", "shape": [4]}],
+    "steps": [{"aten": "cudal1::convolution_graph",
+               "args": {"input": "x", "weight": "w", "operands": ["b"], "stride": [1, 1], "padding": [1, 1],
+                        "dilation": [1, 1], "transposed": false, "output_padding": [0, 0], "groups": 1,
+                        "graph": "add(0) relu", "engine": 2}, "out": ["y"]}],
+    "outputs": ["y"]})-";
+
+TEST(cpp_text, contains_the_operators_of_our_own_that_it_calls) {
+  const auto text = cpp_text(checked(k_own_operator), "demo");
+  EXPECT_THAT(text, AllOf(HasSubstr("#define PROGRAM_CUDA"), HasSubstr("class convolution_plan_maker {"),
+                          HasSubstr("struct cudnn_functions {"), HasSubstr("inline convolution_chain read_chain("),
+                          HasSubstr("const at::Tensor a2[] = {v.b_};")));
+  EXPECT_THAT(text, HasSubstr("v.y_ = own_operators::convolution_graph::call(v.x_, v.w_, at::TensorList(a2), "
+                              "ints<own_operators::convolution_graph, 3>(a3)"));
+  EXPECT_THAT(text, HasSubstr("int64_t{1}, \"add(0) relu\", int64_t{2});"));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("convolution_graph_ops.h")), Not(HasSubstr("namespace cudal1")),
+                          Not(HasSubstr("#include \"sandbox"))));
+  EXPECT_THAT(cpp_text(checked(with_view(program_text(R"({"graph": true, "lanes": 1})"))), "demo"),
+              Not(HasSubstr("cudnn_functions")));
+}
+
 // A module that a compiler links its own C++ library into must not write numbers to streams (common.hpp).
 TEST(cpp_text, uses_no_streams) {
   const auto lanes = cpp_text(checked(with_view(program_text(R"({"graph": true, "lanes": 4})"))), "demo");
   const auto steps = cpp_text(checked(with_view(program_text(R"({"graph": false, "lanes": 1})"))), "demo");
-  for (const auto& text : {lanes, steps})
+  const auto own = cpp_text(checked(k_own_operator), "demo");
+  for (const auto& text : {lanes, steps, own})
     for (const char* word : {"TORCH_CHECK(", "TORCH_INTERNAL_ASSERT(", "TORCH_WARN(", "c10::str(", "AT_ASSERT",
                              "ostream", "sstream", "std::format", " << ", "std::locale"})
       EXPECT_THAT(text, Not(HasSubstr(word)));
@@ -537,6 +561,26 @@ for present, here, flag in ((False, None, 'compute_90a'), (True, (8, 0), 'comput
     exec(text[begin:text.index('def _kb_build')], space)
     flags = space['_kb_architecture']()
     assert len(flags) == 1 and 'arch' in flags[0] and flags[0].startswith('-gencode=arch=' + flag + ','), flags
+)"));
+}
+
+// A program that names cuDNN's engines by number says so where another cuDNN is.
+TEST_F(model_files, note_another_cudnn_than_the_measured_one) {
+  const auto t = made();
+  auto v = variant_of(t);
+  v.cudnn = "9.19.0";
+  const auto text = model_file(t, v, folder_.string());
+  ASSERT_TRUE(holds(text));
+  EXPECT_THAT(*text, HasSubstr("\n_KB_CUDNN = None\n")) << "it names no engine";
+  EXPECT_TRUE(python_says(*text, R"(
+import types
+begin = text.index('def _kb_other_cudnn')
+for named, here, notes in ((None, 91900, 0), ('9.19.0', 91900, 0), ('9.19.0', 92001, 1), ('9.19.0', None, 1)):
+    backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: here))
+    space = {'_kb_torch': types.SimpleNamespace(backends=backends), '_KB_CUDNN': named}
+    exec(text[begin:text.index('# ---- the module ----')], space)
+    found = space['_kb_other_cudnn']()
+    assert len(found) == notes and all('9.19.0' in note for note in found), found
 )"));
 }
 

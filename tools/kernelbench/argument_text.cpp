@@ -124,15 +124,20 @@ std::string value_text(const std::string& name) {
   return "v." + name + "_";
 }
 
+bool is_own_operator(std::string_view op) {
+  return op.starts_with("cudal1::");
+}
+
 std::string operator_text(std::string_view op) {
   std::string name(op.substr(op.find("::") + 2));
   for (char& c : name)
     if (c == '.') c = '_';
-  return "at::_ops::" + name;
+  return (is_own_operator(op) ? "own_operators::" : "at::_ops::") + name;
 }
 
 std::vector<std::string> operator_headers(const operator_schema& schema) {
   const std::string_view op = schema.name;
+  if (is_own_operator(op)) return {};
   const auto name = op.substr(op.find("::") + 2);
   std::vector<std::string> headers{fmt::format("ATen/ops/{}_ops.h", name.substr(0, name.find('.')))};
   if (std::ranges::any_of(schema.arguments, [](const auto& a) { return a.optional_items; }))

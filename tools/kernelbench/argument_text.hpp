@@ -15,8 +15,10 @@ std::string integer_text(int64_t v);          // "int64_t{5}"
 std::string string_text(std::string_view v);  // with quotes and escapes
 // The member of a program's values that holds a value.
 std::string value_text(const std::string& name);  // "v.x_"
+bool is_own_operator(std::string_view op);        // in namespace cudal1, whose text a file contains
 std::string operator_text(std::string_view op);   // "at::_ops::add_Tensor" of "aten::add.Tensor"
-// The header that declares it, "ATen/ops/add_ops.h", and those of types of its arguments that `common` lacks.
+// The header that declares one of ATen's, "ATen/ops/add_ops.h", and those of types of its arguments that `common`
+// lacks.
 std::vector<std::string> operator_headers(const operator_schema& schema);
 
 struct argument_text {

@@ -76,6 +76,12 @@ class program_writer {
     for (const auto& header : headers)
       text += fmt::format("#include <{}>\n", header);
     if (has_precision()) text += texts::product_precision();
+    if (calls_own_operators(p_))
+      text.append(texts::convolution_chain())
+          .append(texts::cudnn_calls())
+          .append(texts::convolution_plan())
+          .append(texts::convolution_on_gpu())
+          .append(texts::own_operators());
     if (needs_cuda(p_)) text += texts::cuda_calls();
     if (!kernels_.empty()) text += texts::kernels();
     if (has_maps()) text.append(texts::tensor_maps()).append(texts::mapped_tensors());
@@ -345,8 +351,15 @@ std::vector<std::string> kernels_of(const checked_program& p) {
   return names;
 }
 
+bool calls_own_operators(const checked_program& p) {
+  const auto is_own = [](const operator_call& call) {
+    return call.op != nullptr && is_own_operator(call.op->schema.name);
+  };
+  return std::ranges::any_of(p.setup_calls, is_own) || std::ranges::any_of(p.calls, is_own);
+}
+
 bool needs_cuda(const checked_program& p) {
-  return p.text.how.graph || p.text.how.lanes > 1 || !kernels_of(p).empty();
+  return p.text.how.graph || p.text.how.lanes > 1 || !kernels_of(p).empty() || calls_own_operators(p);
 }
 
 std::string cpp_text(const checked_program& p, const std::string& name) {

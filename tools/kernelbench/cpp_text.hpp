@@ -15,6 +15,8 @@ std::vector<std::string> kernels_of(const checked_program& p);
 
 // True if it needs CUDA's headers and libraries: it launches kernels, or requests a graph or lanes.
 bool needs_cuda(const checked_program& p);
+// Whether it names engines of cuDNN by number.
+bool calls_own_operators(const checked_program& p);
 
 // `name`: for messages of the running program.
 std::string cpp_text(const checked_program& p, const std::string& name);

@@ -105,6 +105,7 @@ expected<std::vector<candidate>> candidates_of(store& s, const search_report& r,
   for (auto& c : all) {
     c.variant.measured = measured(c, where);
     if (where != nullptr) c.variant.capability = compute_capability_of(where->details);
+    if (where != nullptr) c.variant.cudnn = cudnn_version_of(where->details);
     c.variant.needed_gradients = request.needed_gradients;
     if (where != nullptr && is_for_cpu(where->device) && !request.for_cpu)
       c.variant.warning = fmt::format("searched on {}; {}", where->device, k_about_cpu);

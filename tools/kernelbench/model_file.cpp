@@ -242,6 +242,8 @@ expected<std::string> model_file(const task& t, const exported_variant& v, const
   text += fmt::format("_KB_NAME = \"{}_{}\"\n_KB_NEEDS_CUDA = {}\n", word, digest, needs_cuda(p) ? "True" : "False");
   text += fmt::format("# The compute capability of the GPU that it was measured on.\n_KB_MEASURED_ON = {}\n",
                       capability_text(v.capability));
+  text += fmt::format("# The version of cuDNN whose engines it names by number; None: it names none.\n_KB_CUDNN = {}\n",
+                      calls_own_operators(p) && !v.cudnn.empty() ? python_text(v.cudnn) : "None");
   text += "# Parameters and buffers, in the program's order.\n_KB_WEIGHTS = [";
   for (const auto& name : weights)
     text += fmt::format("\n    {},", python_text(name));

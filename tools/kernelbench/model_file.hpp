@@ -22,6 +22,7 @@ struct exported_variant {
   std::string measured;                  // "5.2x [5.07, 5.34] on cuda:0 (NVIDIA H200)", one line; "" for nothing
   std::string source;                    // the problem's, as it is quoted (tools/python/quote_source.py)
   std::string capability;                // of the GPU that it was measured on: "9.0"; "" for none
+  std::string cudnn = {};                // its version where it was measured: "9.19.0"; "" for none
   std::string warning = {};              // what its user must know, one line; "" for nothing
   gradients needed_gradients = gradients::error;
 };

@@ -10,6 +10,11 @@ namespace cudal1::kernelbench::texts {
 std::string_view common();
 std::string_view torch_python();
 std::string_view product_precision();
+std::string_view convolution_chain();  // sandbox/program/operators
+std::string_view cudnn_calls();        // sandbox/cuda/runtime, as the next two
+std::string_view convolution_plan();
+std::string_view convolution_on_gpu();
+std::string_view own_operators();
 std::string_view cuda_calls();  // sandbox/cuda/runtime
 std::string_view kernels();
 std::string_view tensor_maps();  // sandbox/cuda/runtime

@@ -13,6 +13,7 @@
 #include "config/base/stopwatch.hpp"
 #include "sandbox/cuda/referee/compare_on_device.hpp"
 #include "sandbox/cuda/referee/fault_of_gpu.hpp"
+#include "sandbox/program/slow_first_call.hpp"
 
 namespace cudal1 {
 namespace {
@@ -265,7 +266,9 @@ double gpu_runner_link::limit_of(const planned_call& planned) {
   double limit_ms = limits_.call_ms + overhead_ms;
   const bool sets_weights = !resident.called || resident.weights != weights;
   if (sets_weights && (!text.setup.empty() || text.how.graph)) limit_ms += setup_factor * limits_.call_ms;
-  if (!resident.called) limit_ms += limits_.first_call_ms;
+  if (!resident.called)
+    limit_ms += limits_.first_call_ms +
+                static_cast<double>((steps_compiled_at_first(*resident.program) * compiling_limit).count());
   resident.called = true;
   resident.weights = weights;
   return limit_ms;

@@ -4,6 +4,8 @@
 
 #include "sandbox/cuda/runtime/cubin_library.hpp"
 #include "sandbox/cuda/runtime/cuda_lanes.hpp"
+#include "sandbox/cuda/runtime/own_gpu_operators.hpp"
+#include "sandbox/program/slow_first_call.hpp"
 
 namespace cudal1 {
 namespace {
@@ -33,6 +35,7 @@ uintptr_t bytes_of(const tensor_view& t) {
 
 expected<std::unique_ptr<resident>> resident::load(std::shared_ptr<known_program> known, std::string_view object,
                                                    int device, device_arena& arena, cudaStream_t stream) {
+  use_own_gpu_operators();
   std::unique_ptr<resident> result(new resident(std::move(known), arena, stream));
   const checked_program& program = result->known_->program;
   const auto& text = program.text;
@@ -41,6 +44,7 @@ expected<std::unique_ptr<resident>> resident::load(std::shared_ptr<known_program
   for (const auto& input : text.inputs)
     result->input_names_.push_back(input.name);
   result->wants_graph_ = text.how.graph;
+  result->compiles_ = steps_compiled_at_first(program) > 0;
   if (!object.empty()) {
     CUDAL1_TRY(result->kernels_, load_cubin(object, device));
   }

@@ -42,10 +42,10 @@ class resident {
   // Runs the setup steps and drops a captured graph, in which weights are constants.
   expected<void> set_weights(std::span<const tensor_view> weights);
 
-  // Captures the graph if the program wants one and there is none yet. With several lanes, runs the program at least
-  // once, because libraries make a workspace for each stream. `first` and `second`: the same inputs at two addresses.
-  // Not timed; call the arena's begin_call() before.
-  bool needs_capture() const { return (wants_graph_ && !graph_) || (lanes_ && !known_->has_run); }
+  // Captures the graph if the program wants one and there is none yet. With several lanes, or where a library
+  // compiles kernels for it, runs the program at least once: libraries make a workspace for each stream. `first` and
+  // `second`: the same inputs at two addresses. Not timed; call the arena's begin_call() before.
+  bool needs_capture() const { return (wants_graph_ && !graph_) || ((lanes_ || compiles_) && !known_->has_run); }
   expected<void> capture(std::span<const tensor_view> first, std::span<const tensor_view> second);
 
   // Call it before a call, after the arena's begin_call(): marks the graph's memory as used by this call.
@@ -94,7 +94,7 @@ class resident {
   std::vector<std::string> notes_;
 
   // Of the graph.
-  bool wants_graph_ = false;
+  bool wants_graph_ = false, compiles_ = false;  // a library compiles kernels for it at the first call
   std::unique_ptr<rebound_graph> graph_;
   device_arena::held_memory held_;
   std::vector<tensor_view> captured_outputs_;

@@ -13,6 +13,7 @@
 #include "sandbox/device/machine_claims.hpp"
 #include "sandbox/device/process_session.hpp"
 #include "sandbox/isolation/machine_info.hpp"
+#include "sandbox/program/slow_first_call.hpp"
 
 namespace cudal1 {
 namespace {
@@ -101,17 +102,23 @@ expected<referee_reply> cuda_session::ask_running(frame_type type, const json& b
   return reply;
 }
 
+// Of the first call in a runner.
+std::chrono::milliseconds time_of_compiling(const variant_text& variant) {
+  return steps_compiled_at_first(variant.program) * compiling_limit;
+}
+
 expected<check_report> cuda_session::ask_check(const variant_text& variant, const unique_fd& object,
                                                const check_plan& plan) {
-  CUDAL1_TRY(auto reply, ask_running(frame_type::check, to_json(check_request{variant, plan}), object,
-                                     time_of_calls(plan.call_limit_ms, plan.draws.size())));
+  const auto limit = time_of_calls(plan.call_limit_ms, plan.draws.size()) + time_of_compiling(variant);
+  CUDAL1_TRY(auto reply, ask_running(frame_type::check, to_json(check_request{variant, plan}), object, limit));
   return std::move(reply.check);
 }
 
 expected<check_report> cuda_session::ask_check_pool(const check_pool_request& request, const unique_fd& object,
                                                     int unchecked) {
-  CUDAL1_TRY(auto reply, ask_running(frame_type::check_pool, to_json(request), object,
-                                     time_of_calls(request.plan.call_limit_ms, static_cast<std::size_t>(unchecked))));
+  const auto limit = time_of_calls(request.plan.call_limit_ms, static_cast<std::size_t>(unchecked)) +
+                     time_of_compiling(request.variant);
+  CUDAL1_TRY(auto reply, ask_running(frame_type::check_pool, to_json(request), object, limit));
   return std::move(reply.check);
 }
 
@@ -161,8 +168,8 @@ bool cuda_session::judge_conditions(const gpu_condition& before, const gpu_condi
 
 expected<timing_report> cuda_session::ask_time(const time_fork_request& request, const unique_fd& object) {
   const auto calls = 2 * static_cast<std::size_t>(std::max(request.plan.pairs, 1)) + 4;
-  CUDAL1_TRY(auto reply, ask_running(frame_type::time_fork, to_json(request), object,
-                                     time_of_calls(request.plan.call_limit_ms, calls)));
+  const auto limit = time_of_calls(request.plan.call_limit_ms, calls) + time_of_compiling(request.variant);
+  CUDAL1_TRY(auto reply, ask_running(frame_type::time_fork, to_json(request), object, limit));
   return std::move(reply.timing);
 }
 

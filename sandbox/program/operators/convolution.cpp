@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sandbox/program/arithmetic.hpp"
+#include "sandbox/program/operators/convolution_chain.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/operators/work_parts.hpp"
 
@@ -178,6 +179,45 @@ rule convolution_relu() {
   };
 }
 
+expected<void> check_operands(const std::vector<tensor_type>& operands, const tensor_type& input,
+                              const tensor_type& result) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto name = fmt::format("operands[{}]", i);
+    CUDAL1_CHECK(check_same_type(input, operands[i], "input", name));
+    if (operands[i].shape != std::vector<int64_t>{result.shape[1]} && operands[i].shape != result.shape)
+      return refuse("{} is {}, but should have shape [{}] or {}", name, operands[i].text(), result.shape[1],
+                    shape_text(result.shape));
+  }
+  return {};
+}
+
+// A convolution over two or three dimensions and what a chain of functions makes of its elements, by one of cuDNN's
+// engines. An operator of ours (sandbox/interpreter/own_operators.cpp).
+rule convolution_graph() {
+  return [](const arguments& a) -> outcome {
+    constexpr int64_t most_engines = 64;
+    const auto& input = a.tensor("input");
+    CUDAL1_CHECK(check_rank(a.tensor("weight"), 4, 5, "weight"));
+    const auto n = a.tensor("weight").shape.size() - 2;
+    for (const char* name : {"stride", "padding", "dilation", "output_padding"})
+      if (a.integers(name).size() != n) return refuse("{} should have {} numbers", name, n);
+    CUDAL1_TRY(auto g, read_geometry(a, n));
+    g.padding = a.integers("padding");
+    g.transposed = a.flag("transposed");
+    if (g.transposed) g.output_padding = a.integers("output_padding");
+    if (!g.transposed && a.integers("output_padding") != std::vector<int64_t>(n))
+      return refuse("output_padding should be 0 where the convolution is not transposed");
+    CUDAL1_TRY(auto result, convolved(input, a.tensor("weight"), nullptr, g));
+    const auto operands = a.tensors("operands");
+    CUDAL1_CHECK(check_operands(operands, input, result));
+    if (const auto chain = read_chain(a.text("graph"), operands.size()); !chain.problem.empty())
+      return refuse("graph: {}", chain.problem);
+    if (a.integer("engine") < 0 || a.integer("engine") >= most_engines)
+      return refuse("engine is {}, but should lie in 0 to {}", a.integer("engine"), most_engines - 1);
+    return one(std::move(result));
+  };
+}
+
 }  // namespace
 
 }  // namespace rules
@@ -219,6 +259,7 @@ std::vector<operator_record> convolution_records() {
       {"aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", convolution_general(), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
       {"aten::cudnn_convolution_relu(Tensor self, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
       {"aten::cudnn_convolution_add_relu(Tensor self, Tensor weight, Tensor z, Scalar? alpha, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
+      {"cudal1::convolution_graph(Tensor input, Tensor weight, Tensor[] operands, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, str graph, int engine) -> Tensor", convolution_graph(), {.needs_relayout = true, .compiles_at_first = true, .product = {"input", "weight"}, .flops = convolution_flops}},
   });
   // clang-format on
 }

@@ -17,7 +17,6 @@ bool is_linear(const operator_record& r) {
   switch (r.kind) {
     case operator_kind::product:
     case operator_kind::contraction:
-    case operator_kind::convolution:
     case operator_kind::view:
     case operator_kind::copy:
     case operator_kind::rearrangement:
@@ -26,6 +25,8 @@ bool is_linear(const operator_record& r) {
     case operator_kind::creation:
     case operator_kind::pool:
       return true;
+    case operator_kind::convolution:  // but not with an activation
+      return r.traits.changes.what == effect::mixed_linear;
     case operator_kind::pointwise:
       return r.traits.linear != linearity::none || r.traits.clips.has_value();
     default:

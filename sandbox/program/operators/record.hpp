@@ -213,6 +213,7 @@ struct operator_traits {
   const char* diagonal_of = "";      // builds a matrix from its diagonal, if the argument of this name is 0
   bool is_noop_on_size_one = false;  // a no-op over dimensions of size 1 that are kept
   bool needs_relayout = false;       // see operator_info
+  bool compiles_at_first = false;    // its library may compile kernels at the first call in a process: seconds
 
   // ---- work ----
   linearity linear = linearity::none;
@@ -235,7 +236,7 @@ struct operator_traits {
 };
 
 struct operator_record {
-  const char* schema = "";  // as ATen 2.11 prints it
+  const char* schema = "";  // as ATen 2.11 prints it; of operators of ours, in namespace cudal1, as PyTorch does
   rules::rule types = {};
   operator_traits traits = {};
   // Other names of the same operator: a name, or a whole schema where the arguments are declared differently (in the

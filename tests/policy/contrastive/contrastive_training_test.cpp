@@ -43,7 +43,7 @@ TEST(ContrastiveTraining, LearnsWhatPays) {
   const auto tasks = some_tasks(writer.words());
   training_options how = few_steps();
   how.supervised_steps = 10;
-  how.contrastive_steps = 50;
+  how.contrastive_steps = 70;
   how.batch = 32;
   how.group = 8;
   how.trial_evaluations = 16;

@@ -106,6 +106,15 @@ TEST(ProgramEstimate, AccessThatDoesNotCoalesceTakesLonger) {
   EXPECT_LT(us("[1,4096]"), 1.2 * us("[4096,1]")) << "read through shared memory";
 }
 
+// With what follows it is one pass over the result, as a convolution with a ReLU is.
+TEST(ProgramEstimate, AConvolutionWithAChainStoresOnce) {
+  const char* last = "separate_bias(); channels_last(steps=1); set_up(step=2); ";
+  const auto us = [&](const char* moves) { return device_us("conv2d_epilogue", std::string(last) + moves); };
+  const double graph = us("convolution_graph(step=7, engine=1); fuse(steps=8)");
+  EXPECT_LT(graph, 0.9 * us("fuse(steps=4..7); fuse(steps=8)"));
+  EXPECT_DOUBLE_EQ(graph, us("convolution_graph(step=7, engine=0); fuse(steps=8)"));
+}
+
 TEST(ProgramEstimate, WhatALibraryDoesAroundAConvolutionTakesTime) {
   const double own = device_us("conv2d_epilogue", "fuse(steps=1..3)");
   const double separate = device_us("conv2d_epilogue", "separate_bias(); fuse(steps=2..5)");

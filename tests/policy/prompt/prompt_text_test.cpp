@@ -89,6 +89,14 @@ TEST(prompt_text, shows_specifications_and_the_share_of_the_roof_where_they_are_
   EXPECT_THAT(text.system, HasSubstr("\"graph\": true"));
 }
 
+TEST(prompt_text, says_which_chains_a_convolution_may_have) {
+  const auto text = value_of(render(document_of(prompt_for("conv2d_epilogue", "cuda")), 1000000));
+  EXPECT_THAT(text.system + text.user,
+              testing::AllOf(HasSubstr("- cudal1::convolution_graph(Tensor input, Tensor weight, Tensor[] operands,"),
+                             HasSubstr("of: add(i) mul(i) shift(number) scale(number) relu leaky_relu(number) "
+                                       "clamp(number,number) elu(number) sigmoid")));
+}
+
 TEST(prompt_text, never_shows_a_library_program_of_the_task_itself) {
   for (const char* name : {"rms_norm", "gelu_by_hand", "linear_gelu"})
     for (const char* target : {"cpu", "cuda"}) {

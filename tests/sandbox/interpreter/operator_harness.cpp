@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "sandbox/interpreter/boxed_values.hpp"
+#include "sandbox/interpreter/own_operators.hpp"
 #include "sandbox/program/operators/record.hpp"
 
 namespace cudal1::operator_tests {
@@ -206,6 +207,7 @@ std::vector<at::Tensor> called_directly(const operator_case& c, const std::map<s
   const c10::InferenceMode no_autograd;
   const auto call = bound(c);
   const auto dot = c.op.find('.');
+  define_own_operators();
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(
       c.op.substr(0, dot).c_str(), dot == std::string::npos ? "" : c.op.substr(dot + 1).c_str());
   torch::jit::Stack stack;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sandbox/program/slow_first_call.hpp"
 #include "tests/sandbox/program/examples.hpp"
 
 namespace cudal1 {
@@ -307,6 +308,23 @@ TEST(messages, say_what_to_write_instead) {
       {"// Multiplies", "#include <cuda_fp16.h>\n// Multiplies", "\"headers\": [\"cuda\"]"}};
   for (const auto& m : mistakes)
     EXPECT_THAT(problem_of(replaced(row_scale_text, m.from, m.to)), HasSubstr(std::string(m.advice))) << m.to;
+}
+
+// A session counts them in the text, a runner in the program: they give the first call its time.
+TEST(check_program, counts_the_steps_that_a_library_compiles) {
+  constexpr std::string_view convolution =
+      R"-({"aten": "cudal1::convolution_graph", "args": {"input": "x", "weight": "w", "operands": [], "stride": [1, 1],
+      "padding": [0, 0], "dilation": [1, 1], "transposed": false, "output_padding": [0, 0], "groups": 1, "graph": "relu",
+      "engine": 0}, "out": [")-";
+  const auto checked = check_program_text(
+      R"({"format": 1, "name": "two", "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 2, 4, 4]}],
+          "weights": [{"name": "w", "dtype": "float32", "shape": [2, 2, 1, 1]}], "steps": [)" +
+      std::string(convolution) + R"(a"]}, )" + std::string(convolution) +
+      R"(b"]}, {"aten": "aten::add.Tensor", "args": {"self": "a", "other": "b"}, "out": ["y"]}], "outputs": ["y"]})");
+  ASSERT_TRUE(checked) << checked.error().message;
+  EXPECT_EQ(steps_compiled_at_first(*checked), 2);
+  EXPECT_EQ(steps_compiled_at_first(print_program(checked->text)), 2);
+  EXPECT_EQ(steps_compiled_at_first(std::string_view(row_scale_text)), 0);
 }
 
 }  // namespace

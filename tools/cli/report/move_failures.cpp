@@ -10,6 +10,7 @@
 
 #include "config/base/describe.hpp"
 #include "policy/graph/schedule.hpp"
+#include "sandbox/program/operators/convolution_chain.hpp"
 #include "sandbox/program/program.hpp"
 #include "sandbox/program/task.hpp"
 #include "tools/cli/format.hpp"
@@ -43,6 +44,11 @@ bool is_a_limit_or_a_fault_of_the_machine(outcome o) {
   return false;
 }
 
+// What the device's library lacks.
+bool lacks_an_engine(const verdict& v) {
+  return v.result == outcome::invalid && v.reason.find(no_engine_words) != std::string::npos;
+}
+
 std::string first_failed_gate(const verdict& v) {
   const auto failed = std::find_if(v.gates.begin(), v.gates.end(), [](const auto& g) { return !g.passed; });
   return failed == v.gates.end() ? "" : failed->gate;
@@ -69,7 +75,9 @@ bool changes_precision(const variant_record& variant, const task_record& task) {
 bool may_round_to_tf32(const variant_record& variant, const verdict& v) {
   constexpr double most = 1e-2;  // twenty times the rounding, which norms increase
   const auto is_near = [](const output_check& o) { return o.mask_mismatches == 0 && o.error <= most; };
-  constexpr std::string_view changing[] = {"channels_last(", "flip_weights(", "convolve_phases(", "compose_means("};
+  constexpr std::string_view changing[] = {"channels_last(",    "flip_weights(",         "convolve_phases(",
+                                           "compose_means(",    "drop_unit_dimensions(", "multiply_unit_kernels(",
+                                           "convolution_graph("};
   const bool may = std::ranges::any_of(
       changing, [&](std::string_view name) { return variant.schedule.find(name) != std::string::npos; });
   return may && !v.checks.empty() &&
@@ -164,7 +172,7 @@ std::string moves_text(const move_failure& f) {
 
 expected<std::optional<shown_failure>> failure_shown_by(store& s, const verdict& summary, const task_record& task,
                                                         shown_causes causes) {
-  const bool is_limit = is_a_limit_or_a_fault_of_the_machine(summary.result);
+  const bool is_limit = is_a_limit_or_a_fault_of_the_machine(summary.result) || lacks_an_engine(summary);
   if (summary.result == outcome::correct || (is_limit && causes == shown_causes::bugs)) return std::nullopt;
   shown_failure shown;
   CUDAL1_TRY(shown.variant, s.get_variant(summary.variant));

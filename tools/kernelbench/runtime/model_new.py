@@ -380,6 +380,16 @@ def _kb_returned(outputs):
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
+def _kb_other_cudnn():
+    """What a program that names engines of cuDNN must say where another version is."""
+    if _KB_CUDNN is None:
+        return []
+    number = _kb_torch.backends.cudnn.version() or 0
+    here = f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return [] if here == _KB_CUDNN else [f"its convolutions name engines of cuDNN {_KB_CUDNN} by number, which may be "
+                                         f"others in the {here} that is here"]
+
+
 # ---- the module ----
 
 
@@ -531,7 +541,7 @@ class ModelNew(Model):
 
     def kernel_notes(self):
         """How the program runs differently from how it was measured, one sentence each; filled by the first call."""
-        return [] if self._kb_state is None else self._kb_state.program.notes()
+        return _kb_other_cudnn() + ([] if self._kb_state is None else self._kb_state.program.notes())
 
     def __getstate__(self):
         # A copy of the module makes its own program.

@@ -1,4 +1,4 @@
-#include "policy/body/operators/merged_dimensions.hpp"
+#include "policy/body/operators/merged_read.hpp"
 
 namespace cudal1 {
 

@@ -121,7 +121,8 @@ TEST(Policy, TriedVariantsAreNotProposedAgainEvenIfNoExemplarShowsThem) {
       std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.score() > b.score(); });
       if (seen.size() > 8) seen.resize(8);
     }
-    EXPECT_LE(repeated, 10) << name << ", " << tried.size() << " variants";
+    // By chance 0 to 13 of them; 33 to 41 where what was tried is forgotten.
+    EXPECT_LE(repeated, 20) << name << ", " << tried.size() << " variants";
   }
 }
 

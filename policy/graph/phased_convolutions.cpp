@@ -67,9 +67,8 @@ phased_dimension dimension_of(const graph& g, const graph_step& s, const convolu
   d.zeros = d.stride * furthest - padding;
   d.length = (d.zeros + d.reach() + d.stride - 1) / d.stride;
   d.before = d.length - 1 - furthest;
-  const int64_t first = d.zeros % d.stride;
   if (d.dilation % d.stride == 0 || d.weights == 1) {
-    d.first_phase = first;
+    d.first_phase = d.zeros;
     d.count = 1;
   }
   choose_padding(d);
@@ -267,24 +266,17 @@ class phase_writer {
   }
 
   void convolve() {
-    const convolution_geometry& c = of_->geometry;
-    std::vector<int64_t> ones(of_->space.size(), 1), padding, dilation;
-    for (const auto& s : of_->space) {
-      padding.push_back(s.padding);
-      dilation.push_back(s.has_phases() ? 1 : s.dilation);
+    convolution_geometry c = of_->geometry;
+    c.bias.clear();  // what follows adds it
+    c.stride.assign(of_->space.size(), 1);
+    for (std::size_t d = 0; d < of_->space.size(); ++d) {
+      const phased_dimension& s = of_->space[d];
+      c.padding[d] = s.padding;
+      if (s.has_phases()) c.dilation[d] = 1;
     }
-    aten_step made;
-    made.op = convolution_name(of_->space.size());
-    made.args = {{"input", json(c.input)},
-                 {"weight", json(phase_weights(*g_, *out_, *of_).write())},
-                 {"bias", json()},
-                 {"stride", list_of(ones)},
-                 {"padding", list_of(padding)},
-                 {"dilation", list_of(dilation)},
-                 {"groups", json(c.groups)}};
+    aten_step made = convolution_of(c, phase_weights(*g_, *out_, *of_).write(), *of_->step->text);
     now_ = new_name();
     made.results = {now_};
-    made.precision = of_->step->text->precision;
     out_->add(std::move(made));
   }
 

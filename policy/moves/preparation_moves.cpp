@@ -107,120 +107,82 @@ expected<std::string> apply_join(graph& g, const move& m, const lowering_target&
       sets);
 }
 
-// The move of all steps that a program may be rewritten for, if there are any.
-std::vector<move> all_at_once(const graph& g, const char* name, std::vector<int> (*find)(const graph&)) {
+// Which steps a candidate of a rewriting has.
+enum class rewritten_at_once { all, all_or_one };
+
+// A move that goes on with a program in which some layers are computed as others.
+struct rewriting {
+  const char *name, *summary;
+  int order = 0;
+  std::vector<int> (*find)(const graph&) = nullptr;  // the steps that it may have
+  expected<proved_task> (*rewrite)(const graph&, std::span<const int>) = nullptr;
+  const char* did = "";  // in one sentence, with {} for the steps
+  rewritten_at_once steps = rewritten_at_once::all;
+  std::vector<starting_part> parts = {starting_part::rewritten_layers};
+};
+
+std::vector<move> candidates_of(const rewriting& r, const graph& g) {
   if (is_part(g) || !g.groups().empty()) return {};
-  const auto all = find(g);
-  return all.empty() ? std::vector<move>{} : std::vector<move>{{name, {{"steps", print_steps(all)}}}};
-}
-
-std::vector<move> flip_candidates(const graph& g, const lowering_target&) {
-  return all_at_once(g, "flip_weights", flippable_convolutions);
-}
-
-expected<std::string> apply_flip(graph& g, const move& m, const lowering_target&) {
-  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  CUDAL1_CHECK(check_is_whole(g));
-  CUDAL1_TRY(auto flipped, with_flipped_weights(g, steps));
-  CUDAL1_CHECK(g.prepare(std::move(flipped.with), std::move(flipped.certificate)));
-  return fmt::format("the transposed convolutions {} are convolutions with flipped weights", print_steps(steps));
-}
-
-std::vector<move> phase_candidates(const graph& g, const lowering_target&) {
-  return all_at_once(g, "convolve_phases", phased_convolutions);
-}
-
-expected<std::string> apply_phases(graph& g, const move& m, const lowering_target&) {
-  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  CUDAL1_CHECK(check_is_whole(g));
-  CUDAL1_TRY(auto phased, with_phased_convolutions(g, steps));
-  CUDAL1_CHECK(g.prepare(std::move(phased.with), std::move(phased.certificate)));
-  return fmt::format("the transposed convolutions {} are convolutions with channels for each phase",
-                     print_steps(steps));
-}
-
-std::vector<move> compose_candidates(const graph& g, const lowering_target&) {
-  return all_at_once(g, "compose_means", composable_means);
-}
-
-expected<std::string> apply_compose(graph& g, const move& m, const lowering_target&) {
-  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  CUDAL1_CHECK(check_is_whole(g));
-  CUDAL1_TRY(auto composed, with_composed_convolutions(g, steps));
-  CUDAL1_CHECK(g.prepare(std::move(composed.with), std::move(composed.certificate)));
-  return fmt::format("the means {} are computed without the results of the convolutions before them",
-                     print_steps(steps));
-}
-
-// The move of all steps that a program may be rewritten for first, then of each alone.
-std::vector<move> together_and_apart(const graph& g, const char* name, std::vector<int> (*find)(const graph&)) {
-  auto out = all_at_once(g, name, find);
-  if (out.empty()) return out;
-  const auto all = find(g);
-  if (all.size() < 2 || all.size() > k_most_apart) return out;
+  const auto all = r.find(g);
+  std::vector<move> out;
+  if (all.empty()) return out;
+  out.push_back({r.name, {{"steps", print_steps(all)}}});
+  if (r.steps == rewritten_at_once::all || all.size() < 2 || all.size() > k_most_apart) return out;
   for (const int one : all)
-    out.push_back({name, {{"steps", print_steps({one})}}});
+    out.push_back({r.name, {{"steps", print_steps({one})}}});
   return out;
 }
 
-std::vector<move> drop_candidates(const graph& g, const lowering_target&) {
-  return together_and_apart(g, "drop_unit_dimensions", convolutions_with_unit_dimensions);
-}
-
-expected<std::string> apply_drop_dimensions(graph& g, const move& m, const lowering_target&) {
+expected<std::string> apply_rewriting(const rewriting& r, graph& g, const move& m) {
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
   CUDAL1_CHECK(check_is_whole(g));
-  CUDAL1_TRY(auto folded, without_unit_dimensions(g, steps));
-  CUDAL1_CHECK(g.prepare(std::move(folded.with), std::move(folded.certificate)));
-  return fmt::format("the convolutions {} are over fewer dimensions of the same memory", print_steps(steps));
+  CUDAL1_TRY(auto made, r.rewrite(g, steps));
+  CUDAL1_CHECK(g.prepare(std::move(made.with), std::move(made.certificate)));
+  return fmt::format(fmt::runtime(r.did), print_steps(steps));
 }
 
-std::vector<move> multiply_candidates(const graph& g, const lowering_target&) {
-  return together_and_apart(g, "multiply_unit_kernels", convolutions_with_unit_kernels);
-}
-
-expected<std::string> apply_multiply(graph& g, const move& m, const lowering_target&) {
-  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
-  CUDAL1_CHECK(check_is_whole(g));
-  CUDAL1_TRY(auto multiplied, with_unit_kernels_multiplied(g, steps));
-  CUDAL1_CHECK(g.prepare(std::move(multiplied.with), std::move(multiplied.certificate)));
-  return fmt::format("the convolutions {} are products of their weights and channels", print_steps(steps));
+move_kind move_of(const rewriting& r) {
+  return {.name = r.name,
+          .summary = r.summary,
+          .parameters = {"steps"},
+          .phase = move_phase::preparation,
+          .order = r.order,
+          .parts = r.parts,
+          .candidates = [r](const graph& g, const lowering_target&) { return candidates_of(r, g); },
+          .apply = [r](graph& g, const move& m, const lowering_target&) { return apply_rewriting(r, g, m); }};
 }
 
 }  // namespace
 
 std::vector<move_kind> preparation_moves() {
   return {
-      {.name = "compose_means",
-       .summary = "means over windows, space or channels of a convolution's result are taken without that result: "
-                  "with weights that set-up composes, or from sums of the input, with a proof; the steps have other "
-                  "numbers afterwards",
-       .parameters = {"steps"},
-       .phase = move_phase::preparation,
-       .order = 0,
-       .parts = {starting_part::rewritten_layers},
-       .candidates = compose_candidates,
-       .apply = apply_compose},
-      {.name = "flip_weights",
-       .summary = "transposed convolutions whose windows move by one element become convolutions, for which the "
-                  "library has faster kernels, with a proof; set-up flips their weights; the steps have other "
-                  "numbers afterwards",
-       .parameters = {"steps"},
-       .phase = move_phase::preparation,
-       .order = 1,
-       .parts = {starting_part::rewritten_layers},
-       .candidates = flip_candidates,
-       .apply = apply_flip},
-      {.name = "convolve_phases",
-       .summary = "transposed convolutions whose windows move by several elements become convolutions with channels "
-                  "for each phase of the results, with a proof; set-up orders their weights, and what follows works "
-                  "in a shape where phases are dimensions; the steps have other numbers afterwards",
-       .parameters = {"steps"},
-       .phase = move_phase::preparation,
-       .order = 2,
-       .parts = {starting_part::rewritten_layers},
-       .candidates = phase_candidates,
-       .apply = apply_phases},
+      move_of({.name = "compose_means",
+               .summary =
+                   "means over windows, space or channels of a convolution's result are taken without that result: "
+                   "with weights that set-up composes, or from sums of the input, with a proof; the steps have other "
+                   "numbers afterwards",
+               .order = 0,
+               .find = composable_means,
+               .rewrite = with_composed_convolutions,
+               .did = "the means {} are computed without the results of the convolutions before them"}),
+      move_of({.name = "flip_weights",
+               .summary =
+                   "transposed convolutions whose windows move by one element become convolutions, for which the "
+                   "library has faster kernels, with a proof; set-up flips their weights; the steps have other "
+                   "numbers afterwards",
+               .order = 1,
+               .find = flippable_convolutions,
+               .rewrite = with_flipped_weights,
+               .did = "the transposed convolutions {} are convolutions with flipped weights"}),
+      move_of({.name = "convolve_phases",
+               .summary =
+                   "transposed convolutions whose windows move by several elements become convolutions with channels "
+                   "for each phase of the results, with a proof; set-up orders their weights, and what follows works "
+                   "in a shape where phases are dimensions; the steps have other numbers afterwards",
+               .order = 2,
+               .find = phased_convolutions,
+               .rewrite = with_phased_convolutions,
+               .did = "the transposed convolutions {} are convolutions with channels for each phase"}),
       {.name = "separate_bias",
        .summary = "the biases of convolutions become steps of their own, which kernels of what follows may "
                   "contain; the steps have other numbers afterwards (cuda)",
@@ -241,24 +203,26 @@ std::vector<move_kind> preparation_moves() {
        .order = 4,
        .candidates = channels_last_candidates,
        .apply = apply_channels_last},
-      {.name = "drop_unit_dimensions",
-       .summary =
-           "convolutions whose kernels have one element along a dimension, such as (3, 3, 1), become convolutions "
-           "over fewer dimensions of the same memory, with a proof; the steps have other numbers afterwards",
-       .parameters = {"steps"},
-       .phase = move_phase::preparation,
-       .order = 5,
-       .parts = {starting_part::rewritten_layers},
-       .candidates = drop_candidates,
-       .apply = apply_drop_dimensions},
-      {.name = "multiply_unit_kernels",
-       .summary = "convolutions whose kernels have one element become products of matrices, in whose form elementwise "
-                  "operators behind them follow, with a proof; the steps have other numbers afterwards",
-       .parameters = {"steps"},
-       .phase = move_phase::preparation,
-       .order = 6,
-       .candidates = multiply_candidates,
-       .apply = apply_multiply},
+      move_of(
+          {.name = "drop_unit_dimensions",
+           .summary =
+               "convolutions whose kernels have one element along a dimension, such as (3, 3, 1), become convolutions "
+               "over fewer dimensions of the same memory, with a proof; the steps have other numbers afterwards",
+           .order = 5,
+           .find = convolutions_with_unit_dimensions,
+           .rewrite = without_unit_dimensions,
+           .did = "the convolutions {} are over fewer dimensions of the same memory",
+           .steps = rewritten_at_once::all_or_one}),
+      move_of({.name = "multiply_unit_kernels",
+               .summary =
+                   "convolutions whose kernels have one element become products of matrices, in whose form elementwise "
+                   "operators behind them follow, with a proof; the steps have other numbers afterwards",
+               .order = 6,
+               .find = convolutions_with_unit_kernels,
+               .rewrite = with_unit_kernels_multiplied,
+               .did = "the convolutions {} are products of their weights and channels",
+               .steps = rewritten_at_once::all_or_one,
+               .parts = {}}),
       {.name = "join_layers",
        .summary = "linear layers that read one value become one layer with their weights concatenated, of whose "
                   "result theirs are slices, with a proof that no input changes the weights and nothing copies a "

@@ -118,6 +118,14 @@ std::vector<parent> correct_of(const prompt& p) {
   return out;
 }
 
+// Concurrent proposals see the same exemplars, so each skips some starting schedules at random.
+std::size_t starts_to_skip(random_source& random) {
+  std::size_t out = 0;
+  while (random.chance(k_later))
+    ++out;
+  return out;
+}
+
 // The moves that prepare the program, as text.
 std::string preparation_of(const schedule& s) {
   schedule out;
@@ -195,13 +203,11 @@ bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, s
   return !known.has_program(s.program);
 }
 
-// The whole schedules come first, in order. Concurrent proposals see the same exemplars, so some are skipped at random.
+// The whole schedules come first, in order.
 std::optional<schedule> evolutionary_policy::next_starting_schedule(const prompt& p, const known_variants& known,
                                                                     std::size_t correct, const doubtful_moves& doubtful,
                                                                     random_source& random) {
-  std::size_t later = 0;
-  while (random.chance(k_later))
-    ++later;
+  std::size_t later = starts_to_skip(random);
   auto& lists = lists_of(p);
   const std::lock_guard lock(lists.used);
   const schedule* chosen = nullptr;
@@ -244,13 +250,11 @@ double evolutionary_policy::estimate_of(const prompt& p, starting_schedule& s, c
 }
 
 // The whole schedule with the shortest estimate of each program that the task's is prepared to, the shortest first,
-// unless it is known. Concurrent proposals see the same exemplars, so some are skipped at random.
+// unless it is known.
 std::optional<schedule> evolutionary_policy::first_of_a_program(const prompt& p, const known_variants& known,
                                                                 const doubtful_moves& doubtful, const device_data& gpu,
                                                                 random_source& random) {
-  std::size_t later = 0;
-  while (random.chance(k_later))
-    ++later;
+  std::size_t later = starts_to_skip(random);
   auto& lists = lists_of(p);
   const std::lock_guard lock(lists.used);
   std::map<std::string, starting_schedule*> firsts;

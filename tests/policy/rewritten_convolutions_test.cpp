@@ -273,6 +273,15 @@ void expect_assembled(const std::vector<task>& tasks, const char* move, const lo
   }
 }
 
+// The move is not offered, and applied to this step it says why.
+void expect_refused(const task& t, const char* move, const char* step, const char* why) {
+  SCOPED_TRACE(print_program(t.reference.text));
+  EXPECT_FALSE(offers(t, move));
+  const auto made = lower(t, {{{move, {{"steps", step}}}}}, target_named("cuda"));
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr(why));
+}
+
 class flip_weights : public testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() { use_judging_arena(); }
@@ -400,10 +409,7 @@ TEST(compose_means_of, what_is_no_mean_of_a_convolution_is_refused) {
   };
   for (const auto& c : cases) {
     const task t = task_of({"refused", image, c.steps, c.outputs});
-    EXPECT_FALSE(offers(t, "compose_means")) << c.steps;
-    const auto made = lower(t, {{{"compose_means", {{"steps", c.step}}}}}, target_named("cuda"));
-    ASSERT_FALSE(made) << c.steps;
-    EXPECT_THAT(made.error().message, HasSubstr(c.why));
+    expect_refused(t, "compose_means", c.step, c.why);
   }
 }
 
@@ -424,10 +430,7 @@ TEST(flip_weights_of, what_is_no_convolution_of_flipped_weights_is_refused) {
   };
   for (const auto& c : cases) {
     const task t = task_of({"refused", c.tensors, c.steps, R"(["y"])"});
-    EXPECT_FALSE(offers(t, "flip_weights")) << c.steps;
-    const auto made = lower(t, {{{"flip_weights", {{"steps", "0"}}}}}, target_named("cuda"));
-    ASSERT_FALSE(made) << c.steps;
-    EXPECT_THAT(made.error().message, HasSubstr(c.why));
+    expect_refused(t, "flip_weights", "0", c.why);
   }
 }
 
@@ -446,10 +449,7 @@ TEST(convolve_phases_of, what_has_no_phases_is_refused) {
   };
   for (const auto& c : cases) {
     const task t = task_of({"refused", c.tensors, c.steps, R"(["y"])"});
-    EXPECT_FALSE(offers(t, "convolve_phases")) << c.steps;
-    const auto made = lower(t, {{{"convolve_phases", {{"steps", "0"}}}}}, target_named("cuda"));
-    ASSERT_FALSE(made) << c.steps;
-    EXPECT_THAT(made.error().message, HasSubstr(c.why));
+    expect_refused(t, "convolve_phases", "0", c.why);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "tests/policy/known_parts_of_tests.hpp"
 #include "tests/policy/moves/moves_under_test.hpp"
 #include "tests/policy/network_text.hpp"
+#include "tests/policy/rewritten_programs.hpp"
 
 namespace cudal1::test {
 namespace {
@@ -215,9 +216,6 @@ std::vector<task> phased_networks() {
   return out;
 }
 
-bool has_move(const schedule& s, const char* name) {
-  return std::ranges::count(s.moves, name, &move::name) > 0;
-}
 bool flips(const schedule& s) {
   return has_move(s, "flip_weights");
 }
@@ -233,19 +231,8 @@ std::vector<std::string> accepted_programs(const std::vector<task>& tasks, const
     std::erase_if(schedules, [&](const schedule& s) { return !has_move(s, move); });
     schedules.push_back({find_move(move)->candidates(graph(t), target)});
     EXPECT_GE(schedules.size(), 2U) << t.name;
-    for (const auto& s : schedules) {
-      auto made = lower(t, s, target);
-      if (!made) {
-        ADD_FAILURE() << t.name << ": " << print_schedule(s) << ": " << made.error().message;
-        continue;
-      }
-      const auto checked = proofs.of(t, s, target, made->certificates);
-      EXPECT_FALSE(checked.empty()) << t.name;
-      for (const auto& step : checked)
-        EXPECT_EQ(step.found, proof_finding::holds) << t.name << ": " << print_schedule(s) << ": " << step.why;
-      out.push_back(print_program(made->checked.text));
-      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
-    }
+    for (const auto& s : schedules)
+      out.push_back(expect_accepted(judged, proofs, t, s, target));
   }
   return out;
 }
@@ -260,16 +247,7 @@ void expect_assembled(const std::vector<task>& tasks, const char* move, const lo
       continue;
     }
     judged_task judged(t);
-    const auto schedules = assemble(t, target, *found, all_known(*found, target));
-    EXPECT_FALSE(schedules.empty()) << t.name;
-    for (const auto& s : schedules) {
-      EXPECT_EQ(s.left_out, 0) << t.name << ": " << print_schedule(s.plan);
-      auto made = lower(t, s.plan, target);
-      if (made)
-        EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s.plan);
-      else
-        ADD_FAILURE() << t.name << ": " << made.error().message;
-    }
+    expect_assembled(judged, t, *found, target);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "tests/policy/known_parts_of_tests.hpp"
 #include "tests/policy/moves/moves_under_test.hpp"
 #include "tests/policy/network_text.hpp"
+#include "tests/policy/rewritten_programs.hpp"
 
 namespace cudal1::test {
 namespace {
@@ -126,10 +127,6 @@ std::vector<task> multiplied_networks() {
   return out;
 }
 
-bool has_move(const schedule& s, const char* name) {
-  return std::ranges::count(s.moves, name, &move::name) > 0;
-}
-
 std::vector<schedule> schedules_with(const task& t, const char* name, const lowering_target& target) {
   auto out = whole_schedules(t, target);
   std::erase_if(out, [&](const schedule& s) { return !has_move(s, name); });
@@ -148,16 +145,8 @@ class unit_convolutions : public testing::TestWithParam<const char*> {
     judged_task judged(t);
     const auto schedules = schedules_with(t, name, target());
     EXPECT_FALSE(schedules.empty()) << t.name;
-    for (const auto& s : schedules) {
-      auto made = lower(t, s, target());
-      ASSERT_TRUE(made) << t.name << ": " << print_schedule(s) << ": " << made.error().message;
-      const auto checked = proofs_.of(t, s, target(), made->certificates);
-      EXPECT_FALSE(checked.empty()) << t.name;
-      for (const auto& step : checked)
-        EXPECT_EQ(step.found, proof_finding::holds)
-            << t.name << ": " << print_schedule(s) << ": step " << step.step << ": " << step.why;
-      EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s);
-    }
+    for (const auto& s : schedules)
+      expect_accepted(judged, proofs_, t, s, target());
   }
 
   // All partitions with the move have parts that the gates accept, and the whole is assembled from them.
@@ -167,14 +156,7 @@ class unit_convolutions : public testing::TestWithParam<const char*> {
     for (const auto& layout : partitions_by_layout(t, target())) {
       if (!has_move(layout.proofs, name)) continue;
       ++found;
-      const auto schedules = assemble(t, target(), layout, all_known(layout, target()));
-      ASSERT_FALSE(schedules.empty()) << t.name;
-      for (const auto& s : schedules) {
-        EXPECT_EQ(s.left_out, 0) << t.name << ": " << print_schedule(s.plan);
-        auto made = lower(t, s.plan, target());
-        ASSERT_TRUE(made) << t.name << ": " << made.error().message;
-        EXPECT_EQ(judged.problem_of(std::move(made->checked.text)), "") << t.name << ": " << print_schedule(s.plan);
-      }
+      expect_assembled(judged, t, layout, target());
     }
     EXPECT_GT(found, 0) << t.name;
   }

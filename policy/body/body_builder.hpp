@@ -152,7 +152,7 @@ class body_builder {
   std::deque<scope> scopes_;  // of the results, of the parts, of windows, and of the As of contractions
   int now_ = 0, step_ = -1;   // the scope and the step that is being built
   int first_part_ = 0, windows_ = -1;
-  place taps_;
+  place taps_;  // of a window's elements: by window, and of the channels that it adds up
   kernel_body body_;
   // When the kernel's text has each node: the step that needs it first, and its number among those of that step.
   std::vector<std::pair<int, int>> order_;

@@ -21,7 +21,7 @@ enum class axis_role {
   parallel,    // the results have an element, or a row, for each index
   reduced,     // a column of a row
   sequential,  // a column of a row over which a running sum goes
-  tap,         // a column whose rows are windows: the element of a window
+  tap,         // a column whose rows are windows: the element of a window, or its channel
   contracted,  // an index along k of a contraction
 };
 
@@ -135,7 +135,7 @@ struct kernel_body {
 expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps);
 
 // The role of an operator in a kernel; `other` cannot be in one.
-enum class operator_family { other, pointwise, reduction, normalization, scan, view, product };
+enum class operator_family { other, pointwise, reduction, normalization, scan, view, product, convolution };
 operator_family family_of(const graph_step& s);
 
 // Whether rows are adjacent in memory and columns are not: then a thread takes a tile of rows.

@@ -8,7 +8,7 @@
 namespace cudal1 {
 
 std::span<const kernel_tunable> known_tunables() {
-  static constexpr std::array<kernel_tunable, 7> all{{
+  static constexpr std::array<kernel_tunable, 8> all{{
       {kernel_tunable::block, "threads", "how many threads a block has: blocks are what is distributed over processors",
        "blocks of {} threads"},
       {kernel_tunable::items, "elements",
@@ -30,6 +30,8 @@ std::span<const kernel_tunable> known_tunables() {
        "into how many parts the sums of a small product are cut, so that all processors have work; a second kernel "
        "adds them up (cuda)",
        "sums cut into {} parts"},
+      {kernel_tunable::channels, "channels",
+       "how many channels of a convolution's result a thread makes at a time (cuda)", "{} channels per thread"},
   }};
   return all;
 }

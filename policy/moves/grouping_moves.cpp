@@ -20,9 +20,16 @@ bool has_rows(const graph& g, const std::vector<int>& steps) {
   return std::any_of(steps.begin(), steps.end(), [&](int n) { return is_row_family(family_of(g.step_at(n))); });
 }
 
+// Whether the moves here put the step into kernels: products and convolutions have moves of their own.
+bool is_grouped(const graph_step& s) {
+  const operator_family family = family_of(s);
+  return family != operator_family::other && family != operator_family::product &&
+         family != operator_family::convolution;
+}
+
 // Steps that a new group may contain: those in no group, or in a pointwise group that it would absorb.
 bool is_free(const graph& g, const graph_step& s) {
-  if (s.dropped || family_of(s) == operator_family::other || family_of(s) == operator_family::product) return false;
+  if (s.dropped || !is_grouped(s)) return false;
   return s.group < 0 || g.groups()[static_cast<std::size_t>(s.group)].kind == group_kind::pointwise;
 }
 
@@ -148,8 +155,7 @@ expected<std::vector<int>> free_steps(const graph& g, const move& m) {
   CUDAL1_TRY(auto steps, steps_parameter(g, m, "steps"));
   for (const int number : steps) {
     const graph_step& s = g.step_at(number);
-    if (family_of(s) == operator_family::other || family_of(s) == operator_family::product)
-      return fail(errc::invalid_argument, "step {} ({}) cannot be part of a kernel", number, s.op());
+    if (!is_grouped(s)) return fail(errc::invalid_argument, "step {} ({}) cannot be part of a kernel", number, s.op());
   }
   return steps;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "policy/moves/convolution_graph_moves.hpp"
+#include "policy/moves/convolution_kernel_moves.hpp"
 #include "policy/moves/execution_moves.hpp"
 #include "policy/moves/grouping_moves.hpp"
 #include "policy/moves/groups.hpp"
@@ -35,9 +36,9 @@ std::vector<const move_kind*> in_order(Predicate wanted) {
 const std::vector<move_kind>& move_kinds() {
   static const std::vector<move_kind> kinds = [] {
     std::vector<move_kind> all;
-    for (const auto& family :
-         {preparation_moves(), proof_moves(), layer_moves(), grouping_moves(), tuning_moves(), memory_moves(),
-          implementation_moves(), convolution_graph_moves(), product_moves(), template_moves(), execution_moves()})
+    for (const auto& family : {preparation_moves(), proof_moves(), layer_moves(), grouping_moves(), tuning_moves(),
+                               memory_moves(), implementation_moves(), convolution_graph_moves(),
+                               convolution_kernel_moves(), product_moves(), template_moves(), execution_moves()})
       all.insert(all.end(), family.begin(), family.end());
     return all;
   }();

@@ -30,6 +30,8 @@ std::string family_name(operator_family f) {
       return "view";
     case operator_family::product:
       return "product";
+    case operator_family::convolution:
+      return "convolution";
     case operator_family::other:
       return "other";
   }
@@ -73,7 +75,8 @@ std::string size_bucket(std::size_t size, std::size_t largest) {
 
 bool has_free_steps(const graph& g) {
   return std::any_of(g.steps().begin(), g.steps().end(), [](const graph_step& s) {
-    return !s.dropped && s.group < 0 && family_of(s) != operator_family::other;
+    return !s.dropped && s.group < 0 && family_of(s) != operator_family::other &&
+           family_of(s) != operator_family::convolution;
   });
 }
 

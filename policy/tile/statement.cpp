@@ -42,6 +42,12 @@ buffer_id kernel_builder::array(std::string name, dtype type, space where, std::
   return made_.buffers.size() - 1;
 }
 
+buffer_id kernel_builder::vectors(std::string name, dtype type, std::vector<int64_t> shape) {
+  const buffer_id made = array(std::move(name), type, space::shared, std::move(shape));
+  made_.buffers[made].aligned = true;
+  return made;
+}
+
 buffer_id kernel_builder::pointer(std::string name, buffer_id into, const index_expr& offset, pointee use) {
   buffer made = made_.buffers[into];
   made.name = std::move(name);

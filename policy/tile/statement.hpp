@@ -35,6 +35,7 @@ struct buffer {
   std::optional<std::size_t> into = {};
   index_expr offset = 0;
   bool writes = false;
+  bool aligned = false;  // of shared memory: the array begins at a multiple of 16 bytes, as tensors do
 };
 using buffer_id = std::size_t;  // in the order of a kernel's buffers
 
@@ -226,6 +227,8 @@ class kernel_builder {
   // Declares it, too.
   buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape,
                   std::optional<std::string> values = {});
+  // An array in shared memory whose elements are read as vectors.
+  buffer_id vectors(std::string name, dtype type, std::vector<int64_t> shape);
   buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, pointee use);
 
   index_expr let(const std::string& type, const std::string& name, const index_expr& i);

@@ -415,11 +415,13 @@ class checker {
     return writes(v.to, v.width, v.step);
   }
   // Whether elements that are accessed as vectors begin at a multiple of these vectors, of at most 16 bytes. Global
-  // memory begins at one.
+  // memory begins at one, and shared memory where it says so.
   expected<void> is_vector(const access& a, int64_t width, access_form form) {
     const buffer& b = at(a.of);
     if (a.within) return wrong(fmt::format("a vector of {} is not bounded element by element", b.name));
     if (form == access_form::scalar || width == 1) return {};
+    if (is_of_threads(b) && !b.aligned)
+      return wrong(fmt::format("vectors of {} need not begin at a multiple of 16 bytes", b.name));
     const int64_t whole = std::min(width, 16 / size_of(b.type));
     index_expr::residue left = residue_of(a.at.back(), whole, facts_.size());
     if (b.into) left.add(residue_of(b.offset, whole, states_[a.of].facts_of_offset), 1, whole);

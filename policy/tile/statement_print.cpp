@@ -107,7 +107,8 @@ class printer {
 
   void add(const declare& d) {
     const buffer& b = at(d.of);
-    std::string text = (b.where == space::registers ? "" : "__shared__ ") + c_type(computed_in(b.type)) + " " + b.name;
+    std::string text = b.where == space::registers ? "" : b.aligned ? "__shared__ __align__(16) " : "__shared__ ";
+    text += c_type(computed_in(b.type)) + " " + b.name;
     for (const int64_t extent : b.shape)
       text += fmt::format("[{}]", extent);
     line(text + (d.values ? fmt::format(" = {{{}}}", *d.values) : "") + ";");

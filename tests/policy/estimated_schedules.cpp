@@ -1,7 +1,8 @@
 // Prints the whole schedules of tasks with their estimates, for a GPU that config/devices has:
 //
 //   estimated_schedules GPU TASK.json ...    GPU: as in "NVIDIA H200"; with PROGRAM=TEXT in the environment also the
-//                                            programs of schedules that contain the text
+//                                            programs of schedules that contain the text, and with SCHEDULE=MOVES those
+//                                            of this schedule alone
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -15,8 +16,11 @@ namespace {
 
 void print_schedules(const task& t, const lowering_target& target, const device_data& gpu) {
   const char* const wanted = std::getenv("PROGRAM");
+  const char* const only = std::getenv("SCHEDULE");
   fmt::print("{}\n", t.name);
-  for (const auto& s : whole_schedules(t, target)) {
+  const auto chosen = only == nullptr ? std::nullopt : std::optional(parse_schedule(only));
+  if (chosen && !*chosen) return fmt::print(stderr, "SCHEDULE: {}\n", chosen->error().message);
+  for (const auto& s : chosen ? std::vector<schedule>{**chosen} : whole_schedules(t, target)) {
     schedule_builder b = repaired(t, target, s.moves);
     const std::string text = print_schedule(s);
     fmt::print("  {:8.1f} us  {}\n", estimated_us(t, b, gpu).value_or(-1), text);

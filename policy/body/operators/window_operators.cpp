@@ -92,24 +92,33 @@ expected<void> build_pool(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, averaged(b, s, b.reduce(reduction_kind::sum, x)));
 }
 
-// The weights of a convolution that takes each channel alone; null for other steps.
-const tensor_type* weights_of_channels(const graph_step& s) {
+// How a convolution takes its input's channels: each alone, with a kernel of its own, or all for each of its results.
+enum class channels_taken { other, alone, all };
+
+channels_taken channels_of(const graph_step& s) {
   const bool convolves = s.op() == "aten::conv1d" || s.op() == "aten::conv2d" || s.op() == "aten::conv3d" ||
                          (s.op() == "aten::convolution" && !boolean_argument(s, "transposed").value_or(true));
   const auto* const weight = convolves ? std::get_if<tensor_argument>(s.argument("weight")) : nullptr;
   const auto* const input = convolves ? std::get_if<tensor_argument>(s.argument("input")) : nullptr;
-  if (weight == nullptr || input == nullptr) return nullptr;
-  const auto& sizes = weight->type.shape;
-  const bool batched = input->type.shape.size() == sizes.size();
-  return batched && sizes[1] == 1 && sizes[0] == input->type.shape[1] ? &weight->type : nullptr;
+  if (weight == nullptr || input == nullptr) return channels_taken::other;
+  const auto &sizes = weight->type.shape, &slid = input->type.shape;
+  if (slid.size() != sizes.size()) return channels_taken::other;  // no batch
+  if (sizes[1] == 1 && sizes[0] == slid[1]) return channels_taken::alone;
+  return sizes[1] == slid[1] ? channels_taken::all : channels_taken::other;
+}
+
+// Strides of the weights by place in a window: along its dimensions, and along the channels that it adds up.
+std::vector<int64_t> weight_strides(const row_domain& rows, const tensor_type& weight) {
+  std::vector<int64_t> out(weight.strides.begin() + 2, weight.strides.end());
+  if (rows.channels > 0) out.push_back(weight.strides[1]);
+  return out;
 }
 
 expected<void> build_convolution(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, element_of_window(b, s, "input"));
   const std::string weight = b.program().resolve(*tensor_argument_name(s, "weight"));
   const tensor_type& type = b.program().type_of(weight);
-  CUDAL1_TRY(const int w,
-             b.window_weights(weight, {0, type.strides[0]}, {type.strides.begin() + 2, type.strides.end()}));
+  CUDAL1_TRY(const int w, b.window_weights(weight, {0, type.strides[0]}, weight_strides(b.rows(), type)));
   int sum = b.reduce(reduction_kind::sum, b.pointwise("$0 * $1", {x, w}));
   if (const auto bias = tensor_argument_name(s, "bias")) {
     const std::string& value = b.program().resolve(*bias);
@@ -117,6 +126,12 @@ expected<void> build_convolution(body_builder& b, const graph_step& s) {
     sum = b.pointwise("$0 + $1", {sum, added});
   }
   return b.bind(s, 0, sum);
+}
+
+expected<row_domain> windows_of_channels(const graph& g, const graph_step& s) {
+  CUDAL1_TRY(row_domain out, windows_over(g, s, "input", k_largest_window));
+  out.channels = out.slid[1];
+  return out;
 }
 
 }  // namespace
@@ -133,9 +148,18 @@ const row_operator* find_window_operator(const graph_step& s) {
       operator_family::reduction,
       [](const graph& g, const graph_step& c) { return windows_over(g, c, "input", k_largest_convolution); },
       build_convolution};
+  static const row_operator full_convolution{operator_family::convolution, windows_of_channels, build_convolution};
   if (s.use->record == nullptr) return nullptr;  // an internal operator
   if (s.record().traits.pooled_dimensions > 0) return &pool;
-  return weights_of_channels(s) != nullptr ? &convolution : nullptr;
+  switch (channels_of(s)) {
+    case channels_taken::alone:
+      return &convolution;
+    case channels_taken::all:
+      return &full_convolution;
+    case channels_taken::other:
+      break;
+  }
+  return nullptr;
 }
 
 }  // namespace cudal1

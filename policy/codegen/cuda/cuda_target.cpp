@@ -5,6 +5,7 @@
 #include <iterator>
 #include <vector>
 
+#include "policy/codegen/cuda/convolution_layout.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/gemm/mainloop.hpp"
@@ -41,6 +42,7 @@ bool has_rows(const kernel_body& body) {
 
 // One kernel, or several phases where one kernel would have too few blocks.
 expected<emitted_kernel> emit_without_product(const emit_request& request) {
+  if (adds_up_channels(*request.body)) return emit_cuda_convolutions(request);
   if (!request.body->windows.empty()) return emit_cuda_windows(request);
   const std::string& in_place = request.options.in_place;
   std::vector<kernel_body> phases;
@@ -94,6 +96,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
 
 // The tunables of the body's kernel; for a body with a product, those of the kernel of its epilogue.
 std::span<const kernel_tunable> tunables_without_products(const kernel_body& body) {
+  if (adds_up_channels(body)) return tunables_of_convolutions();
   if (!body.windows.empty()) return tunables_of_windows();
   return has_rows(body) ? tunables_of_rows() : tunables_of_elements();
 }
@@ -128,8 +131,8 @@ class cuda_target final : public lowering_target {
   std::span<const kernel_tunable> tunables() const override {
     static const auto all = [] {
       std::vector<kernel_tunable> out;
-      for (const auto& of_template :
-           {tunables_of_elements(), tunables_of_rows(), tunables_of_windows(), tunables_of_products()})
+      for (const auto& of_template : {tunables_of_elements(), tunables_of_rows(), tunables_of_windows(),
+                                      tunables_of_convolutions(), tunables_of_products()})
         for (const auto& each : of_template)
           if (find_tunable(out, each.name) == nullptr) out.push_back(each);
       return out;
@@ -153,6 +156,7 @@ class cuda_target final : public lowering_target {
   bool replays_graphs() const override { return true; }
   bool has_tf32_products() const override { return true; }
   bool library_applies_activations() const override { return true; }
+  bool has_convolution_kernels() const override { return true; }
   bool library_compiles_chains() const override { return can_.tensor_cores; }  // cuDNN's engines are for these
   bool describes_work() const override { return true; }
   bool writes_templates() const override { return true; }

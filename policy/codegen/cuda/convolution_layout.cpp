@@ -1,0 +1,190 @@
+#include "policy/codegen/cuda/convolution_layout.hpp"
+
+#include <algorithm>
+
+namespace cudal1 {
+
+namespace {
+
+constexpr int64_t k_threads = 128;
+constexpr int64_t k_widest_tile = 64;         // places along the last dimension
+constexpr int64_t k_channels = 16;            // of a thread at a time, at most
+constexpr int64_t k_places = 2;               // of a thread
+constexpr int64_t k_enough_blocks = 2048;     // that keep a large GPU busy
+constexpr int64_t k_registers = 144;          // of a thread, for sums and what it reads for them
+constexpr int64_t k_vector = 4;               // weights that a thread reads at once
+constexpr int64_t k_shared_bytes = 48 << 10;  // of a block
+
+const body_access& access_of(const kernel_body& body, int node) {
+  return body.accesses[static_cast<std::size_t>(body.nodes[static_cast<std::size_t>(node)].access)];
+}
+
+const body_node& node_at(const kernel_body& body, int node) {
+  return body.nodes[static_cast<std::size_t>(node)];
+}
+
+// The sum of a convolution; -1 where the body's rows are other windows.
+int convolved_sum(const kernel_body& body) {
+  int found = -1;
+  for (int n = 0; n < static_cast<int>(body.nodes.size()); ++n) {
+    const body_node& each = node_at(body, n);
+    if (each.kind != node_kind::reduce) continue;
+    if (found >= 0 || each.reduction != reduction_kind::sum) return -1;
+    found = n;
+  }
+  return found;
+}
+
+// The weights that a node multiplies by: an operand that windows do not slide over.
+int weight_of(const kernel_body& body, int product) {
+  const body_node& p = node_at(body, product);
+  if (p.kind != node_kind::pointwise || p.operands.size() != 2 || p.expression != "$0 * $1") return -1;
+  const int w = p.operands[1];
+  return node_at(body, w).kind == node_kind::load && !access_of(body, w).bounded ? w : -1;
+}
+
+// The axis among these along which only the weights differ, or the only one that no window has; -1 where there is none.
+int column_of_channels(const kernel_body& body) {
+  for (int d = body.row_dims(); d < body.dims(); ++d)
+    if (std::ranges::find(body.windows, d, &body_window::column) == body.windows.end()) return d;
+  return -1;
+}
+
+// What is read of the input must be the same for all results of a place: only then it is staged once for all channels.
+expected<void> check_input(const kernel_body& body, const convolution_layout& l) {
+  for (const int n : body.made_of({l.input})) {
+    const body_node& each = node_at(body, n);
+    if (each.kind == node_kind::constant || each.kind == node_kind::pointwise) continue;
+    const bool is_slid = each.kind == node_kind::load && each.operands.empty() && access_of(body, n).bounded;
+    if (!is_slid || !access_of(body, n).divided.empty() ||
+        (l.out_channel >= 0 && access_of(body, n).stride(l.out_channel) != 0))
+      return fail(errc::unsupported, "what the convolution reads is made of more than elements of its windows");
+  }
+  return {};
+}
+
+int64_t rounded_up(int64_t number, int64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+// Tiles of about this size that cover the extent with little left over.
+int64_t even_tile(int64_t extent, int64_t most) {
+  const int64_t tiles = (extent + most - 1) / most;
+  return (extent + tiles - 1) / tiles;
+}
+
+// As many places of a thread as are wanted, and as its registers hold.
+void choose_places(convolution_layout& l, int64_t wanted) {
+  if (!l.is_stacked()) return;
+  const auto& walk = l.dimensions[1].walk;
+  const int64_t around = (walk.kernel - 1) * walk.dilation + 1;
+  l.places = std::min(wanted, walk.positions);
+  while (l.places > 1 && l.places * l.channels + (l.places - 1) * walk.stride + around > k_registers)
+    l.places /= 2;
+}
+
+void choose_rows(convolution_layout& l, int64_t threads) {
+  l.rows = 1;
+  if (!l.is_stacked()) return;
+  const int64_t rows = std::max<int64_t>(threads / l.lane().tile, 1);
+  const int64_t tile = even_tile(l.dimensions[1].walk.positions, rows * l.places);
+  l.rows = (tile + l.places - 1) / l.places;
+  l.dimensions[1].tile = l.rows * l.places;
+}
+
+// A block that makes several groups of channels stages its input once for them.
+void choose_turns(convolution_layout& l, const kernel_body& body) {
+  for (int64_t turns = 2 * l.turns; turns < 2 * l.blocks_of_channels() * l.turns; turns *= 2) {
+    convolution_layout more = l;
+    more.turns = turns;
+    if (more.shared_bytes() > k_shared_bytes || more.blocks(body) < k_enough_blocks) return;
+    l = more;
+  }
+}
+
+}  // namespace
+
+int64_t convolved_dimension::reach() const {
+  return (tile - 1) * walk.stride + (walk.kernel - 1) * walk.dilation + 1;
+}
+
+int64_t convolution_layout::weights() const {
+  int64_t out = in_channels;
+  for (const auto& d : dimensions)
+    out *= d.walk.kernel;
+  return out;
+}
+
+int64_t convolution_layout::blocks(const kernel_body& body) const {
+  int64_t out = blocks_of_channels();
+  for (const int axis : batch)
+    out *= body.extent(static_cast<std::size_t>(axis));
+  for (const auto& d : dimensions)
+    out *= d.tiles();
+  return out;
+}
+
+int64_t convolution_layout::shared_bytes() const {
+  int64_t input = in_channels * lane().reach();
+  if (is_stacked()) input *= dimensions[1].reach();
+  for (std::size_t i = 2; i < dimensions.size(); ++i)
+    input *= dimensions[i].walk.kernel;
+  return 4 * (input + weights() * (channels_of_block() + padding));
+}
+
+bool adds_up_channels(const kernel_body& body) {
+  const int sum = body.windows.empty() ? -1 : convolved_sum(body);
+  const int weight = sum < 0 ? -1 : weight_of(body, node_at(body, sum).operands[0]);
+  if (weight < 0) return false;
+  // A convolution of single channels reads another channel for each of its results, and adds up only windows.
+  const int product = node_at(body, sum).operands[0];
+  bool reads_own_channel = column_of_channels(body) < 0;
+  for (int d = 0; d < body.row_dims() && reads_own_channel; ++d) {
+    if (access_of(body, weight).stride(d) == 0) continue;
+    for (const int n : body.made_of({node_at(body, product).operands[0]}))
+      if (node_at(body, n).kind == node_kind::load && access_of(body, n).stride(d) == 0) reads_own_channel = false;
+  }
+  return !reads_own_channel;
+}
+
+expected<convolution_layout> convolution_layout_of(const kernel_body& body, const kernel_options& options) {
+  convolution_layout l;
+  l.sum = convolved_sum(body);
+  const int product = node_at(body, l.sum).operands[0];
+  l.weight = weight_of(body, product);
+  l.input = node_at(body, product).operands[0];
+  l.in_channel = column_of_channels(body);
+  if (l.in_channel >= 0) l.in_channels = body.extent(static_cast<std::size_t>(l.in_channel));
+  for (auto w = body.windows.rbegin(); w != body.windows.rend(); ++w)
+    l.dimensions.push_back({w->walk, w->row, w->column});
+  for (int d = 0; d < body.row_dims(); ++d) {
+    if (std::ranges::find(body.windows, d, &body_window::row) != body.windows.end()) continue;
+    if (access_of(body, l.weight).stride(d) == 0) {
+      l.batch.push_back(d);
+      continue;
+    }
+    if (l.out_channel >= 0)
+      return fail(errc::unsupported, "the weights differ along several dimensions of the results");
+    l.out_channel = d;
+    l.out_channels = body.extent(static_cast<std::size_t>(d));
+  }
+  CUDAL1_CHECK(check_input(body, l));
+  const auto chosen = [&](std::string_view name, int64_t otherwise) {
+    return options[name] > 0 ? options[name] : otherwise;
+  };
+  l.channels = std::min(rounded_up(l.out_channels, k_vector), chosen(kernel_tunable::channels, k_channels));
+  l.padding = k_vector;
+  choose_places(l, chosen(kernel_tunable::items, k_places));
+  const int64_t threads = chosen(kernel_tunable::block, k_threads);
+  l.dimensions[0].tile = even_tile(l.lane().walk.positions, std::min(k_widest_tile, threads));
+  choose_rows(l, threads);
+  while (l.shared_bytes() > k_shared_bytes && l.rows > 1)
+    choose_rows(l, (l.rows - 1) * l.lane().tile);
+  choose_turns(l, body);
+  if (l.shared_bytes() > k_shared_bytes)
+    return fail(errc::unsupported, "a tile of the convolution's input and its weights take {} bytes of shared memory",
+                l.shared_bytes());
+  return l;
+}
+
+}  // namespace cudal1

@@ -15,6 +15,7 @@ namespace cudal1 {
 namespace {
 
 constexpr int64_t k_most_unrolled = 1024;  // multiplications of a thread, for each channel of the input
+constexpr int64_t k_most_reads = 48;       // of a thread's elements of the input, all before it waits for them
 constexpr int64_t k_most_places = 8;       // of a thread
 constexpr const char* k_inside = "inside";
 
@@ -109,28 +110,42 @@ class cuda_convolution_writer {
     input_ = b_.array("tile", dtype::float32, tile::space::shared, shape);
     const int64_t width = std::min(staged(0), l_.threads()), rows = l_.threads() / width;
     const auto own = b_.let("int", {{"row", thread_ / width}, {"column", thread_ % width}});
+    const round_of_threads along_rows{own[0], rows, l_.is_stacked() ? staged(1) : 1};
+    const round_of_threads along_columns{own[1], width, staged(0)};
+    int64_t reads = l_.in_channels * along_rows.rounds() * along_columns.rounds();
+    for (std::size_t i = first_outer(); i < l_.dimensions.size(); ++i)
+      reads *= staged(i);
+    const auto unroll = reads <= k_most_reads ? tile::unrolling::whole : tile::unrolling::none;
     b_.guard(below(own[0], rows, (l_.threads() + width - 1) / width), [&] {
-      each_channel([&](const index_expr& c) {
-        std::vector<index_expr> at(l_.dimensions.size(), 0);
-        each_outer([&](const std::vector<index_expr>& outer) {
-          for (std::size_t i = first_outer(); i < at.size(); ++i)
-            at[i] = outer[i];
-          write_input_rows(c, at, own, {rows, width});
+      each_channel(unroll, [&](const index_expr& c) {
+        each_outer(unroll, [&](std::vector<index_expr> at) {
+          each_round("y", along_rows, [&](const index_expr& y) {
+            if (l_.is_stacked()) at[1] = y;
+            each_round("x", along_columns, [&](const index_expr& x) {
+              at[0] = x;
+              write_input_element(c, at);
+            });
+          });
         });
       });
     });
   }
-  void write_input_rows(const index_expr& c, std::vector<index_expr> at, const std::vector<index_expr>& own,
-                        std::array<int64_t, 2> steps) {
-    const auto write_row = [&] {
-      b_.loop({"x", staged(0), tile::unrolling::none, {}, own[1], steps[1]}, [&] {
-        at[0] = index_expr::variable("x", staged(0));
-        write_input_element(c, at);
-      });
+  // What threads take in turns, the first ones first: so many at a time, of which each has one.
+  struct round_of_threads {
+    index_expr first;
+    int64_t step = 1, count = 1;
+    int64_t rounds() const { return (count + step - 1) / step; }
+  };
+  // Rounds are unrolled, so that a thread does not wait for what it reads before it reads more.
+  void each_round(const std::string& name, const round_of_threads& r,
+                  const std::function<void(const index_expr& at)>& body) {
+    const auto one = [&](const index_expr& round) {
+      const index_expr at = b_.let("int", name, r.first + round * r.step);
+      b_.guard(below(at, r.count, r.rounds() * r.step), [&] { body(index_expr::variable(name, r.count)); });
     };
-    if (!l_.is_stacked()) return b_.guard(below(own[0], 1, steps[0]), write_row);
-    at[1] = index_expr::variable("y", staged(1));
-    b_.loop({"y", staged(1), tile::unrolling::none, {}, own[0], steps[0]}, write_row);
+    if (r.rounds() == 1) return b_.scope([&] { one(0); });
+    b_.loop(name + "_round", r.rounds(), r.rounds() <= k_most_reads ? tile::unrolling::whole : tile::unrolling::none,
+            one);
   }
   void write_input_element(const index_expr& c, const std::vector<index_expr>& at) {
     std::vector<tile::condition> inside;
@@ -184,8 +199,7 @@ class cuda_convolution_writer {
       extents.push_back(l_.dimensions[i].walk.kernel);
       strides.push_back(stride(o, l_.dimensions[i].column));
     }
-    b_.loop({"e", count * l_.channels_of_block(), tile::unrolling::none, {}, thread_, l_.threads()}, [&] {
-      const index_expr e = index_expr::variable("e", count * l_.channels_of_block());
+    each_round("e", {thread_, l_.threads(), count * l_.channels_of_block()}, [&](const index_expr& e) {
       const auto of = b_.let("int", {{"o", e / count}, {"k", e % count}});
       const index_expr channel = group() * l_.channels_of_block() + of[0];
       const bool beyond = l_.out_channels % l_.channels_of_block() != 0;
@@ -206,18 +220,18 @@ class cuda_convolution_writer {
     write_sums();
     write_results();
   }
-  void each_channel(const std::function<void(const index_expr& c)>& body) {
+  void each_channel(tile::unrolling unroll, const std::function<void(const index_expr& c)>& body) {
     if (l_.in_channels == 1) return body(0);
-    b_.loop("c", l_.in_channels, tile::unrolling::none, body);
+    b_.loop("c", l_.in_channels, unroll, body);
   }
   // The elements of a window along the outer dimensions, by dimension.
-  void each_outer(const std::function<void(const std::vector<index_expr>& at)>& body) {
+  void each_outer(tile::unrolling unroll, const std::function<void(const std::vector<index_expr>& at)>& body) {
     std::vector<index_expr> at(l_.dimensions.size(), 0);
     const auto go = [&](std::size_t i, const auto& self) -> void {
       if (i < first_outer()) return body(at);
       const int64_t count = l_.dimensions[i].walk.kernel;
       if (count == 1) return self(i - 1, self);
-      b_.loop(fmt::format("k{}", i), count, tile::unrolling::none, [&](const index_expr& k) {
+      b_.loop(fmt::format("k{}", i), count, unroll, [&](const index_expr& k) {
         at[i] = k;
         self(i - 1, self);
       });
@@ -235,8 +249,8 @@ class cuda_convolution_writer {
     sums_ = b_.array("sums", dtype::float32, tile::space::registers, {l_.places * l_.channels}, "0.0f");
     const int64_t lanes = l_.lane().walk.kernel, stacks = l_.is_stacked() ? l_.dimensions[1].walk.kernel : 1;
     const bool unrolls = lanes * stacks * l_.places * l_.channels <= k_most_unrolled;
-    each_channel([&](const index_expr& c) {
-      each_outer([&](const std::vector<index_expr>& at) {
+    each_channel(tile::unrolling::none, [&](const index_expr& c) {
+      each_outer(tile::unrolling::none, [&](const std::vector<index_expr>& at) {
         b_.loop("x", lanes, unrolls ? tile::unrolling::whole : tile::unrolling::none,
                 [&](const index_expr& x) { write_products(c, at, x); });
       });

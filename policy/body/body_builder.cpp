@@ -22,6 +22,7 @@ namespace {
 
 // Internal operators have their own registry; ATen operators are found by their records.
 const operator_builder* find_elementwise_builder(const graph_step& s) {
+  if (s.use->record != nullptr && is_full_convolution(s)) return &convolution_builder();
   if (s.use->record != nullptr) return is_own_product(s) ? &product_builder() : find_pointwise(s);
   const body_operator* own = find_body_operator(s.op());
   return own != nullptr && own->elementwise ? &own->elementwise : nullptr;
@@ -152,7 +153,8 @@ expected<void> body_builder::add_results(const graph_step& s, std::size_t result
   const auto row = place_of_rows(type.shape);
   if (!is_element && !row && place_here(type.shape))
     return fail(errc::unsupported, "{} is smaller than what the kernel computes, and read elsewhere", value);
-  if (!type.is_contiguous() && (body_.has_contraction() || !is_dense(type)))
+  const bool is_product = body_.has_contraction() && body_.windows.empty();
+  if (!type.is_contiguous() && (is_product || !is_dense(type)))
     return fail(errc::unsupported,
                 "{} is {}, but kernels write contiguous tensors, or these with their dimensions in another order where "
                 "they make no product",
@@ -203,7 +205,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
     if (o.type.storage_bytes() > (int64_t{1} << 32))
       return fail(errc::unsupported, "{} is too large for 32-bit indices", o.value);
   }
-  if (body.has_contraction()) CUDAL1_CHECK(matrix_product_of(body));
+  if (body.has_contraction() && body.windows.empty()) CUDAL1_CHECK(matrix_product_of(body));
   order_axes(body);
   collapse_axes(body);
   put_columns_in_b(body);
@@ -212,6 +214,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
 
 operator_family family_of(const graph_step& s) {
   if (is_own_product(s)) return operator_family::product;
+  if (is_full_convolution(s)) return operator_family::convolution;
   if (find_elementwise_builder(s) != nullptr) return operator_family::pointwise;
   if (const auto* row = find_row_builder(s)) return row->family;
   return operator_family::other;

@@ -88,6 +88,13 @@ class body_builder {
   expected<int> operand_in_memory(const std::string& value, const place& where);
   expected<int> computed_operand(const std::string& a, const place& where);
   int contraction(int axis, int a, int b, band a_band, band b_band);
+  // A convolution over all channels of its input: the sum of the products of the elements that its windows meet, at
+  // this place of its result, and its weights ([out, in, ...] by dimension).
+  struct convolved {
+    std::string input, weight;
+    std::vector<work_parts::window> windows;
+  };
+  expected<int> convolution(const convolved& of, const place& where);
   bool is_in_operand() const { return scope_now().kind == scope_kind::operand; }
   int reduce(reduction_kind how, int node);
   int scan(int node);
@@ -135,6 +142,7 @@ class body_builder {
   }
   int load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, load_bounds bounds);
   expected<int> computed(const std::string& value, int in);
+  int add_contracted_axis(int64_t count);
   expected<int> loaded_as(const std::string& value, const tensor_type& type, const place& where, dtype wanted);
   int converted(int n, dtype wanted);
   int cast(int n, dtype from, dtype wanted);
@@ -152,7 +160,7 @@ class body_builder {
   std::deque<scope> scopes_;  // of the results, of the parts, of windows, and of the As of contractions
   int now_ = 0, step_ = -1;   // the scope and the step that is being built
   int first_part_ = 0, windows_ = -1;
-  place taps_;  // of a window's elements: by window, and of the channels that it adds up
+  place taps_;
   kernel_body body_;
   // When the kernel's text has each node: the step that needs it first, and its number among those of that step.
   std::vector<std::pair<int, int>> order_;

@@ -45,7 +45,6 @@ void body_builder::add_axes() {
         {rows.windows[i], static_cast<int>(first) + static_cast<int>(i), static_cast<int>(body_.axes.size())});
     add(taps_.emplace_back(), rows.windows[i].kernel, axis_role::tap, 1);
   }
-  if (rows.channels > 0) add(taps_.emplace_back(), rows.channels, axis_role::tap, 1);
 }
 
 void body_builder::add_scopes() {
@@ -59,7 +58,6 @@ void body_builder::add_scopes() {
       for (const auto& [axis, multiple] : taps_[i].terms)
         slid.where[first + i].terms.emplace_back(axis, multiple * rows.windows[i].dilation);
     }
-    if (rows.channels > 0) slid.where[1] = taps_.back();
     windows_ = static_cast<int>(scopes_.size());
     scopes_.push_back(std::move(slid));
   }

@@ -279,11 +279,44 @@ int body_builder::window_size(bool counts_padding) {
 int body_builder::k_axis_of(const std::string& a, int64_t count) {
   contracted_a& known = contracted_[a];
   if (known.axis >= 0) return known.axis;
-  known.axis = static_cast<int>(body_.axes.size());
+  known.axis = add_contracted_axis(count);
+  return known.axis;
+}
+
+int body_builder::add_contracted_axis(int64_t count) {
   body_.axes.push_back({count, axis_role::contracted});
   for (auto& each : body_.accesses)
     each.strides.push_back(0);
-  return known.axis;
+  return static_cast<int>(body_.axes.size()) - 1;
+}
+
+expected<int> body_builder::convolution(const convolved& of, const place& where) {
+  if (scope_now().kind != scope_kind::results || domain_.parts || !body_.windows.empty())
+    return fail(errc::unsupported, "a kernel computes only one convolution, and all of its result");
+  if (is_computed(of.weight)) return fail(errc::unsupported, "the weights {} are not in memory", of.weight);
+  const tensor_type &input = graph_->type_of(of.input), &weight = graph_->type_of(of.weight);
+  const int channel = add_contracted_axis(input.shape[1]);
+  scope slid{scope_kind::windows, input.shape, {where[0], {{{channel, 1}}}}, 0};
+  place of_weight = {where[1], {{{channel, 1}}}};
+  for (std::size_t i = 0; i < of.windows.size(); ++i) {
+    const auto& w = of.windows[i];
+    const auto& terms = where[i + 2].terms;
+    if (terms.size() > 1 || where[i + 2].offset != 0 || (!terms.empty() && terms[0].second != 1))
+      return fail(errc::unsupported, "the kernel's rows divide a dimension that windows slide along");
+    const int tap = add_contracted_axis(w.kernel);
+    body_.windows.push_back({w, terms.empty() ? -1 : terms[0].first, tap});
+    coordinate& along = slid.where.emplace_back();
+    if (!terms.empty()) along.terms.emplace_back(terms[0].first, w.stride);
+    along.terms.emplace_back(tap, w.dilation);
+    of_weight.push_back({{{tap, 1}}});
+  }
+  windows_ = static_cast<int>(scopes_.size());
+  scopes_.push_back(std::move(slid));
+  CUDAL1_TRY(const int x, in_scope(windows_, [&] { return operand_value(of.input, input, dtype::float32); }));
+  const int w = load(of.weight, strides_at(weight.strides, of_weight), 0, load_bounds::tensor);
+  const int out = contraction(channel, x, converted(w, dtype::float32), {}, {});
+  node(out).axes = 1 + static_cast<int>(of.windows.size());
+  return out;
 }
 
 // A transposed weight is read as the weight: its strides say how it is read, and it is known to be constant.

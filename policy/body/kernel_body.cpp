@@ -217,7 +217,9 @@ void order_axes(kernel_body& body) {
 }
 
 void put_columns_in_b(kernel_body& body) {
-  if (body.is_elementwise() || std::ranges::count(body.nodes, node_kind::contraction, &body_node::kind) != 1) return;
+  if (body.is_elementwise() || !body.windows.empty() ||
+      std::ranges::count(body.nodes, node_kind::contraction, &body_node::kind) != 1)
+    return;
   body_node& product = *std::ranges::find(body.nodes, node_kind::contraction, &body_node::kind);
   const auto strides_of = [&](int operand) -> const std::vector<int64_t>* {
     const body_node& n = body.nodes[static_cast<std::size_t>(operand)];

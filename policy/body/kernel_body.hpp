@@ -21,8 +21,8 @@ enum class axis_role {
   parallel,    // the results have an element, or a row, for each index
   reduced,     // a column of a row
   sequential,  // a column of a row over which a running sum goes
-  tap,         // a column whose rows are windows: the element of a window, or its channel
-  contracted,  // an index along k of a contraction
+  tap,         // a column whose rows are windows: the element of a window
+  contracted,  // an index along k of a contraction, or in the windows of a convolution
 };
 
 struct body_axis {
@@ -48,6 +48,7 @@ struct body_node {
   reduction_kind reduction{};   // reduce (scans are sums)
   int access = -1;              // load: which of the body's accesses
   int axis = -1;                // contraction: the one along which it adds A times B up
+  int axes = 1;                 // or so many, from that one on
   band a_band, b_band;          // contraction: where A (m by k) and B (k by n) may not be zero
   bool per_row = false;         // one value per row
   int cost = 1;                 // of recomputing it and what it is made of, roughly, in additions
@@ -90,7 +91,7 @@ struct body_result {
 inline constexpr int64_t most_parts = 4;  // of a value, of which a thread computes an element each
 
 // How windows slide along a dimension of a tensor, in a kernel whose rows are windows, and whose columns are their
-// elements.
+// elements; or in one that makes a convolution, which adds these up.
 struct body_window {
   work_parts::window walk;
   int row = -1, column = -1;  // the axes of positions and taps; -1: there is only one

@@ -18,9 +18,6 @@ struct row_domain {
   // Where windows slide over the last dimensions of a tensor of the shape `slid`; their elements are what is reduced.
   std::vector<int64_t> slid;
   std::vector<work_parts::window> windows;
-  // Of a convolution that adds up all channels, the second dimension of `slid`: how many there are; 0 where a window
-  // has elements of one channel.
-  int64_t channels = 0;
   bool operator==(const row_domain&) const = default;
 };
 

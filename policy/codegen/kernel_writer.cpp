@@ -23,7 +23,18 @@ std::string expanded(const body_node& node, const std::function<std::string(int)
   return out;
 }
 
+namespace {
+
+std::set<int> all_nodes_of(const kernel_body& body, const std::set<int>& nodes) {
+  const auto made_of = body.made_of({nodes.begin(), nodes.end()});
+  return {made_of.begin(), made_of.end()};
+}
+
+}  // namespace
+
 kernel_writer::kernel_writer(const emit_request& request) : request_(&request), needed_(body().needed()) {
+  // What a convolution adds up has variables, too.
+  if (!body().windows.empty()) needed_ = all_nodes_of(body(), needed_);
   for (const int n : body().made_of({needed_.begin(), needed_.end()}))
     if (node(n).kind == node_kind::load) used_operands_.insert(node(n).access);
   name_everything();
@@ -52,7 +63,8 @@ void kernel_writer::name_everything() {
     pointers_.push_back(unique(clean(o.value) + "_in"));
   for (const auto& r : body().results)
     targets_.push_back(unique(clean(r.target.value) + "_out"));
-  const std::set<int> inside = body().inside_contractions();  // these have no variables
+  // Those of products have no variables.
+  const std::set<int> inside = body().windows.empty() ? body().inside_contractions() : std::set<int>();
   int unnamed = 0;
   for (std::size_t i = 0; i < body().nodes.size(); ++i) {
     const auto& n = body().nodes[i];

@@ -16,13 +16,11 @@ bool is_free_convolution(const graph_step& s) {
   return !s.dropped && s.group < 0 && family_of(s) == operator_family::convolution;
 }
 
-// The groups of elementwise steps that read the step's result.
+// The groups that read the step's result.
 std::set<int> groups_behind(const graph& g, const graph_step& s) {
   std::set<int> out;
-  for (const int reader : g.readers(s.text->results[0])) {
-    const int group = g.step_at(reader).group;
-    if (group >= 0 && g.groups()[static_cast<std::size_t>(group)].kind == group_kind::pointwise) out.insert(group);
-  }
+  for (const int reader : g.readers(s.text->results[0]))
+    if (const int group = g.step_at(reader).group; group >= 0) out.insert(group);
   return out;
 }
 
@@ -32,7 +30,8 @@ std::vector<move> kernel_candidates(const graph& g, const lowering_target& targe
   if (!target.has_convolution_kernels()) return out;
   const auto add = [&](std::vector<int> steps) {
     std::ranges::sort(steps);
-    if (build_body(g, steps)) out.push_back({k_name, {{"steps", print_steps(steps)}}});
+    const auto body = build_body(g, steps);
+    if (body && target.emit({&*body, {}, "k", ""})) out.push_back({k_name, {{"steps", print_steps(steps)}}});
   };
   for (const auto& s : g.steps()) {
     if (!is_free_convolution(s)) continue;
@@ -56,11 +55,17 @@ expected<std::string> apply_kernel(graph& g, const move& m, const lowering_targe
                 "steps {} contain no convolution over all channels that is still a library call", print_steps(steps));
   std::vector<int> behind = steps;
   std::erase(behind, *convolution);
-  for (const int n : behind)
-    if (family_of(g.step_at(n)) != operator_family::pointwise)
-      return fail(errc::invalid_argument, "step {} ({}) is not elementwise", n, g.step_at(n).op());
   const int number = *convolution;
-  CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows));
+  std::set<int> groups;
+  for (const int n : behind)
+    if (const int group = g.step_at(n).group; group >= 0) groups.insert(group);
+  if (groups.size() > 1) return fail(errc::invalid_argument, "steps {} are of several groups", print_steps(behind));
+  const int into = groups.empty() ? -1 : *groups.begin();
+  if (into >= 0 && g.groups()[static_cast<std::size_t>(into)].steps != behind)
+    return fail(errc::invalid_argument, "steps {} are not one whole group", print_steps(behind));
+  if (into >= 0 && !g.groups()[static_cast<std::size_t>(into)].decided.empty())
+    return fail(errc::invalid_argument, "group {} was tuned without the convolution", into);
+  CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows, into));
   CUDAL1_CHECK(check_group(g, group, target));
   return fmt::format("group {}: step {} ({}) as a kernel that keeps tiles of its input in shared memory{}", group,
                      number, short_operator_name(g.step_at(number).op()),
@@ -71,8 +76,8 @@ expected<std::string> apply_kernel(graph& g, const move& m, const lowering_targe
 
 std::vector<move_kind> convolution_kernel_moves() {
   return {{.name = k_name,
-           .summary = "a convolution of few channels as a kernel, exact in float32, together with the elementwise "
-                      "steps that read it (cuda)",
+           .summary = "a convolution of few channels as a kernel, exact in float32, together with the group that "
+                      "reads it (cuda): elementwise steps, or a reduction, softmax or norm over channels",
            .parameters = {"steps"},
            .phase = move_phase::implementation,
            .parts = {starting_part::other_implementations},

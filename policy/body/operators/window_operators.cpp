@@ -107,18 +107,12 @@ channels_taken channels_of(const graph_step& s) {
   return sizes[1] == slid[1] ? channels_taken::all : channels_taken::other;
 }
 
-// Strides of the weights by place in a window: along its dimensions, and along the channels that it adds up.
-std::vector<int64_t> weight_strides(const row_domain& rows, const tensor_type& weight) {
-  std::vector<int64_t> out(weight.strides.begin() + 2, weight.strides.end());
-  if (rows.channels > 0) out.push_back(weight.strides[1]);
-  return out;
-}
-
 expected<void> build_convolution(body_builder& b, const graph_step& s) {
   CUDAL1_TRY(const int x, element_of_window(b, s, "input"));
   const std::string weight = b.program().resolve(*tensor_argument_name(s, "weight"));
   const tensor_type& type = b.program().type_of(weight);
-  CUDAL1_TRY(const int w, b.window_weights(weight, {0, type.strides[0]}, weight_strides(b.rows(), type)));
+  CUDAL1_TRY(const int w,
+             b.window_weights(weight, {0, type.strides[0]}, {type.strides.begin() + 2, type.strides.end()}));
   int sum = b.reduce(reduction_kind::sum, b.pointwise("$0 * $1", {x, w}));
   if (const auto bias = tensor_argument_name(s, "bias")) {
     const std::string& value = b.program().resolve(*bias);
@@ -128,10 +122,23 @@ expected<void> build_convolution(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, sum);
 }
 
-expected<row_domain> windows_of_channels(const graph& g, const graph_step& s) {
-  CUDAL1_TRY(row_domain out, windows_over(g, s, "input", k_largest_window));
-  out.channels = out.slid[1];
-  return out;
+expected<void> build_full_convolution(body_builder& b, const graph_step& s) {
+  const graph& g = b.program();
+  CUDAL1_TRY(const row_domain windows, windows_over(g, s, "input", k_largest_window));
+  const tensor_type& result = s.result_types[0];
+  if (result.shape != b.shape())
+    return fail(errc::unsupported, "{} has another shape than the rest of the kernel", result.text());
+  CUDAL1_TRY(const place where, b.place_of(result));
+  CUDAL1_TRY(int sum, b.convolution({g.resolve(*tensor_argument_name(s, "input")),
+                                     g.resolve(*tensor_argument_name(s, "weight")), windows.windows},
+                                    where));
+  if (const auto bias = tensor_argument_name(s, "bias")) {
+    const std::string& value = g.resolve(*bias);
+    if (b.is_computed(value)) return fail(errc::unsupported, "the bias {} is not in memory", value);
+    const int added = b.strided_load(value, {0, g.type_of(value).strides[0]});
+    sum = b.pointwise("$0 + $1", {sum, added});
+  }
+  return b.bind(s, 0, sum);
 }
 
 }  // namespace
@@ -148,18 +155,18 @@ const row_operator* find_window_operator(const graph_step& s) {
       operator_family::reduction,
       [](const graph& g, const graph_step& c) { return windows_over(g, c, "input", k_largest_convolution); },
       build_convolution};
-  static const row_operator full_convolution{operator_family::convolution, windows_of_channels, build_convolution};
   if (s.use->record == nullptr) return nullptr;  // an internal operator
   if (s.record().traits.pooled_dimensions > 0) return &pool;
-  switch (channels_of(s)) {
-    case channels_taken::alone:
-      return &convolution;
-    case channels_taken::all:
-      return &full_convolution;
-    case channels_taken::other:
-      break;
-  }
-  return nullptr;
+  return channels_of(s) == channels_taken::alone ? &convolution : nullptr;
+}
+
+bool is_full_convolution(const graph_step& s) {
+  return !s.is_replaced() && channels_of(s) == channels_taken::all;
+}
+
+const operator_builder& convolution_builder() {
+  static const operator_builder builder = build_full_convolution;
+  return builder;
 }
 
 }  // namespace cudal1

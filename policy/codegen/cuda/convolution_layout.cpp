@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/codegen/pass_plan.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -9,9 +11,10 @@ namespace {
 constexpr int64_t k_threads = 128;
 constexpr int64_t k_widest_tile = 64;         // places along the last dimension
 constexpr int64_t k_channels = 16;            // of a thread at a time, at most
+constexpr int64_t k_most_channels = 32;       // that a thread reduces
 constexpr int64_t k_places = 2;               // of a thread
 constexpr int64_t k_enough_blocks = 2048;     // that keep a large GPU busy
-constexpr int64_t k_registers = 144;          // of a thread, for sums and what it reads for them
+constexpr int64_t k_registers = 136;          // of a thread, for sums and what it reads for them
 constexpr int64_t k_vector = 4;               // weights that a thread reads at once
 constexpr int64_t k_shared_bytes = 48 << 10;  // of a block
 
@@ -23,31 +26,8 @@ const body_node& node_at(const kernel_body& body, int node) {
   return body.nodes[static_cast<std::size_t>(node)];
 }
 
-// The sum of a convolution; -1 where the body's rows are other windows.
-int convolved_sum(const kernel_body& body) {
-  int found = -1;
-  for (int n = 0; n < static_cast<int>(body.nodes.size()); ++n) {
-    const body_node& each = node_at(body, n);
-    if (each.kind != node_kind::reduce) continue;
-    if (found >= 0 || each.reduction != reduction_kind::sum) return -1;
-    found = n;
-  }
-  return found;
-}
-
-// The weights that a node multiplies by: an operand that windows do not slide over.
-int weight_of(const kernel_body& body, int product) {
-  const body_node& p = node_at(body, product);
-  if (p.kind != node_kind::pointwise || p.operands.size() != 2 || p.expression != "$0 * $1") return -1;
-  const int w = p.operands[1];
-  return node_at(body, w).kind == node_kind::load && !access_of(body, w).bounded ? w : -1;
-}
-
-// The axis among these along which only the weights differ, or the only one that no window has; -1 where there is none.
-int column_of_channels(const kernel_body& body) {
-  for (int d = body.row_dims(); d < body.dims(); ++d)
-    if (std::ranges::find(body.windows, d, &body_window::column) == body.windows.end()) return d;
-  return -1;
+int contraction_of(const kernel_body& body) {
+  return static_cast<int>(std::ranges::find(body.nodes, node_kind::contraction, &body_node::kind) - body.nodes.begin());
 }
 
 // What is read of the input must be the same for all results of a place: only then it is staged once for all channels.
@@ -61,6 +41,17 @@ expected<void> check_input(const kernel_body& body, const convolution_layout& l)
       return fail(errc::unsupported, "what the convolution reads is made of more than elements of its windows");
   }
   return {};
+}
+
+// A thread has all channels of its places, and nothing of others: it reduces over channels only.
+expected<void> check_columns(const kernel_body& body, const convolution_layout& l) {
+  if (!l.has_rows(body)) return {};
+  if (body.has_scan() || body.dims() - body.row_dims() != 1 || l.out_channel != body.row_dims())
+    return fail(errc::unsupported, "the kernel of a convolution reduces its channels only");
+  if (l.out_channels > k_most_channels)
+    return fail(errc::unsupported, "{} channels are more than the {} that a thread reduces", l.out_channels,
+                k_most_channels);
+  return pass_plan(body).check_row_kernel("");
 }
 
 int64_t rounded_up(int64_t number, int64_t multiple) {
@@ -132,32 +123,23 @@ int64_t convolution_layout::shared_bytes() const {
   return 4 * (input + weights() * (channels_of_block() + padding));
 }
 
-bool adds_up_channels(const kernel_body& body) {
-  const int sum = body.windows.empty() ? -1 : convolved_sum(body);
-  const int weight = sum < 0 ? -1 : weight_of(body, node_at(body, sum).operands[0]);
-  if (weight < 0) return false;
-  // A convolution of single channels reads another channel for each of its results, and adds up only windows.
-  const int product = node_at(body, sum).operands[0];
-  bool reads_own_channel = column_of_channels(body) < 0;
-  for (int d = 0; d < body.row_dims() && reads_own_channel; ++d) {
-    if (access_of(body, weight).stride(d) == 0) continue;
-    for (const int n : body.made_of({node_at(body, product).operands[0]}))
-      if (node_at(body, n).kind == node_kind::load && access_of(body, n).stride(d) == 0) reads_own_channel = false;
-  }
-  return !reads_own_channel;
+bool is_convolution(const kernel_body& body) {
+  return body.has_contraction() && !body.windows.empty();
 }
 
 expected<convolution_layout> convolution_layout_of(const kernel_body& body, const kernel_options& options) {
   convolution_layout l;
-  l.sum = convolved_sum(body);
-  const int product = node_at(body, l.sum).operands[0];
-  l.weight = weight_of(body, product);
-  l.input = node_at(body, product).operands[0];
-  l.in_channel = column_of_channels(body);
-  if (l.in_channel >= 0) l.in_channels = body.extent(static_cast<std::size_t>(l.in_channel));
+  l.sum = contraction_of(body);
+  const body_node& sum = node_at(body, l.sum);
+  l.input = sum.operands[0];
+  l.weight = sum.operands[1];
+  if (node_at(body, l.weight).kind != node_kind::load)
+    return fail(errc::unsupported, "the weights of the convolution are not in memory");
+  l.in_channel = sum.axis;
+  l.in_channels = body.extent(static_cast<std::size_t>(l.in_channel));
   for (auto w = body.windows.rbegin(); w != body.windows.rend(); ++w)
     l.dimensions.push_back({w->walk, w->row, w->column});
-  for (int d = 0; d < body.row_dims(); ++d) {
+  for (int d = 0; d < body.dims(); ++d) {
     if (std::ranges::find(body.windows, d, &body_window::row) != body.windows.end()) continue;
     if (access_of(body, l.weight).stride(d) == 0) {
       l.batch.push_back(d);
@@ -169,10 +151,12 @@ expected<convolution_layout> convolution_layout_of(const kernel_body& body, cons
     l.out_channels = body.extent(static_cast<std::size_t>(d));
   }
   CUDAL1_CHECK(check_input(body, l));
+  CUDAL1_CHECK(check_columns(body, l));
   const auto chosen = [&](std::string_view name, int64_t otherwise) {
     return options[name] > 0 ? options[name] : otherwise;
   };
-  l.channels = std::min(rounded_up(l.out_channels, k_vector), chosen(kernel_tunable::channels, k_channels));
+  l.channels = rounded_up(l.out_channels, k_vector);
+  if (!l.has_rows(body)) l.channels = std::min(l.channels, chosen(kernel_tunable::channels, k_channels));
   l.padding = k_vector;
   choose_places(l, chosen(kernel_tunable::items, k_places));
   const int64_t threads = chosen(kernel_tunable::block, k_threads);

@@ -39,13 +39,15 @@ struct convolution_layout {
   int64_t threads() const { return (busy() + 31) / 32 * 32; }
   int64_t channels_of_block() const { return turns * channels; }
   int64_t blocks_of_channels() const { return (out_channels + channels_of_block() - 1) / channels_of_block(); }
+  // Whether each place is a row, whose columns are its channels.
+  bool has_rows(const kernel_body& body) const { return !body.is_elementwise(); }
   int64_t weights() const;  // of a result
   int64_t blocks(const kernel_body& body) const;
   int64_t shared_bytes() const;
 };
 
-// Whether the rows of a body are windows over all channels.
-bool adds_up_channels(const kernel_body& body);
+// Whether the body makes a convolution over all channels.
+bool is_convolution(const kernel_body& body);
 // errc::unsupported with the reason where the form does not suit the body.
 expected<convolution_layout> convolution_layout_of(const kernel_body& body, const kernel_options& options);
 

@@ -42,7 +42,6 @@ bool has_rows(const kernel_body& body) {
 
 // One kernel, or several phases where one kernel would have too few blocks.
 expected<emitted_kernel> emit_without_product(const emit_request& request) {
-  if (adds_up_channels(*request.body)) return emit_cuda_convolutions(request);
   if (!request.body->windows.empty()) return emit_cuda_windows(request);
   const std::string& in_place = request.options.in_place;
   std::vector<kernel_body> phases;
@@ -96,7 +95,6 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
 
 // The tunables of the body's kernel; for a body with a product, those of the kernel of its epilogue.
 std::span<const kernel_tunable> tunables_without_products(const kernel_body& body) {
-  if (adds_up_channels(body)) return tunables_of_convolutions();
   if (!body.windows.empty()) return tunables_of_windows();
   return has_rows(body) ? tunables_of_rows() : tunables_of_elements();
 }
@@ -125,6 +123,7 @@ class cuda_target final : public lowering_target {
   std::string_view name() const override { return "cuda"; }
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
+    if (is_convolution(*request.body)) return emit_cuda_convolutions(request);
     return request.body->has_contraction() ? emit_product(request) : emit_without_product(request);
   }
 
@@ -142,6 +141,10 @@ class cuda_target final : public lowering_target {
 
   bool is_useful(std::string_view name, int64_t value, const kernel_body& body,
                  const kernel_options& now) const override {
+    if (is_convolution(body)) {
+      const kernel_tunable* const own = find_tunable(tunables_of_convolutions(), name);
+      return own != nullptr && own->is_useful(value, body, now);
+    }
     if (const kernel_tunable* const own = find_tunable(tunables_of_products(), name))
       return body.has_contraction() && own->is_useful(value, body, now);
     if (body.has_contraction()) {
@@ -162,6 +165,7 @@ class cuda_target final : public lowering_target {
   bool writes_templates() const override { return true; }
 
   bool is_coalesced(const kernel_body& body) const override {
+    if (is_convolution(body)) return true;
     if (!body.windows.empty()) return has_coalesced_windows(body);
     return body.has_contraction() || !has_rows(body) || cudal1::is_coalesced(body);
   }
@@ -177,7 +181,7 @@ class cuda_target final : public lowering_target {
   }
 
   std::vector<product_choice> product_choices(const kernel_body& body) const override {
-    if (!body.has_contraction()) return {};
+    if (!body.has_contraction() || is_convolution(body)) return {};
     auto out = choices_by_estimate(body);
     std::erase_if(out, [&](const product_choice& c) {
       const mainloop& loop = *find_mainloop(c.value);

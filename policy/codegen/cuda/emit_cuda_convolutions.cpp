@@ -9,6 +9,7 @@
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/window_layout.hpp"
 #include "policy/codegen/kernel_writer.hpp"
+#include "policy/codegen/pass_plan.hpp"
 
 namespace cudal1 {
 
@@ -25,7 +26,8 @@ class cuda_convolution_writer {
       : w_(request),
         body_(w_.body()),
         l_(std::move(layout)),
-        index_(index_type(body_, body_.rows())),
+        index_(index_type(body_, body_.rows() * body_.columns())),
+        plan_(body_),
         b_(l_.threads(), l_.blocks(body_)) {
     reach(l_.input, front_);
     for (const auto& r : body_.results)
@@ -56,7 +58,7 @@ class cuda_convolution_writer {
     return {{i, how::below, count}};
   }
   void reach(int n, std::set<int>& into) {
-    if (n == l_.sum || !into.insert(n).second) return;
+    if (!into.insert(n).second || n == l_.sum) return;
     for (const int o : w_.node(n).operands)
       reach(o, into);
   }
@@ -296,7 +298,7 @@ class cuda_convolution_writer {
   index_expr row_index(int axis) const { return index_expr::variable(fmt::format("i{}", axis), extent(axis)); }
   index_expr row_offset(const body_access& o) const {
     index_expr sum = 0;
-    for (int d = 0; d < body_.row_dims(); ++d)
+    for (int d = 0; d < body_.dims(); ++d)
       sum = sum + row_index(d) * o.stride(d);
     return sum;
   }
@@ -312,22 +314,28 @@ class cuda_convolution_writer {
         b_.let(index_, fmt::format("i{}", axis), tile_of(i).as(index_));
     const auto& along = l_.lane();
     with_row(along.row, tile_of(0) * along.tile + lane(), along.tiles() * along.tile, [&] {
+      if (l_.has_rows(body_)) return each_place([&](const index_expr& j) { write_row(j); });
       b_.loop("q", l_.channels, tile::unrolling::whole, [&](const index_expr& q) {
         with_row(l_.out_channel, group() * l_.channels_of_block() + turn_ * l_.channels + q,
-                 l_.blocks_of_channels() * l_.channels_of_block(), [&] { write_results_of_channel(q); });
+                 l_.blocks_of_channels() * l_.channels_of_block(), [&] {
+                   each_place([&](const index_expr& j) {
+                     define({behind_.begin(), behind_.end()}, j * l_.channels + q);
+                     store_results([](int) { return true; });
+                   });
+                 });
       });
     });
   }
-  void write_results_of_channel(const index_expr& q) {
-    if (!l_.is_stacked()) return write_result(q);
+  void each_place(const std::function<void(const index_expr& j)>& body) {
+    if (!l_.is_stacked()) return b_.scope([&] { body(0); });
     const auto& d = l_.dimensions[1];
     b_.loop("j", l_.places, tile::unrolling::whole, [&](const index_expr& j) {
-      with_row(d.row, tile_of(1) * d.tile + stack() + j, d.tiles() * d.tile,
-               [&] { write_result(j * l_.channels + q); });
+      with_row(d.row, tile_of(1) * d.tile + stack() + j, d.tiles() * d.tile, [&] { body(j); });
     });
   }
-  void write_result(const index_expr& sum) {
-    for (const int n : behind_or_sum()) {
+  // Those of these nodes that nothing has defined here, in their order; `sum`: where the convolution's is.
+  void define(const std::vector<int>& nodes, const index_expr& sum) {
+    for (const int n : nodes) {
       if (n == l_.sum)
         b_.define(w_.variable(n), value::element(tile::access{sums_, {sum}}, dtype::float32), w_.node(n).value);
       else
@@ -335,23 +343,54 @@ class cuda_convolution_writer {
           return value::element(w_.place_of(load, at_, row_offset(access_of(load))), w_.node(load).type);
         });
     }
-    for (std::size_t r = 0; r < body_.results.size(); ++r)
-      b_.store(tile::access{at_.results.at(static_cast<int>(r)), {row_offset(body_.results[r].target)}},
-               w_.named(body_.results[r].node));
   }
-  std::set<int> behind_or_sum() const {
-    std::set<int> out = behind_;
-    out.insert(l_.sum);
-    return out;
+  void store_results(const std::function<bool(int result)>& is_stored) {
+    for (int r = 0; r < static_cast<int>(body_.results.size()); ++r)
+      if (is_stored(r))
+        b_.store(tile::access{at_.results.at(r), {row_offset(body_.results[static_cast<std::size_t>(r)].target)}},
+                 w_.named(body_.results[static_cast<std::size_t>(r)].node));
+  }
+
+  // All channels of a place: each pass goes over them.
+  void write_row(const index_expr& j) {
+    std::set<int> known;
+    for (int pass = 0; pass < plan_.passes(); ++pass) {
+      const pass_work work = plan_.work_of(pass, {});
+      for (const int n : plan_.operands_of(work))
+        define_of_row(n, known);
+      for (const int n : work.reduced)
+        b_.change(w_.variable(n), value::named(neutral(w_.node(n).reduction), w_.node(n).type));
+      if (work.empty()) continue;
+      b_.loop("q", l_.out_channels, tile::unrolling::whole, [&](const index_expr& q) {
+        if (l_.out_channel >= 0) b_.let(index_, fmt::format("i{}", l_.out_channel), q.as(index_));
+        define(work.elements, j * l_.channels + q);
+        for (const int n : work.reduced)
+          b_.add({tile::combine{w_.variable(n), {}, w_.node(n).reduction, w_.named(w_.node(n).operands[0])}});
+        store_results([&](int r) { return std::ranges::count(work.results, r) > 0; });
+      });
+    }
+    const auto is_of_row = [&](int r) { return plan_.is_row_result(body_.results[static_cast<std::size_t>(r)]); };
+    for (int r = 0; r < static_cast<int>(body_.results.size()); ++r)
+      if (is_of_row(r)) define_of_row(body_.results[static_cast<std::size_t>(r)].node, known);
+    store_results(is_of_row);
+  }
+  // A value that is one per row, after those that it is made of.
+  void define_of_row(int n, std::set<int>& known) {
+    const body_node& of = w_.node(n);
+    if (!of.per_row || of.kind == node_kind::reduce || !known.insert(n).second) return;
+    for (const int o : of.operands)
+      define_of_row(o, known);
+    define({n}, 0);
   }
 
   kernel_writer w_;
   const kernel_body& body_;
   convolution_layout l_;
   std::string index_;
+  pass_plan plan_;
   tile::kernel_builder b_;
   kernel_writer::tensors at_;
-  std::set<int> front_, behind_;  // what the input and the results are made of, without the sum
+  std::set<int> front_, behind_;  // what the input and the results are made of, up to the sum
   index_expr turn_ = 0;           // which group of channels of the block's
   index_expr thread_ = index_expr::variable("threadIdx.x", l_.threads());
   tile::buffer_id input_ = 0, weights_ = 0, sums_ = 0;

@@ -22,7 +22,7 @@ namespace {
 
 // Internal operators have their own registry; ATen operators are found by their records.
 const operator_builder* find_elementwise_builder(const graph_step& s) {
-  if (s.use->record != nullptr && is_full_convolution(s)) return &convolution_builder();
+  if (s.use->record != nullptr && adds_up_channels(s)) return &convolution_builder();
   if (s.use->record != nullptr) return is_own_product(s) ? &product_builder() : find_pointwise(s);
   const body_operator* own = find_body_operator(s.op());
   return own != nullptr && own->elementwise ? &own->elementwise : nullptr;
@@ -214,7 +214,7 @@ expected<kernel_body> build_body(const graph& g, const std::vector<int>& steps) 
 
 operator_family family_of(const graph_step& s) {
   if (is_own_product(s)) return operator_family::product;
-  if (is_full_convolution(s)) return operator_family::convolution;
+  if (adds_up_channels(s)) return operator_family::convolution;
   if (find_elementwise_builder(s) != nullptr) return operator_family::pointwise;
   if (const auto* row = find_row_builder(s)) return row->family;
   return operator_family::other;

@@ -88,8 +88,8 @@ class body_builder {
   expected<int> operand_in_memory(const std::string& value, const place& where);
   expected<int> computed_operand(const std::string& a, const place& where);
   int contraction(int axis, int a, int b, band a_band, band b_band);
-  // A convolution over all channels of its input: the sum of the products of the elements that its windows meet, at
-  // this place of its result, and its weights ([out, in, ...] by dimension).
+  // A convolution that adds up channels of its input, all or those of a group: the sum of the products of the elements
+  // that its windows meet, at this place of its result, and its weights ([out, in of a group, ...] by dimension).
   struct convolved {
     std::string input, weight;
     std::vector<work_parts::window> windows;
@@ -110,6 +110,10 @@ class body_builder {
     std::vector<int64_t> shape;
     place where;
     int64_t part = 0;  // its number
+    // Of windows over groups of channels: the axis of the results' channels and how many of them a group has, and the
+    // axis of the input's channels of a group.
+    divided_axis groups = {};
+    int channel = -1;
   };
 
   const scope& scope_now() const { return scopes_[static_cast<std::size_t>(now_)]; }

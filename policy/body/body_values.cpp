@@ -49,6 +49,12 @@ int body_builder::load(const std::string& value, const std::vector<int64_t>& str
   body_.accesses.push_back({value, type, strides, aligned, offset});
   body_.accesses.back().bounded = bounded;
   body_.accesses.back().constant = graph_->is_constant(value);
+  const scope& now = scope_now();
+  if (now.channel >= 0 && strides[rules::at(now.channel)] != 0) {
+    divided_axis groups = now.groups;
+    groups.outer_stride *= strides[rules::at(now.channel)];
+    body_.accesses.back().divided.push_back(groups);
+  }
   return add_node(std::move(n));
 }
 
@@ -295,8 +301,16 @@ expected<int> body_builder::convolution(const convolved& of, const place& where)
     return fail(errc::unsupported, "a kernel computes only one convolution, and all of its result");
   if (is_computed(of.weight)) return fail(errc::unsupported, "the weights {} are not in memory", of.weight);
   const tensor_type &input = graph_->type_of(of.input), &weight = graph_->type_of(of.weight);
-  const int channel = add_contracted_axis(input.shape[1]);
+  const int64_t in_group = weight.shape[1], groups = input.shape[1] / std::max<int64_t>(in_group, 1);
+  const int channel = add_contracted_axis(in_group);
   scope slid{scope_kind::windows, input.shape, {where[0], {{{channel, 1}}}}, 0};
+  if (groups > 1) {
+    const auto& terms = where[1].terms;
+    if (terms.size() != 1 || where[1].offset != 0 || terms[0].second != 1)
+      return fail(errc::unsupported, "the kernel's rows divide the channels of a convolution of groups");
+    slid.groups = {terms[0].first, weight.shape[0] / groups, in_group, 0};
+    slid.channel = channel;
+  }
   place of_weight = {where[1], {{{channel, 1}}}};
   for (std::size_t i = 0; i < of.windows.size(); ++i) {
     const auto& w = of.windows[i];

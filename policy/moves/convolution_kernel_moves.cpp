@@ -52,7 +52,8 @@ expected<std::string> apply_kernel(graph& g, const move& m, const lowering_targe
   const auto convolution = std::ranges::find_if(steps, [&](int n) { return is_free_convolution(g.step_at(n)); });
   if (convolution == steps.end())
     return fail(errc::invalid_argument,
-                "steps {} contain no convolution over all channels that is still a library call", print_steps(steps));
+                "steps {} contain no convolution that adds up channels and is still a library call",
+                print_steps(steps));
   std::vector<int> behind = steps;
   std::erase(behind, *convolution);
   const int number = *convolution;

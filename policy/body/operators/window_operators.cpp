@@ -92,8 +92,8 @@ expected<void> build_pool(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, averaged(b, s, b.reduce(reduction_kind::sum, x)));
 }
 
-// How a convolution takes its input's channels: each alone, with a kernel of its own, or all for each of its results.
-enum class channels_taken { other, alone, all };
+// How a convolution takes its input's channels: each alone for a channel of the result, or several for several.
+enum class channels_taken { other, alone, together };
 
 channels_taken channels_of(const graph_step& s) {
   const bool convolves = s.op() == "aten::conv1d" || s.op() == "aten::conv2d" || s.op() == "aten::conv3d" ||
@@ -104,7 +104,7 @@ channels_taken channels_of(const graph_step& s) {
   const auto &sizes = weight->type.shape, &slid = input->type.shape;
   if (slid.size() != sizes.size()) return channels_taken::other;  // no batch
   if (sizes[1] == 1 && sizes[0] == slid[1]) return channels_taken::alone;
-  return sizes[1] == slid[1] ? channels_taken::all : channels_taken::other;
+  return channels_taken::together;
 }
 
 expected<void> build_convolution(body_builder& b, const graph_step& s) {
@@ -122,7 +122,7 @@ expected<void> build_convolution(body_builder& b, const graph_step& s) {
   return b.bind(s, 0, sum);
 }
 
-expected<void> build_full_convolution(body_builder& b, const graph_step& s) {
+expected<void> build_sum_of_channels(body_builder& b, const graph_step& s) {
   const graph& g = b.program();
   CUDAL1_TRY(const row_domain windows, windows_over(g, s, "input", k_largest_window));
   const tensor_type& result = s.result_types[0];
@@ -160,12 +160,12 @@ const row_operator* find_window_operator(const graph_step& s) {
   return channels_of(s) == channels_taken::alone ? &convolution : nullptr;
 }
 
-bool is_full_convolution(const graph_step& s) {
-  return !s.is_replaced() && channels_of(s) == channels_taken::all;
+bool adds_up_channels(const graph_step& s) {
+  return !s.is_replaced() && channels_of(s) == channels_taken::together;
 }
 
 const operator_builder& convolution_builder() {
-  static const operator_builder builder = build_full_convolution;
+  static const operator_builder builder = build_sum_of_channels;
   return builder;
 }
 

@@ -36,8 +36,7 @@ expected<void> check_input(const kernel_body& body, const convolution_layout& l)
     const body_node& each = node_at(body, n);
     if (each.kind == node_kind::constant || each.kind == node_kind::pointwise) continue;
     const bool is_slid = each.kind == node_kind::load && each.operands.empty() && access_of(body, n).bounded;
-    if (!is_slid || !access_of(body, n).divided.empty() ||
-        (l.out_channel >= 0 && access_of(body, n).stride(l.out_channel) != 0))
+    if (!is_slid || (l.out_channel >= 0 && access_of(body, n).stride(l.out_channel) != 0))
       return fail(errc::unsupported, "what the convolution reads is made of more than elements of its windows");
   }
   return {};
@@ -46,7 +45,7 @@ expected<void> check_input(const kernel_body& body, const convolution_layout& l)
 // A thread has all channels of its places, and nothing of others: it reduces over channels only.
 expected<void> check_columns(const kernel_body& body, const convolution_layout& l) {
   if (!l.has_rows(body)) return {};
-  if (body.has_scan() || body.dims() - body.row_dims() != 1 || l.out_channel != body.row_dims())
+  if (body.has_scan() || body.dims() - body.row_dims() != 1 || l.out_channel != body.row_dims() || l.groups > 1)
     return fail(errc::unsupported, "the kernel of a convolution reduces its channels only");
   if (l.out_channels > k_most_channels)
     return fail(errc::unsupported, "{} channels are more than the {} that a thread reduces", l.out_channels,
@@ -107,7 +106,7 @@ int64_t convolution_layout::weights() const {
 }
 
 int64_t convolution_layout::blocks(const kernel_body& body) const {
-  int64_t out = blocks_of_channels();
+  int64_t out = groups * blocks_of_channels();
   for (const int axis : batch)
     out *= body.extent(static_cast<std::size_t>(axis));
   for (const auto& d : dimensions)
@@ -151,6 +150,11 @@ expected<convolution_layout> convolution_layout_of(const kernel_body& body, cons
     l.out_channels = body.extent(static_cast<std::size_t>(d));
   }
   CUDAL1_CHECK(check_input(body, l));
+  for (const int n : body.made_of({l.input}))
+    if (node_at(body, n).kind == node_kind::load)
+      for (const auto& d : access_of(body, n).divided)
+        l.groups = l.out_channels / d.divisor;
+  l.out_channels /= l.groups;
   CUDAL1_CHECK(check_columns(body, l));
   const auto chosen = [&](std::string_view name, int64_t otherwise) {
     return options[name] > 0 ? options[name] : otherwise;

@@ -1,6 +1,6 @@
-// How a convolution that adds up all channels is laid out on a GPU. A block makes a tile of the results of some
+// How a convolution that adds up channels is laid out on a GPU. A block makes a tile of the results of some
 // channels: it keeps the input that the tile's windows meet, with what they share (the halo), and its channels' weights
-// in shared memory. A thread has a group of these channels at a time, of a few places that follow each other along the
+// in shared memory. A thread has some of these channels at a time, of a few places that follow each other along the
 // dimension before the last one; neighbouring threads have neighbours along the last one.
 #pragma once
 
@@ -21,13 +21,14 @@ struct convolved_dimension {
 };
 
 struct convolution_layout {
-  int sum = -1, input = -1, weight = -1;  // nodes: the sum, and the two that it multiplies
-  int out_channel = -1, in_channel = -1;  // axes; -1: there is one channel
-  int64_t out_channels = 1, in_channels = 1;
+  int sum = -1, input = -1, weight = -1;        // nodes: the sum, and the two that it multiplies
+  int out_channel = -1, in_channel = -1;        // axes; -1: there is one channel
+  int64_t groups = 1;                           // of channels that are convolved apart
+  int64_t out_channels = 1, in_channels = 1;    // of a group
   std::vector<int> batch;                       // the other axes of the rows
   std::vector<convolved_dimension> dimensions;  // the last one first: along threads, along a thread's places, others
-  int64_t channels = 1;                         // of a thread at a time: a group
-  int64_t turns = 1;                            // how many groups a block makes one after the other
+  int64_t channels = 1;                         // of a thread at a time
+  int64_t turns = 1;                            // how often a block makes as many, one after the other
   int64_t places = 1;                           // of a thread
   int64_t rows = 1;                             // of threads: each has so many places along the last dimension but one
   int64_t padding = 0;                          // elements between the weights of an input's element
@@ -46,7 +47,7 @@ struct convolution_layout {
   int64_t shared_bytes() const;
 };
 
-// Whether the body makes a convolution over all channels.
+// Whether the body makes a convolution that adds up channels.
 bool is_convolution(const kernel_body& body);
 // errc::unsupported with the reason where the form does not suit the body.
 expected<convolution_layout> convolution_layout_of(const kernel_body& body, const kernel_options& options);

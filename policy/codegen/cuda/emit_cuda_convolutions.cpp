@@ -80,7 +80,8 @@ class cuda_convolution_writer {
       add(fmt::format("i{}", axis), extent(axis));
     for (std::size_t i = l_.dimensions.size(); i-- > 0;)
       add(fmt::format("tile{}", i), l_.dimensions[i].tiles());
-    add("group", l_.blocks_of_channels());
+    add("group", l_.groups);
+    add("part", l_.blocks_of_channels());
     const auto parts = split(index_expr::variable("blockIdx.x", l_.blocks(body_)), extents);
     for (std::size_t i = 0; i < parts.size(); ++i)
       b_.let(i < l_.batch.size() ? index_ : "int", names[i], parts[i].as(i < l_.batch.size() ? index_ : "int"));
@@ -92,7 +93,11 @@ class cuda_convolution_writer {
   index_expr tile_of(std::size_t i) const {
     return index_expr::variable(fmt::format("tile{}", i), l_.dimensions[i].tiles());
   }
-  index_expr group() const { return index_expr::variable("group", l_.blocks_of_channels()); }
+  index_expr group() const { return index_expr::variable("group", l_.groups); }
+  // The first of the channels of the group that the block has.
+  index_expr first_channel() const {
+    return index_expr::variable("part", l_.blocks_of_channels()) * l_.channels_of_block();
+  }
 
   // ---- the tile's input ----
   bool is_masked(std::size_t i) const {
@@ -173,6 +178,8 @@ class cuda_convolution_writer {
     tile::mask mask{k_inside, {}};
     for (const int axis : l_.batch)
       sum = sum + row_index(axis) * stride(o, axis);
+    for (const auto& d : o.divided)
+      sum = sum + group() * d.outer_stride;
     for (std::size_t i = 0; i < at.size(); ++i) {
       const int64_t by = place_stride(o, window_of(i));
       sum = sum + place_in_input(i, at[i]) * by;
@@ -203,12 +210,13 @@ class cuda_convolution_writer {
     }
     each_round("e", {thread_, l_.threads(), count * l_.channels_of_block()}, [&](const index_expr& e) {
       const auto of = b_.let("int", {{"o", e / count}, {"k", e % count}});
-      const index_expr channel = group() * l_.channels_of_block() + of[0];
+      const index_expr channel = first_channel() + of[0];
       const bool beyond = l_.out_channels % l_.channels_of_block() != 0;
       if (beyond) b_.add({tile::test{k_inside, {{channel, how::within, l_.out_channels}}}});
       // They mostly are contiguous for a channel.
       const index_expr place = is_contiguous(extents, strides) ? of[1] : offset_of(split(of[1], extents), strides);
-      tile::access from = w_.place_of(l_.weight, at_, channel * stride(o, l_.out_channel) + place);
+      tile::access from =
+          w_.place_of(l_.weight, at_, (group() * l_.out_channels + channel) * stride(o, l_.out_channel) + place);
       if (beyond) from.masked = tile::mask{k_inside, {stride(o, l_.out_channel)}};
       b_.store(tile::access{weights_, {of[1] * row_of_weights() + of[0]}},
                value::element(from, w_.node(l_.weight).type));
@@ -316,13 +324,16 @@ class cuda_convolution_writer {
     with_row(along.row, tile_of(0) * along.tile + lane(), along.tiles() * along.tile, [&] {
       if (l_.has_rows(body_)) return each_place([&](const index_expr& j) { write_row(j); });
       b_.loop("q", l_.channels, tile::unrolling::whole, [&](const index_expr& q) {
-        with_row(l_.out_channel, group() * l_.channels_of_block() + turn_ * l_.channels + q,
-                 l_.blocks_of_channels() * l_.channels_of_block(), [&] {
-                   each_place([&](const index_expr& j) {
-                     define({behind_.begin(), behind_.end()}, j * l_.channels + q);
-                     store_results([](int) { return true; });
-                   });
-                 });
+        const index_expr of_group = b_.let("int", "channel", first_channel() + turn_ * l_.channels + q);
+        b_.guard(below(of_group, l_.out_channels, l_.blocks_of_channels() * l_.channels_of_block()), [&] {
+          const index_expr channel = index_expr::variable("channel", l_.out_channels);
+          if (l_.out_channel >= 0)
+            b_.let(index_, fmt::format("i{}", l_.out_channel), (group() * l_.out_channels + channel).as(index_));
+          each_place([&](const index_expr& j) {
+            define({behind_.begin(), behind_.end()}, j * l_.channels + q);
+            store_results([](int) { return true; });
+          });
+        });
       });
     });
   }

@@ -77,7 +77,8 @@ expected<std::string> apply_kernel(graph& g, const move& m, const lowering_targe
 
 std::vector<move_kind> convolution_kernel_moves() {
   return {{.name = k_name,
-           .summary = "a convolution of few channels as a kernel, exact in float32, together with the group that "
+           .summary = "a convolution of few channels, or of groups of few, as a kernel, exact in float32, together "
+                      "with the group that "
                       "reads it (cuda): elementwise steps, or a reduction, softmax or norm over channels",
            .parameters = {"steps"},
            .phase = move_phase::implementation,

@@ -1,5 +1,5 @@
-// Convolutions that add up all channels, for GPUs, without tensor cores: exact in float32. For few channels, where the
-// library's are slow and most of the time is what follows them.
+// Convolutions that add up channels, all or those of a group, for GPUs, without tensor cores: exact in float32. For few
+// channels, where the library's are slow and most of the time is what follows them.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -246,7 +246,7 @@ class cuda_convolution_writer {
         self(i - 1, self);
       });
     };
-    go(std::max(l_.dimensions.size(), std::size_t{1}) - 1, go);
+    go(l_.dimensions.size() - 1, go);
   }
   // A thread's place among the tile's.
   void write_places() {

@@ -133,6 +133,9 @@ struct device_options {
       key(0, {0, 1 << 20, "MiB"},
           "Memory of a runner's tensors on a GPU, in place of verification.memory_limit_mb. 0: a sixth of the GPU's "
           "memory, but at least 16 GiB.");
+  int64_t memory_mb = key(0, {0, 1 << 24, "MiB"},
+                          "Memory of a device that cudal1 takes for draws, expected outputs and, on a GPU, its runner, "
+                          "where others need the rest. 0: what is free.");
   double time_limit_s = key(300.0, {0.1, 1e6, "s"},
                             "An evaluation on a device that takes longer is cancelled; a device that does not answer "
                             "within a fifth of it more is given up. 400 times the reference's own time, if that is "
@@ -141,7 +144,7 @@ struct device_options {
 };
 BOOST_DESCRIBE_STRUCT(device_options, (),
                       (devices, policy_devices, threads, timing_core, cores_per_gpu, flush_mb, gpu_memory_limit_mb,
-                       time_limit_s, allow_weak_confinement))
+                       memory_mb, time_limit_s, allow_weak_confinement))
 
 struct compiler_options {
   static constexpr std::string_view about = "The compilation of variants.";

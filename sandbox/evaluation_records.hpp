@@ -195,10 +195,11 @@ struct timing_report {
   double read_gb_per_s = 0;  // `cpu`: highest read bandwidth that the referee measured on the timing core
   double waited_ms = 0;      // for a turn on the timing core; not part of total_ms
   core_sharing sharing;
+  int64_t reference_parts = 1;  // of the batch, in which the task's own program ran (batch_parts.hpp)
 };
 BOOST_DESCRIBE_STRUCT(timing_report, (),
                       (problem, samples, outputs_fingerprinted, outputs_compared, inconsistency, dropped_samples, notes,
-                       total_ms, flush_ms, load_ms, read_gb_per_s, waited_ms, sharing))
+                       total_ms, flush_ms, load_ms, read_gb_per_s, waited_ms, sharing, reference_parts))
 
 // ---- the verdict ----------------------------------------------------------------------------------------------------
 
@@ -291,11 +292,14 @@ struct verdict : measured_score {  // the score is 0 unless correct
   std::string
       reused_from;  // experiment whose verdict this is, of the same class of environments; "" if it was measured
   std::string ill_conditioned;  // why the task is (conditioning.hpp); "" if the check did not show it
+  // In how many parts of the batch the task's own program was timed; 1: as a whole. More where it needs more memory
+  // than a runner has: what PyTorch takes for it is not known.
+  int64_t reference_parts = 1;
 };
 BOOST_DESCRIBE_STRUCT(verdict, (),
                       (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval, scored_by,
                        reference_us, variant_us, reference_device_us, variant_device_us, reference_warm_us,
                        variant_warm_us, floor_us, confirmed, stage_ms, environment_id, compiler_log, resources, notes,
-                       time_unix_ms, suspicion, reused_from, ill_conditioned))
+                       time_unix_ms, suspicion, reused_from, ill_conditioned, reference_parts))
 
 }  // namespace cudal1

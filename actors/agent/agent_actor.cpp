@@ -103,6 +103,9 @@ device_setup agent_state::setup_of_device(const std::string& device) const {
   d.session.cores = o.cores.timing_of(device);
   d.cores = o.cores;
   d.session.flush_bytes = settings.device.flush_mb << 20;
+  d.session.memory_bytes = settings.device.memory_mb << 20;
+  const auto what = std::ranges::find(o.devices, device, &node_device::name);
+  if (what != o.devices.end()) d.tensor_bytes = find_device_type(device)->tensor_bytes(*what, settings);
   d.session.blobs = blobs(o.data).folder();
   d.verification = j.verification;
   d.session.allow_weak_confinement = settings.device.allow_weak_confinement;

@@ -109,6 +109,7 @@ void device_state::tell_ready() {
   m.device = setup_.session.device;
   m.report = session_->report();
   m.report.where = where();
+  m.report.tensor_bytes = setup_.tensor_bytes;
   if (const auto remark = setup_.cores.remarks.find(setup_.session.device); remark != setup_.cores.remarks.end())
     m.report.remarks.push_back(remark->second);
   self_->send(setup_.agent, m);

@@ -33,6 +33,7 @@ class device_control {
 
 struct device_setup {
   session_options session;
+  int64_t tensor_bytes = 0;           // device_type::tensor_bytes
   verification_options verification;  // for judging the draws of the timing pool
   core_layout cores;
   std::shared_ptr<device_control> control;

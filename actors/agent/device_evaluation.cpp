@@ -159,6 +159,7 @@ void device_evaluation::add_times(const timing_report& r) {
   times_.read_gb_per_s = std::max(times_.read_gb_per_s, r.read_gb_per_s);
   times_.waited_ms += r.waited_ms;
   add(times_.sharing, r.sharing);
+  draft_.reference_parts = std::max(draft_.reference_parts, r.reference_parts);
 }
 
 void device_evaluation::add_notes(const std::vector<std::string>& notes) {

@@ -176,6 +176,7 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   s.compiler = s.node;
   s.compile_target = compile_target(device.what);
   s.where = device.report.where;
+  s.tensor_bytes = device.report.tensor_bytes;
   s.devices = static_cast<int64_t>(context_.devices->count_here(devices));
   s.in_a_row = options.settings_of(device.what.name).search.in_a_row;
   s.second_looks = options.settings_of(device.what.name).timing.second_look_factor > 0;
@@ -257,7 +258,8 @@ expected<policy_handles::pair> experiment_starter::spawn_policy(const experiment
       run_generator, policies[0],
       generator_setup{context_.store,
                       prompt_source(context_.records, blobs(options.data), device.report.where, record.replays,
-                                    record.uses_parts ? prompt_source::parts::assembled : prompt_source::parts::unused),
+                                    record.uses_parts ? prompt_source::parts::assembled : prompt_source::parts::unused,
+                                    device.report.tensor_bytes),
                       record.policy + "/" + record.id, context_.workers});
   actors.learner = context_.node->spawn<spawning>(
       run_learner, policies[1],

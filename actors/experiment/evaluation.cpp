@@ -9,6 +9,7 @@
 #include "config/base/describe.hpp"
 #include "config/base/wall_clock.hpp"
 #include "policy/graph/part_family.hpp"
+#include "sandbox/program/memory_need.hpp"
 
 namespace cudal1 {
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds first_delay_after_loss{500}, longest_delay_after_loss{30'000};
 constexpr std::chrono::milliseconds delay_without_store{500};
+constexpr const char* allowed_by = " by verification.memory_limit_mb, on a GPU by device.gpu_memory_limit_mb";
 constexpr const char* withdrawn_early = "the experiment ended before it was on a device";
 
 // Errors of a commit that trying again does not fix: the attempt does not exist or is lost.
@@ -76,6 +78,8 @@ evaluation::effects evaluation::reserved(const message::reserved& r, const surro
     return store(std::move(known), s.where, s.now);
   }
   if (!what_.program) return judge_without_device(outcome::invalid, what_.problem, s);
+  if (const auto why = why_too_large(*what_.program, s.tensor_bytes); !why.empty())
+    return judge_without_device(outcome::out_of_memory, why + allowed_by, s);
   now_ = stage::compiling;
   return {compile{}};
 }

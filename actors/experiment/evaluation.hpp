@@ -40,6 +40,7 @@ class evaluation {
     bool is_ending = false;        // no new attempt begins
     bool is_withdrawing = false;   // what is not on a device yet is given up
     std::string no_device = {};    // why no device will measure it; "" while one may
+    int64_t tensor_bytes = 0;      // that a device has for the variant's tensors; 0: unknown
     std::string no_attempts = {};  // why the task gets no more; "" while it does
   };
 

@@ -22,6 +22,7 @@ experiment_flow::slot experiment_flow::take(slot_id id) {
 
 evaluation::surroundings experiment_flow::surroundings_of(const slot& s) const {
   evaluation::surroundings now{setup_.where, clock::now()};
+  now.tensor_bytes = setup_.tensor_bytes;
   now.best = books_->best(s.task);
   now.is_ending = is_ending();
   now.is_withdrawing = is_withdrawing();

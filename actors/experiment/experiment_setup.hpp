@@ -56,6 +56,7 @@ struct experiment_setup {
   coordinator_actor node;
   std::shared_ptr<policy_handles> policy;  // none if only given variants are evaluated
   environment where;                       // of a device that it runs on
+  int64_t tensor_bytes = 0;                // that the device has for a variant's tensors; 0: unknown
   int64_t devices = 1;                     // that it runs on
   int64_t in_a_row = 1;                    // evaluations of a task in one turn
   int64_t credit = 2;                      // variants in preparation or on a device, at most

@@ -32,6 +32,7 @@ expected<prompt_source::made> prompt_source::make(const message::propose& m, pol
   CUDAL1_TRY(const lowering_target* target, lowering_target_of(m.device));
   p.target = &target->limited_to(where_.details);
   p.where = where_;
+  p.tensor_bytes = tensor_bytes_;
   p.is_tried = [records = records_, experiment = m.experiment, task = m.what->id](const std::string& id) {
     const auto found = records->has_attempt(experiment, task, id);
     // Reserving an attempt repeats the query, and returns the error.

@@ -24,12 +24,15 @@ class prompt_source {
     unused,
     assembled  // prompts have the schedules that are put together from what is known of a task's parts
   };
-  prompt_source(std::shared_ptr<store> records, blobs files, environment where, std::string replayed, parts known_parts)
+  // `tensor_bytes`: device_report::tensor_bytes.
+  prompt_source(std::shared_ptr<store> records, blobs files, environment where, std::string replayed, parts known_parts,
+                int64_t tensor_bytes = 0)
       : records_(std::move(records)),
         files_(std::move(files)),
         where_(std::move(where)),
         replayed_(std::move(replayed)),
-        uses_parts_(known_parts == parts::assembled) {}
+        uses_parts_(known_parts == parts::assembled),
+        tensor_bytes_(tensor_bytes) {}
 
   struct made {
     prompt what;
@@ -57,6 +60,7 @@ class prompt_source {
   environment where_;
   std::string replayed_;
   bool uses_parts_;
+  int64_t tensor_bytes_;
   struct assembled_task {
     std::shared_ptr<const task> what;
     task_assembly assembly;

@@ -74,7 +74,7 @@ double convolution_us(const operator_call& call, const tensor_type& result, cons
   if (transposed && spreads_weights(call, result)) arithmetic *= k_spread;
   const double alone = k_kernel + std::max(arithmetic, k_memory * t.memory_us);
   const bool is_last = weight->dim() < 4 || rules::suggested_format(result) != rules::format::contiguous;
-  if (is_last || is_of_elements(call, result)) return alone;
+  if (is_last || is_of_elements(call, result) || !t.on_tensor_cores) return alone;
   // cuDNN's kernels on tensor cores have the channels last, so that others' operands and results are copied.
   if (!convolves_by_fours(call)) return k_few * alone;
   return alone + k_copies + 2 * static_cast<double>(input->bytes() + result.bytes()) / (gpu.reached_gb_per_s * 1e3);

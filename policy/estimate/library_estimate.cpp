@@ -135,7 +135,7 @@ double library_us(const aten_step& s, const operator_call& call, const tensor_ty
     double arithmetic = arithmetic_us(flops, gpu.reached_tflops);
     const double single = single_channels_us(call, result, gpu);
     if (record.kind == operator_kind::convolution && single == 0)
-      return convolution_us(call, result, {arithmetic, memory_us(t, gpu), flops.total()}, gpu) +
+      return convolution_us(call, result, {arithmetic, memory_us(t, gpu), flops.total(), flops.float32 == 0}, gpu) +
              bias_us(call, result, gpu);
     if (record.kind == operator_kind::product)
       arithmetic *= whole_waves(call, result, flops.total(), static_cast<double>(gpu.multiprocessors));

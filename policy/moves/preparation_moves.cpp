@@ -5,6 +5,7 @@
 #include "policy/graph/channels_last.hpp"
 #include "policy/graph/composed_convolutions.hpp"
 #include "policy/graph/flipped_convolutions.hpp"
+#include "policy/graph/float32_convolutions.hpp"
 #include "policy/graph/joined_layers.hpp"
 #include "policy/graph/part_family.hpp"
 #include "policy/graph/phased_convolutions.hpp"
@@ -32,11 +33,17 @@ std::vector<int> possible_convolutions(const graph& g) {
   return is_part(g) ? std::vector<int>() : convolutions_with_channels(g.origin().reference);
 }
 
-// All convolutions that tensor cores compute first, which is what a whole schedule takes.
+bool is_in_float32(const graph& g, int step) {
+  const auto& s = g.origin().reference.text.steps[static_cast<std::size_t>(step)];
+  return std::get<aten_step>(s).precision == "float32";
+}
+
+// All convolutions first that tensor cores compute, or that stay in float32, which is what a whole schedule takes.
 std::vector<move> channels_last_candidates(const graph& g, const lowering_target&) {
   auto all = possible_convolutions(g);
   const auto& calls = g.origin().reference.calls;
-  std::erase_if(all, [&](int n) { return !convolves_by_fours(calls[static_cast<std::size_t>(n)]); });
+  std::erase_if(all,
+                [&](int n) { return !convolves_by_fours(calls[static_cast<std::size_t>(n)]) && !is_in_float32(g, n); });
   std::vector<move> out;
   if (all.empty()) return out;
   out.push_back({"channels_last", {{"steps", print_steps(all)}}});
@@ -63,6 +70,33 @@ expected<std::string> apply_channels_last(graph& g, const move& m, const lowerin
       "convolutions {} read and make tensors with the channels last in memory, as do the elementwise "
       "operators around them; {} copies change the order",
       print_steps(steps), g.steps().size() - before);
+}
+
+// All convolutions first; then each alone.
+std::vector<move> float32_candidates(const graph& g, const lowering_target& target) {
+  if (!target.has_tf32_products() || is_part(g) || !g.groups().empty()) return {};
+  const auto all = convolutions_without_precision(g.origin().reference);
+  std::vector<move> out;
+  if (all.empty()) return out;
+  out.push_back({"float32_convolutions", {{"steps", print_steps(all)}}});
+  if (all.size() < 2 || all.size() > k_most_apart) return out;
+  for (const int one : all)
+    out.push_back({"float32_convolutions", {{"steps", print_steps({one})}}});
+  return out;
+}
+
+expected<std::string> apply_float32(graph& g, const move& m, const lowering_target& target) {
+  if (!target.has_tf32_products())
+    return fail(errc::invalid_argument, "TF32 exists on GPUs only: convolutions are in float32 on this device anyway");
+  CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
+  CUDAL1_CHECK(check_is_whole(g));
+  const auto possible = convolutions_without_precision(g.origin().reference);
+  for (const int n : steps)
+    if (!std::ranges::binary_search(possible, n))
+      return fail(errc::invalid_argument, "step {} is no convolution of float32 whose precision is open", n);
+  CUDAL1_TRY(auto exact, with_float32_convolutions(g.origin(), steps));
+  CUDAL1_CHECK(g.prepare(std::move(exact)));
+  return fmt::format("the library convolves in float32, not in TF32, in steps {}", print_steps(steps));
 }
 
 expected<std::string> apply_separate_bias(graph& g, const move&, const lowering_target& target) {
@@ -195,12 +229,20 @@ std::vector<move_kind> preparation_moves() {
              return may ? std::vector<move>{{"separate_bias", {}}} : std::vector<move>{};
            },
        .apply = apply_separate_bias},
+      {.name = "float32_convolutions",
+       .summary = "convolutions in float32 where the library would use TF32: for tasks whose own convolutions it "
+                  "computes in float32, but not what other moves make of them (cuda)",
+       .parameters = {"steps"},
+       .phase = move_phase::preparation,
+       .order = 4,
+       .candidates = float32_candidates,
+       .apply = apply_float32},
       {.name = "channels_last",
        .summary = "convolutions read and make tensors whose channels are contiguous in memory (NHWC), for which "
                   "the library has faster kernels; the steps have other numbers afterwards",
        .parameters = {"steps"},
        .phase = move_phase::preparation,
-       .order = 4,
+       .order = 5,
        .candidates = channels_last_candidates,
        .apply = apply_channels_last},
       move_of(
@@ -208,7 +250,7 @@ std::vector<move_kind> preparation_moves() {
            .summary =
                "convolutions whose kernels have one element along a dimension, such as (3, 3, 1), become convolutions "
                "over fewer dimensions of the same memory, with a proof; the steps have other numbers afterwards",
-           .order = 5,
+           .order = 6,
            .find = convolutions_with_unit_dimensions,
            .rewrite = without_unit_dimensions,
            .did = "the convolutions {} are over fewer dimensions of the same memory",
@@ -217,7 +259,7 @@ std::vector<move_kind> preparation_moves() {
                .summary =
                    "convolutions whose kernels have one element become products of matrices, in whose form elementwise "
                    "operators behind them follow, with a proof; the steps have other numbers afterwards",
-               .order = 6,
+               .order = 7,
                .find = convolutions_with_unit_kernels,
                .rewrite = with_unit_kernels_multiplied,
                .did = "the convolutions {} are products of their weights and channels",
@@ -229,7 +271,7 @@ std::vector<move_kind> preparation_moves() {
                   "slice; the steps have other numbers afterwards",
        .parameters = {"steps"},
        .phase = move_phase::preparation,
-       .order = 7,
+       .order = 8,
        .candidates = join_candidates,
        .apply = apply_join}};
 }

@@ -52,6 +52,7 @@ struct prompt {
   std::shared_ptr<const task> what;
   const lowering_target* target = nullptr;
   environment where;                          // of the device that measures
+  int64_t tensor_bytes = 0;                   // that a variant's tensors may take there at a time; 0: unknown
   std::vector<exemplar> exemplars;            // correct ones, best first
   std::vector<exemplar> failed;               // newest first
   std::vector<assembled_schedule> assembled;  // to be proposed before anything else, in this order

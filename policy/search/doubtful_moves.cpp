@@ -20,6 +20,10 @@ std::set<std::string> names_in(const schedule& s) {
   return out;
 }
 
+bool has_float32_convolutions(const schedule& s) {
+  return std::ranges::any_of(s.moves, [](const move& m) { return m.name == "float32_convolutions"; });
+}
+
 bool is_of_phase(const move& m, move_phase phase) {
   const move_kind* kind = find_move(m.name);
   return kind != nullptr && kind->phase == phase;
@@ -62,21 +66,22 @@ doubtful_moves::doubtful_moves(const prompt& p) {
   note_missing_engines(p);
   const auto is_correct = [](const exemplar& e) { return e.plan && e.result() == outcome::correct; };
   if (std::ranges::none_of(p.exemplars, is_correct)) return;
-  std::map<std::string, int> wrong;
+  std::map<std::pair<bool, std::string>, int> wrong;
   for (const auto& e : p.failed)
     if (e.plan && e.result() == outcome::wrong_answer)
       for (const auto& name : names_in(*e.plan))
-        ++wrong[name];
+        ++wrong[{has_float32_convolutions(*e.plan), name}];
   for (const auto& e : p.exemplars)
     if (is_correct(e))
       for (const auto& name : names_in(*e.plan))
-        wrong.erase(name);
-  for (const auto& [name, count] : wrong)
-    if (count >= k_wrong_answers) names_.insert(name);
+        wrong.erase({has_float32_convolutions(*e.plan), name});
+  for (const auto& [of, count] : wrong)
+    if (count >= k_wrong_answers) names_[of.first].insert(of.second);
 }
 
 bool doubtful_moves::any_in(const schedule& s) const {
-  if (std::ranges::any_of(s.moves, [&](const move& m) { return names_.contains(m.name); })) return true;
+  if (const auto found = names_.find(has_float32_convolutions(s)); found != names_.end())
+    if (std::ranges::any_of(s.moves, [&](const move& m) { return found->second.contains(m.name); })) return true;
   return !without_engine_.empty() &&
          std::ranges::any_of(engines_in(s), [&](const auto& each) { return without_engine_.contains(each); });
 }

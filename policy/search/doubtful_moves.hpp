@@ -2,6 +2,7 @@
 // memory, for example, which many schedules share. And moves that ask for an engine that the device's library lacks.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -12,15 +13,16 @@ namespace cudal1 {
 class doubtful_moves {
  public:
   // Those that at least three of the prompt's failed variants with wrong answers have, and none of the correct
-  // ones; none before anything was correct.
+  // ones; none before anything was correct. Schedules with convolutions in float32 are looked at by themselves: their
+  // moves may have been wrong for the lack of it alone.
   explicit doubtful_moves(const prompt& p);
   bool any_in(const schedule& s) const;
 
  private:
   void note_missing_engines(const prompt& p);
 
-  std::set<std::string> names_;
-  std::set<std::string> without_engine_;  // moves as text, behind those of preparation, which number the steps
+  std::map<bool, std::set<std::string>> names_;  // by whether the schedule has convolutions in float32
+  std::set<std::string> without_engine_;         // moves as text, behind those of preparation, which number the steps
 };
 
 }  // namespace cudal1

@@ -140,7 +140,7 @@ struct drawn_schedule {
   const char* origin = "";
   std::vector<std::string> parents;  // ids
 
-  bool is_new(const known_variants& known) { return !made.moves().moves.empty() && !known.contains(made); }
+  bool is_new(const known_variants& known) { return !made.moves().moves.empty() && !known.rules_out(made); }
 };
 
 // A random schedule, or one made from measured ones.
@@ -196,11 +196,14 @@ std::vector<evolutionary_policy::starting_schedule>& evolutionary_policy::furthe
 
 bool evolutionary_policy::is_new(const prompt& p, const known_variants& known, starting_schedule& s) {
   if (known.has_schedule(s.plan)) return false;
-  if (!known.has_programs()) return true;
+  if (!known.has_programs() && !known.may_be_too_large()) return true;
   if (s.program.empty()) {
-    if (const auto result = lower(*p.what, s.plan, *p.target)) s.program = result->checked.id;
+    if (const auto result = lower(*p.what, s.plan, *p.target)) {
+      s.program = result->checked.id;
+      s.is_too_large = known.is_too_large(result->checked);
+    }
   }
-  return !known.has_program(s.program);
+  return !s.is_too_large && !known.has_program(s.program);
 }
 
 // The whole schedules come first, in order.

@@ -33,6 +33,7 @@ class evolutionary_policy final : public search_policy {
     schedule plan;
     std::string program;                 // its id; "" until it is needed
     std::optional<double> estimated_us;  // estimated; none until it is needed
+    bool is_too_large = false;           // for the device's memory; known with the program
   };
   struct starting_lists {
     std::mutex used;

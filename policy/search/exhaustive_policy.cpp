@@ -32,6 +32,10 @@ expected<proposal> exhaustive_policy::propose_one(const prompt& p) {
     auto [plan, program] = std::move(w->left.back());
     w->left.pop_back();
     if (known.has_program(program)) continue;
+    if (known.may_be_too_large()) {
+      const auto made = lower(*p.what, plan, *p.target);
+      if (made && known.is_too_large(made->checked)) continue;
+    }
     proposal out;
     out.plan = std::move(plan);
     return out;

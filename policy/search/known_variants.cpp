@@ -2,18 +2,41 @@
 
 namespace cudal1 {
 
-known_variants::known_variants(const prompt& p) : is_tried_(p.is_tried) {
+namespace {
+
+// Schedules make a few tensors of the sizes that the task has; what is checked before a variant is sent to a device
+// decides, and this only saves the time of looking.
+constexpr int64_t larger_at_most = 8;
+
+bool may_exceed(const task& t, int64_t bytes) {
+  if (bytes <= 0) return false;
+  int64_t all = 0;
+  for (const auto& [name, type] : t.reference.types)
+    all += type.storage_bytes();
+  return all > bytes / larger_at_most;
+}
+
+}  // namespace
+
+known_variants::known_variants(const prompt& p)
+    : tensor_bytes_(p.tensor_bytes),
+      may_be_too_large_(p.what != nullptr && may_exceed(*p.what, p.tensor_bytes)),
+      is_tried_(p.is_tried) {
   for (const auto& e : p.exemplars) {
     if (e.plan) schedules_.insert(print_schedule(*e.plan));
     if (!e.id().empty()) programs_.insert(e.id());
   }
 }
 
-bool known_variants::contains(schedule_builder& b) const {
+bool known_variants::rules_out(schedule_builder& b) const {
   if (has_schedule(b.moves())) return true;
-  if (!has_programs()) return false;
+  if (!has_programs() && !may_be_too_large_) return false;
   const auto& made = b.lowering();
-  return made && has_program(program_id(made->text));
+  if (!made) return false;
+  if (has_program(program_id(made->text))) return true;
+  if (!may_be_too_large_) return false;
+  const auto checked = check_program(made->text);
+  return checked && is_too_large(*checked);
 }
 
 void propose_schedule(schedule_builder b, proposal& out) {

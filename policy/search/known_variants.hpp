@@ -8,6 +8,7 @@
 #include "policy/search/immediate_policy.hpp"
 #include "policy/search/policy_registry.hpp"
 #include "policy/search/schedule_builder.hpp"
+#include "sandbox/program/memory_need.hpp"
 
 namespace cudal1 {
 
@@ -16,13 +17,21 @@ namespace cudal1 {
 class known_variants {
  public:
   explicit known_variants(const prompt& p);
-  bool contains(schedule_builder& b) const;
+  // Whether to propose it is in vain: it was proposed before, or its tensors do not fit the device's memory.
+  bool rules_out(schedule_builder& b) const;
+  // Not for programs that are far too small for it.
+  bool may_be_too_large() const { return may_be_too_large_; }
+  bool is_too_large(const checked_program& p) const {
+    return may_be_too_large_ && !why_too_large(p, tensor_bytes_).empty();
+  }
   bool has_schedule(const schedule& s) const { return schedules_.contains(print_schedule(s)); }
   bool has_programs() const { return !programs_.empty() || is_tried_; }
   bool has_program(const std::string& id) const { return programs_.contains(id) || (is_tried_ && is_tried_(id)); }
 
  private:
   std::set<std::string> schedules_, programs_;
+  int64_t tensor_bytes_;
+  bool may_be_too_large_;
   const std::function<bool(const std::string& id)>& is_tried_;
 };
 

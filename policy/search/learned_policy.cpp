@@ -208,7 +208,7 @@ expected<proposal> learned_policy::propose_one(const prompt& p) {
   for (int i = 0; i < k_attempts; ++i) {
     sampled one = sample(p, random);
     out.log_probability = one.log_probability;
-    const bool is_new = !one.made.moves().moves.empty() && !known.contains(one.made);
+    const bool is_new = !one.made.moves().moves.empty() && !known.rules_out(one.made);
     if (!is_new && i + 1 < k_attempts) continue;
     propose_schedule(std::move(one.made), out);
     break;

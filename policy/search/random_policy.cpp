@@ -13,7 +13,7 @@ expected<proposal> random_policy::propose_one(const prompt& p) {
   random_source random = random_for(seed_, p);
   const known_variants known(p);
   schedule_builder chosen = random_schedule(*p.what, *p.target, random);
-  for (int i = 1; i < k_attempts && known.contains(chosen); ++i)
+  for (int i = 1; i < k_attempts && known.rules_out(chosen); ++i)
     chosen = random_schedule(*p.what, *p.target, random);
   proposal out;
   propose_schedule(std::move(chosen), out);

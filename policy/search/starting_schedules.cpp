@@ -5,6 +5,10 @@
 #include <map>
 #include <set>
 
+#include "policy/graph/channels_last.hpp"
+#include "policy/graph/float32_convolutions.hpp"
+#include "sandbox/program/operators/work_parts.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -63,6 +67,30 @@ bool applies(const move_kind* kind, const graph& g, const lowering_target& targe
   return !kind->candidates(g, target).empty();
 }
 
+// The list with convolutions in float32 behind the moves that make convolutions of other layers, where the library may
+// compute what they make in TF32, but not what the task has.
+kind_list in_float32(const kind_list& base) {
+  const move_kind* const exact = find_move("float32_convolutions");
+  const auto behind = std::ranges::find_if(base, [&](const move_kind* kind) {
+    return kind->phase != move_phase::preparation || kind->order > exact->order;
+  });
+  kind_list out(base.begin(), behind);
+  out.push_back(exact);
+  out.insert(out.end(), behind, base.end());
+  return out;
+}
+
+// Whether the library may compute a convolution of the task in float32 although it may use TF32: cuDNN has no kernels
+// on tensor cores for some of them.
+bool may_be_in_float32(const graph& g) {
+  const auto& p = g.origin().reference;
+  return std::ranges::any_of(convolutions_without_precision(p), [&](int step) {
+    const operator_call& call = p.calls[static_cast<std::size_t>(step)];
+    const bool in_groups = work_parts::integer_of(call, "groups", 1) > 1;
+    return (work_parts::is_transposed(call) && in_groups) || !convolves_by_fours(call);
+  });
+}
+
 // Kinds of moves up to the kernels of steps. The biases of convolutions apart, which costs nothing; with layers of one
 // input as one layer as well; with other orders in memory: there the library's convolutions also do what follows at no
 // cost; and, in both orders, with layers that are computed as others, all or one kind of them, and with products in
@@ -70,10 +98,13 @@ bool applies(const move_kind* kind, const graph& g, const lowering_target& targe
 std::vector<kind_list> bases_of(const graph& g, const lowering_target& target) {
   using enum move_phase;
   const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers"),
-                         *const multiplies = find_move("multiply_unit_kernels");
+                         *const multiplies = find_move("multiply_unit_kernels"),
+                         *const exact = find_move("float32_convolutions");
   kind_list rewrites = moves_of(starting_part::rewritten_layers);
   const kind_list all_rewrites = joined(rewrites, {multiplies});
-  const auto all_but = [](const kind_list& without) { return kinds_of({preparation, always, grouping}, without); };
+  const auto all_but = [exact](const kind_list& without) {
+    return kinds_of({preparation, always, grouping}, joined(without, {exact}));
+  };
   const bool has_orders = applies(reorders, g, target);
   std::vector<kind_list> out = {all_but(joined(all_rewrites, {reorders, joins}))};
   if (applies(joins, g, target)) out.push_back(all_but(joined(all_rewrites, {reorders})));
@@ -114,6 +145,10 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
       if (auto list = joined(joined(base, {each}), moves_of(execution));
           std::ranges::count(base, each) + std::ranges::count(lists, list) == 0)
         lists.push_back(std::move(list));
+  // What was rewritten or laid out in another order, as exact as the task has it.
+  if (applies(find_move("float32_convolutions"), own, target) && may_be_in_float32(own))
+    for (std::size_t i = 1; i < bases.size(); ++i)
+      lists.push_back(joined(in_float32(bases[i]), moves_of(execution)));
   // Products with what follows in one kernel, and the convolutions that are left with the library's activations.
   if (applies(find_move("multiply_unit_kernels"), own, target))
     lists.push_back(joined(joined(bases.back(), {find_move("product_kernel"), find_move("library_activation")}),

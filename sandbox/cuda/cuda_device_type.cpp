@@ -2,6 +2,7 @@
 #include "sandbox/cuda/compiler/nvrtc_compiler.hpp"
 #include "sandbox/cuda/gpus/gpu.hpp"
 #include "sandbox/cuda/gpus/near_cores.hpp"
+#include "sandbox/cuda/runner_memory.hpp"
 #include "sandbox/cuda/session/cuda_session.hpp"
 #include "sandbox/device/device_type.hpp"
 
@@ -49,6 +50,13 @@ class cuda_device_type final : public device_type {
 
   void apply_own_settings(configuration& c) const override {
     c.verification.memory_limit_mb = c.device.gpu_memory_limit_mb;
+  }
+
+  int64_t tensor_bytes(const found_device& device, const configuration& settings) const override {
+    const int64_t allowed = settings.device.memory_mb << 20;
+    const int64_t memory = allowed > 0 ? std::min(allowed, device.memory_bytes) : device.memory_bytes;
+    const int64_t most = runner_tensor_bytes(settings.verification.memory_limit_mb << 20, memory);
+    return memory > 0 ? std::min(most, memory / 4 * 3) : most;
   }
 
   core_request cores_for(const found_device& device, const device_options& options) const override {

@@ -61,6 +61,10 @@ configuration default_configuration(std::string_view device) {
   return c;
 }
 
+int64_t device_type::tensor_bytes(const found_device&, const configuration& settings) const {
+  return settings.verification.memory_limit_mb << 20;
+}
+
 expected<std::unique_ptr<device_session>> device_session::start(const session_options& options) {
   const auto* const type = find_device_type(options.device);
   if (type == nullptr || (type->traits().numbered && options.device == type->traits().kind))

@@ -76,6 +76,8 @@ class device_type {
   virtual void set_defaults(configuration&) const {}
   // Called after all layers of the configuration: keys specific to this kind override general ones.
   virtual void apply_own_settings(configuration&) const {}
+  // The most memory that the tensors of one program can have there; a variant that needs more is not sent to it.
+  virtual int64_t tensor_bytes(const found_device& device, const configuration& settings) const;
   virtual core_request cores_for(const found_device& device, const device_options& options) const = 0;
   virtual expected<std::shared_ptr<kernel_compiler>> make_compiler(const compiler_setup& setup) const = 0;
   // Starts the zygote and the referee, and runs the self-test. errc::refused if a required confinement is not in force,

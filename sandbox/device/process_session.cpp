@@ -42,6 +42,7 @@ void add(timing_report& all, const timing_report& one) {
   all.flush_ms += one.flush_ms;
   all.load_ms += one.load_ms;
   all.read_gb_per_s = std::max(all.read_gb_per_s, one.read_gb_per_s);
+  all.reference_parts = std::max(all.reference_parts, one.reference_parts);
 }
 
 }  // namespace

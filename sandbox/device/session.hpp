@@ -24,6 +24,7 @@ struct session_options {
   int timing_core = -1;                 // core for the timed process on `cpu`; -1: the last one allowed
   std::vector<int> cores;               // reserved for timed calls of a GPU; empty: any core, and none is reserved
   int64_t flush_bytes = 0;              // 0: by the size of the device's cache
+  int64_t memory_bytes = 0;             // of the device, that its processes may take together; 0: what is free
   std::string blobs;                    // folder of the tasks' weights; "" if no task has any
   bool allow_weak_confinement = false;  // run even if a required confinement is not in force
 };
@@ -33,8 +34,9 @@ struct device_report {
   std::vector<confinement_item> confinement;  // including the escape attempts of the self-test at start-up
   double start_ms = 0;
   std::vector<std::string> remarks = {};  // what disturbs its measurements as long as its node runs; for users
+  int64_t tensor_bytes = 0;               // device_type::tensor_bytes; 0: unknown
 };
-BOOST_DESCRIBE_STRUCT(device_report, (), (where, confinement, start_ms, remarks))
+BOOST_DESCRIBE_STRUCT(device_report, (), (where, confinement, start_ms, remarks, tensor_bytes))
 
 // The stored verdicts of a device that answers with them instead of measuring. Calls come from the session's thread.
 class verdict_recording {

@@ -18,10 +18,12 @@ struct worker_settings {
   std::vector<int> other_cores;  // on `cpu` for the waiting referee; on a GPU further cores for timed calls
   int64_t flush_bytes = 0;
   bool allow_weak_confinement = false;
-  int cuda_device = -1;  // -1: the CPU; else the GPU of the referee and the runner
+  int cuda_device = -1;      // -1: the CPU; else the GPU of the referee and the runner
+  int64_t memory_bytes = 0;  // session_options::memory_bytes
 };
 BOOST_DESCRIBE_STRUCT(worker_settings, (),
-                      (threads, timing_core, other_cores, flush_bytes, allow_weak_confinement, cuda_device))
+                      (threads, timing_core, other_cores, flush_bytes, allow_weak_confinement, cuda_device,
+                       memory_bytes))
 
 // report: the zygote is ready to fork.
 struct zygote_report {

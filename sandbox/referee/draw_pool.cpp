@@ -64,7 +64,7 @@ draw_pool::draw_pool(task t, weight_contents contents, reference_program referen
 
 expected<std::unique_ptr<draw_pool>> draw_pool::open(task t, weight_contents contents, referee_backend& backend,
                                                      int64_t memory_bound, std::function<void()> evict_others) {
-  CUDAL1_TRY(auto reference, reference_program::load(t, backend.interpreter_device()));
+  CUDAL1_TRY(auto reference, reference_program::load(t, backend.interpreter_device(), backend.reference_bytes()));
   std::unique_ptr<draw_pool> pool(new draw_pool(std::move(t), std::move(contents), std::move(reference), backend,
                                                 memory_bound, std::move(evict_others)));
   CUDAL1_CHECK(pool->get({}, 0));
@@ -169,6 +169,10 @@ expected<std::shared_ptr<const draw>> draw_pool::make_evicting(const draw_reques
     made = make(request);
     if (!is_out_of_memory(made)) return made;
   }
+  // What operators need beside their tensors is not known ahead.
+  while (is_out_of_memory(made) && reference_.use_less_memory())
+    made = make(request);
+  if (!is_out_of_memory(made)) return made;
   return fail(errc::unsupported, "task {}: not enough memory for its inputs and expected outputs: {}", task_.name,
               made.error().message);
 }

@@ -36,6 +36,7 @@ class draw_pool {
       std::function<void()> evict_others = [] {});
 
   const task& of() const { return task_; }
+  // In parts of the batch where it does not fit the device's memory as a whole.
   const reference_program& reference() const { return reference_; }
 
   // Sets the tolerances for comparisons. Draws whose expected outputs were computed for others are made again.

@@ -34,6 +34,9 @@ class program_runners {
   virtual bool holds_variant(const std::string& key) const = 0;
   virtual const checked_program& running(resident_program which) const = 0;
 
+  // The memory that the tensors of one program have beside those of the other one.
+  virtual expected<int64_t> tensor_bytes_beside(const checked_program& other) = 0;
+
   // The most calls of the loaded variant with kept outputs that run() can take at a time; their draws may allow fewer.
   virtual std::size_t max_calls() const = 0;
   // Makes the calls one after the other, with no other messages to the runner in between; returns one record per call.

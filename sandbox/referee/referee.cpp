@@ -5,6 +5,7 @@
 
 #include "sandbox/isolation/confine.hpp"
 #include "sandbox/isolation/zygote.hpp"
+#include "sandbox/program/memory_need.hpp"
 #include "sandbox/referee/call_timer.hpp"
 
 namespace cudal1 {
@@ -30,6 +31,16 @@ void report_lost_runner(const program_runners& runners, referee_reply& reply) {
   if (runners.lost())
     (runners.faulty() == resident_program::variant ? reply.variant_runner_lost : reply.reference_runner_lost) = true;
   reply.runner_ended = runners.ended();
+}
+
+void note_parts(const task& t, const fitted_program& own, timing_report& report) {
+  report.reference_parts = own.parts;
+  if (own.parts > 1)
+    report.notes.push_back(
+        fmt::format("the task's own program, whose tensors need {}, was timed in {} parts of its batch, since as a "
+                    "whole it does not "
+                    "fit the memory of a runner",
+                    memory_text(memory_need_of(t.reference).bytes), own.parts));
 }
 
 constexpr std::array only_variant{resident_program::variant};
@@ -148,22 +159,45 @@ expected<referee_reply> referee::check_pool(frame& f) {
   return reply;
 }
 
+expected<const fitted_program*> referee::timed_reference(open_task_state& state, int64_t bytes) {
+  bytes = std::min(bytes, state.most_timed_bytes);
+  if (!state.timed || state.timed_bytes != bytes) {
+    auto fitted = fit_in_parts(state.pool->of().reference, bytes);
+    if (!fitted)
+      return fail(errc::unsupported,
+                  "the task's own program, beside which variants are timed, does not fit a runner: {}; "
+                  "verification.memory_limit_mb, on a GPU device.gpu_memory_limit_mb, allows it more memory",
+                  fitted.error().message);
+    state.timed = std::move(*fitted);
+    state.timed_bytes = bytes;
+  }
+  return &*state.timed;
+}
+
 expected<referee_reply> referee::time_fork(frame& f) {
   CUDAL1_TRY(const auto request, record_of<time_fork_request>(f));
   CUDAL1_TRY(auto* const state, current());
+  CUDAL1_TRY(const auto* const variant, program_of(request.variant));
   CUDAL1_TRY(const auto given,
              backend_->runners_of(f, both_programs, {request.plan.call_limit_ms, request.plan.memory_limit_bytes}));
   program_runners& runners = *given.runners;
-  const task& t = state->pool->of();
+  CUDAL1_TRY(const int64_t bytes, runners.tensor_bytes_beside(*variant));
+  CUDAL1_TRY(const auto* const own, timed_reference(*state, bytes));
   // A fork loads both programs afresh: other addresses, another capture.
-  if (const auto loaded = runners.load(resident_program::reference, t.reference, -1, t.id); !loaded)
+  if (const auto loaded = runners.load(resident_program::reference, own->what, -1, own->what.id); !loaded)
     return fail(errc::infrastructure, "the task's own program could not be loaded in its runner: {}",
                 loaded.error().message);
   referee_reply reply;
   if (const auto loaded = load_variant(*state, request.variant, given, residency::load_anew); loaded) {
     auto checks = checker_of(*state);
     call_timer timer(*state->pool, checks, state->known);
-    CUDAL1_TRY(reply.timing, timer.time(runners, request));
+    auto timed = timer.time(runners, request);
+    // The next attempt has it in more parts.
+    if (!timed && runners.faulty() == resident_program::reference && runners.problem() &&
+        runners.problem()->kind == outcome::out_of_memory)
+      state->most_timed_bytes = memory_need_of(own->what).bytes / 2;
+    CUDAL1_TRY(reply.timing, std::move(timed));
+    note_parts(state->pool->of(), *own, reply.timing);
   } else if (loaded.error().code != errc::variant_fault) {
     return tl::unexpected<error>(loaded.error());
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <list>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "sandbox/isolation/zygote_messages.hpp"
+#include "sandbox/program/batch_parts.hpp"
 #include "sandbox/referee/checker.hpp"
 
 namespace cudal1 {
@@ -28,6 +30,11 @@ class referee {
     std::string text;  // as the session sent it
     std::unique_ptr<draw_pool> pool;
     known_outputs known;
+    // The task's own program as variants are timed beside it, and the memory that it was made for.
+    std::optional<fitted_program> timed;
+    int64_t timed_bytes = 0;
+    // Of the memory that a runner has for it: less where it ran out of memory with more.
+    int64_t most_timed_bytes = std::numeric_limits<int64_t>::max();
   };
   expected<referee_reply> open(const frame& f);
   expected<referee_reply> check(frame& f);
@@ -40,6 +47,8 @@ class referee {
   // Frees the memory of their draws, including the runner's mappings of it.
   void forget_tasks_but(const std::string& text);
   checker checker_of(open_task_state& state) { return checker(*state.pool, state.known, *backend_); }
+  // In as few parts of the batch as fit beside the variant. errc::unsupported if it does not fit in parts either.
+  static expected<const fitted_program*> timed_reference(open_task_state& state, int64_t bytes);
   expected<const checked_program*> program_of(const variant_text& variant);
   enum class residency { load_anew, keep_loaded };
   // errc::variant_fault if the variant cannot be loaded: problem() of the runners says why.

@@ -92,6 +92,8 @@ class referee_backend {
 
   // The GPU on which the task's own program runs, or -1.
   virtual int interpreter_device() const { return -1; }
+  // The memory that the tensors of the task's own program may take there, as far as it is known; 0: unknown.
+  virtual int64_t reference_bytes() { return 0; }
   // The expected outputs of `d`, which has inputs and weights.
   virtual expected<std::shared_ptr<const expected_outputs>> compute(reference_program& program, const draw& d,
                                                                     const tolerances& allowed) = 0;

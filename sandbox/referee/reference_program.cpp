@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "sandbox/program/batch_parts.hpp"
+#include "sandbox/program/memory_need.hpp"
+
 namespace cudal1 {
 namespace {
 
@@ -28,25 +31,42 @@ bool computes_faster_without_cudnn(const program& p) {
          });
 }
 
-expected<reference_program::side> load_side(checked_program p, int cuda_device) {
+// `whole`: what `p` computes in parts, or the same program.
+expected<reference_program::side> load_side(const checked_program& whole, checked_program p, int cuda_device) {
   reference_program::side s;
   s.input_types = types_of(p.text.inputs);
   s.weight_types = types_of(p.text.weights);
   for (const auto& name : p.text.outputs)
-    s.output_types.push_back(p.types.at(name));
+    s.output_types.push_back(whole.types.at(name));
   CUDAL1_TRY(s.run, interpreter::load(std::move(p), nullptr, {.cuda_device = cuda_device}));
   return s;
 }
 
 }  // namespace
 
-expected<reference_program> reference_program::load(const task& t, int cuda_device) {
-  reference_program result;
+expected<void> reference_program::load_within(int64_t bytes) {
+  CUDAL1_TRY(auto shipped, fit_in_parts(whole_shipped_, bytes));
+  auto exact = fit_in_parts(whole_exact_, bytes);
+  if (!exact) return fail_in("in float64", exact.error());
+  const int64_t need = std::max(memory_need_of(shipped.what).bytes, memory_need_of(exact->what).bytes);
+  const int64_t parts = std::max(shipped.parts, exact->parts);
+  CUDAL1_TRY(shipped_, load_side(whole_shipped_, std::move(shipped.what), cuda_device_));
+  CUDAL1_TRY(exact_, load_side(whole_exact_, std::move(exact->what), cuda_device_));
+  need_ = need;
+  parts_ = parts;
+  return {};
+}
+
+expected<void> reference_program::use_less_memory() {
+  return load_within(std::max<int64_t>(need_ / 2, 1));
+}
+
+expected<reference_program> reference_program::load(const task& t, int cuda_device, int64_t bytes) {
   const program& text = t.reference.text;
-  CUDAL1_TRY(result.shipped_, load_side(t.reference, cuda_device));
   CUDAL1_TRY(program wide, to_float64(text));
   CUDAL1_TRY(auto checked, check_program(std::move(wide)));
-  CUDAL1_TRY(result.exact_, load_side(std::move(checked), cuda_device));
+  reference_program result(t.reference, std::move(checked), cuda_device);
+  CUDAL1_CHECK(result.load_within(bytes));
   result.strict_differs_ =
       std::ranges::any_of(text.setup, may_use_tf32) || std::ranges::any_of(text.steps, may_use_tf32);
   result.faster_without_cudnn_ = computes_faster_without_cudnn(text);

@@ -1,6 +1,8 @@
-// The task's own program, ready to run as shipped and in float64: the source of expected outputs.
+// The task's own program, ready to run as shipped and in float64: the source of expected outputs. Where it needs more
+// memory than there is, it runs in parts of the batch (batch_parts.hpp).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,8 +17,13 @@ class reference_program {
     std::unique_ptr<interpreter> run;
     std::vector<tensor_type> input_types, weight_types, output_types;
   };
-  // `cuda_device`: as in interpreter_options.
-  static expected<reference_program> load(const task& t, int cuda_device);
+  // `cuda_device`: as in interpreter_options. `bytes`: of memory for its tensors; 0: as much as they need.
+  // errc::out_of_memory if it does not fit in parts either: the message says what it needs, and why.
+  static expected<reference_program> load(const task& t, int cuda_device, int64_t bytes = 0);
+  // Loads it again in more parts, for half of the memory that it needs at a time now. errc::out_of_memory as of load():
+  // then it stays as it is.
+  expected<void> use_less_memory();
+  int64_t parts() const { return parts_; }  // of the side that has more of them
 
   side& shipped() { return shipped_; }
   side& exact() { return exact_; }
@@ -29,6 +36,13 @@ class reference_program {
   bool is_faster_without_cudnn() const { return faster_without_cudnn_; }
 
  private:
+  reference_program(checked_program shipped, checked_program exact, int cuda_device)
+      : whole_shipped_(std::move(shipped)), whole_exact_(std::move(exact)), cuda_device_(cuda_device) {}
+  expected<void> load_within(int64_t bytes);
+
+  checked_program whole_shipped_, whole_exact_;  // not in parts
+  int cuda_device_;
+  int64_t need_ = 0, parts_ = 1;  // bytes
   side shipped_, exact_;
   bool strict_differs_ = false, faster_without_cudnn_ = false;
 };

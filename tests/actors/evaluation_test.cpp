@@ -166,6 +166,29 @@ TEST_F(evaluation_of_a_variant, needs_no_device_for_what_does_not_compile) {
   }
 }
 
+TEST_F(evaluation_of_a_variant, is_not_sent_to_a_device_whose_memory_it_does_not_fit) {
+  auto p = check_program_text(R"({"format":1,"name":"p","inputs":[{"name":"x","dtype":"float32","shape":[512,512]}],
+      "steps":[{"aten":"aten::exp","args":{"self":"x"},"out":["y"]}],"outputs":["y"]})");
+  ASSERT_TRUE(p) << p.error().message;
+  auto large = proposed();
+  large.program = shared_program(std::move(*p));
+  auto small_device = at();
+  small_device.tensor_bytes = 1 << 19;
+  evaluation e(large);
+  e.begin(small_device);
+  const auto commit = e.reserved(attempt(), small_device);
+  ASSERT_THAT(names_of(commit), ElementsAre("commit"));
+  EXPECT_EQ(stored(commit).result, outcome::out_of_memory);
+  EXPECT_EQ(stored(commit).reason,
+            "its tensors need at least 1 MiB at a time, in step 1 (aten::exp), and 512.0 KiB are allowed by "
+            "verification.memory_limit_mb, on a GPU by device.gpu_memory_limit_mb");
+  auto enough = at();
+  enough.tensor_bytes = 1 << 20;
+  evaluation fits(large);
+  fits.begin(enough);
+  EXPECT_THAT(names_of(fits.reserved(attempt(), enough)), ElementsAre("compile"));
+}
+
 TEST_F(evaluation_of_a_variant, is_tried_again_later_where_the_variant_cannot_be_the_cause) {
   evaluation e(proposed());
   e.begin(at());

@@ -62,5 +62,19 @@ TEST_F(doubtful_tasks, ill_conditioned_ones_are_marked_and_the_means_are_also_wi
   EXPECT_THAT(run({"best", "softmax"}), HasSubstr(std::string("This task is ill-conditioned: ") + why + "."));
 }
 
+TEST_F(doubtful_tasks, those_whose_own_program_was_timed_in_parts_are_marked) {
+  prepare_doubtful_store(folder_.path(), "", 4);
+  const auto table = run({"best"});
+  EXPECT_THAT(table, ContainsRegex("softmax .*at least 2.71x, not confirmed ‡ "));
+  EXPECT_THAT(table, Not(ContainsRegex("diagonal_matmul [^\n]*‡")));
+  EXPECT_THAT(table, HasSubstr("‡ 1 task: the task's own program needs more memory than a runner has."));
+  EXPECT_THAT(table, HasSubstr("the speedup is not one over a call of PyTorch as a whole, which was not timed."));
+  EXPECT_THAT(run({"report"}), HasSubstr("‡ 1 task: the task's own program needs more memory"));
+  EXPECT_THAT(
+      run({"best", "softmax"}),
+      HasSubstr("This task's own program was timed in 4 parts of its batch: as a whole it needs more memory than "
+                "a runner has."));
+}
+
 }  // namespace
 }  // namespace cudal1::cli

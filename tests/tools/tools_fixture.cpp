@@ -308,13 +308,14 @@ prepared prepare_store(const std::string& data) {
   return p;
 }
 
-void prepare_doubtful_store(const std::string& data, const std::string& why_ill_conditioned) {
+void prepare_doubtful_store(const std::string& data, const std::string& why_ill_conditioned, int64_t reference_parts) {
   store_builder b(data, {"cpu", "a processor with 2 cores", "AVX2; 1 thread; LibTorch 2.11.0", "environment-1"}, "cpu");
   const auto diagonal = b.add_task("diagonal_matmul"), softmax = b.add_task("softmax");
   b.add_experiment({diagonal, softmax});
   b.add(diagonal, "row_scale.cu1", "first", timed(4, 3.9, 4.1, 4000, true));
   verdict doubtful = timed(3, 2.71, 3.4, 3000, false);
   doubtful.ill_conditioned = why_ill_conditioned;
+  doubtful.reference_parts = reference_parts;
   b.add(softmax, "softmax_rows.cu1", "second", doubtful);
 }
 

@@ -71,7 +71,8 @@ struct prepared {
 prepared prepare_store(const std::string& data);
 // Creates a store of `cpu`: diagonal_matmul with a confirmed best of 4x; softmax with one of 3x that is the best but
 // was not confirmed, [2.71, 3.4]; that task is ill-conditioned if `why` says so.
-void prepare_doubtful_store(const std::string& data, const std::string& why_ill_conditioned);
+void prepare_doubtful_store(const std::string& data, const std::string& why_ill_conditioned,
+                            int64_t reference_parts = 1);
 // Task files of sizes for a GPU: diagonal_matmul (4096 each way), product (8192 x 4096 x 4096), softmax (16384 x 4096).
 void write_gpu_tasks(const std::string& folder);
 // Creates a store of a GPU, with two of those tasks: diagonal_matmul at 50x (device time 45 us), softmax at 1.01x,

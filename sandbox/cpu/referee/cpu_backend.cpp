@@ -14,6 +14,8 @@
 namespace cudal1 {
 namespace {
 
+constexpr int64_t least_arena = int64_t{16} << 20, usual_least_arena = int64_t{1} << 30;
+
 int64_t bytes_of(const flat_tensors& tensors) {
   int64_t bytes = 0;
   for (const auto& tensor : tensors)
@@ -78,11 +80,17 @@ compared_output operands_of(const tensor_type& type, const cpu_expected_outputs&
 
 }  // namespace
 
+int64_t memory_of_referee(const worker_settings& settings) {
+  const int64_t all = physical_memory_bytes();
+  return settings.memory_bytes > 0 ? std::min(all, settings.memory_bytes) : all;
+}
+
 expected<std::unique_ptr<cpu_backend>> cpu_backend::create(const worker_settings& settings) {
   // Memory that one draw frees is kept for the next one; the system would have to zero its pages again.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 28);
-  CUDAL1_TRY(mapping arena, map_private(std::max<int64_t>(physical_memory_bytes() / 2, int64_t{1} << 30)));
+  const int64_t least = settings.memory_bytes > 0 ? least_arena : usual_least_arena;
+  CUDAL1_TRY(mapping arena, map_private(std::max<int64_t>(memory_of_referee(settings) / 2, least)));
   CUDAL1_CHECK(install_arena({.base = arena.data(),
                               .bytes = static_cast<int64_t>(arena.size()),
                               .poison_seed = system_seed(),
@@ -206,6 +214,10 @@ expected<request_runners> cpu_backend::runners_of(frame& f, std::span<const resi
     CUDAL1_CHECK(runners->attach(
         programs[i], std::span(f.descriptors).subspan(i * descriptors_of_runner, descriptors_of_runner), limits));
   return request_runners{std::move(runners), f.descriptors.size() > of_runners ? f.descriptors[of_runners].get() : -1};
+}
+
+int64_t cpu_backend::reference_bytes() {
+  return static_cast<int64_t>(arena_.size());
 }
 
 void cpu_backend::release_memory() {

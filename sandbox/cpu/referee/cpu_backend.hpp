@@ -8,6 +8,9 @@
 
 namespace cudal1 {
 
+// Of the machine, that this process may use.
+int64_t memory_of_referee(const worker_settings& settings);
+
 class cpu_backend final : public referee_backend {
  public:
   static expected<std::unique_ptr<cpu_backend>> create(const worker_settings& settings);
@@ -26,6 +29,7 @@ class cpu_backend final : public referee_backend {
                                 output_check& check) override;
   expected<request_runners> runners_of(frame& f, std::span<const resident_program> programs,
                                        const call_limits& limits) override;
+  int64_t reference_bytes() override;
   void release_memory() override;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 expected<std::unique_ptr<referee>> start(const worker_settings& settings) {
   CUDAL1_TRY(auto backend, cpu_backend::create(settings));
-  const int64_t bound = std::clamp<int64_t>(physical_memory_bytes() / 6, int64_t{256} << 20, int64_t{6} << 30);
+  const int64_t bound = std::clamp<int64_t>(memory_of_referee(settings) / 6, int64_t{256} << 20, int64_t{6} << 30);
   return std::make_unique<referee>(std::move(backend), bound);
 }
 

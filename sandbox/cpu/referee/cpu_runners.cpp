@@ -17,6 +17,7 @@ expected<void> cpu_runners::attach(resident_program which, std::span<unique_fd> 
   CUDAL1_TRY(links_[which == resident_program::variant ? 1 : 0],
              cpu_runner_link::attach(descriptors, {limits.call_ms, limits.memory_bytes, cores_.is_shared()},
                                      windows_[which == resident_program::variant ? 1 : 0]));
+  tensor_bytes_ = limits.memory_bytes;
   return {};
 }
 

@@ -23,6 +23,8 @@ class cpu_runners final : public program_runners {
   expected<void> load(resident_program which, const checked_program& p, int object, const std::string& key) override;
   bool holds_variant(const std::string&) const override { return false; }
   const checked_program& running(resident_program which) const override { return link(which).running(); }
+  // Each has a process of its own.
+  expected<int64_t> tensor_bytes_beside(const checked_program&) override { return tensor_bytes_; }
   double read_gb_per_s() const override { return cores_.read_gb_per_s(); }
   std::size_t max_calls() const override { return 1; }
   // The data of a record's outputs is flat and row-major.
@@ -46,6 +48,7 @@ class cpu_runners final : public program_runners {
     double us = 0, bytes = 0;
   };
 
+  int64_t tensor_bytes_ = 0;
   core_control& cores_;
   input_windows& windows_;
   std::optional<cpu_runner_link> links_[2];

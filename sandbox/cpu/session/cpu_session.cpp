@@ -164,6 +164,7 @@ expected<worker_settings> settings_of(const session_options& options) {
   settings.flush_bytes =
       options.flush_bytes > 0 ? options.flush_bytes : std::min(last_level_cache_bytes() / 4 * 5, max_flush_bytes);
   settings.allow_weak_confinement = options.allow_weak_confinement;
+  settings.memory_bytes = options.memory_bytes;
   return settings;
 }
 

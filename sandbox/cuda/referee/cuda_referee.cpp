@@ -13,7 +13,7 @@ constexpr int64_t share_of_memory = 3;  // the draws of all tasks may take 1/3 o
 constexpr int64_t least_memory = int64_t{256} << 20;
 
 expected<std::unique_ptr<referee>> start(const worker_settings& settings) {
-  CUDAL1_TRY(auto device, make_gpu_device(settings.cuda_device));
+  CUDAL1_TRY(auto device, make_gpu_device(settings.cuda_device, settings.memory_bytes));
   CUDAL1_TRY(const device_room room, device->room());
   return std::make_unique<referee>(std::make_unique<gpu_backend>(std::move(device)),
                                    std::max(room.free / share_of_memory, least_memory));

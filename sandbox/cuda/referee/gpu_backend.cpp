@@ -159,6 +159,12 @@ expected<request_runners> gpu_backend::runners_of(frame& f, std::span<const resi
   return request_runners{runner_, f.descriptors.empty() ? -1 : f.descriptors.front().get()};
 }
 
+// The runner, draws and copies of inputs and outputs need the rest.
+int64_t gpu_backend::reference_bytes() {
+  const auto room = device_->room();
+  return room ? room->total / 2 : 0;
+}
+
 void gpu_backend::release_memory() {
   memory_.trim(0);
   if (runner_) runner_->drop_unused_tensors();

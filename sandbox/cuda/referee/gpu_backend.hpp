@@ -32,6 +32,7 @@ class gpu_backend final : public referee_backend {
   expected<request_runners> runners_of(frame& f, std::span<const resident_program> programs,
                                        const call_limits& limits) override;
   expected<void> synchronise() override { return device_->synchronise(); }
+  int64_t reference_bytes() override;
   void release_memory() override;
 
   referee_device& device() { return *device_; }

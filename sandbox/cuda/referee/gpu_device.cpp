@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randn.h>
@@ -15,7 +17,8 @@ namespace {
 
 class gpu_device final : public referee_device {
  public:
-  gpu_device(int index, std::unique_ptr<service_library> kernels) : index_(index), kernels_(std::move(kernels)) {}
+  gpu_device(int index, std::unique_ptr<service_library> kernels, int64_t withheld)
+      : index_(index), kernels_(std::move(kernels)), withheld_(withheld) {}
 
   at::Device where() const override { return {at::kCUDA, static_cast<c10::DeviceIndex>(index_)}; }
 
@@ -32,7 +35,8 @@ class gpu_device final : public referee_device {
   expected<device_room> room() override {
     std::size_t free = 0, total = 0;
     CUDAL1_CUDA(cudaMemGetInfo(&free, &total));
-    return device_room{static_cast<int64_t>(free), static_cast<int64_t>(total)};
+    return device_room{std::max<int64_t>(static_cast<int64_t>(free) - withheld_, 0),
+                       static_cast<int64_t>(total) - withheld_};
   }
 
   void give_back() override { at::getDeviceAllocator(at::kCUDA)->emptyCache(); }
@@ -56,6 +60,7 @@ class gpu_device final : public referee_device {
  private:
   int index_;
   std::unique_ptr<service_library> kernels_;
+  int64_t withheld_;  // bytes that are free and left to others
 };
 
 // cuBLAS, cuDNN and the generator's state, in both precisions that expected outputs are computed in.
@@ -76,12 +81,15 @@ expected<void> warm_up_operators(at::Device device) {
 
 }  // namespace
 
-expected<std::unique_ptr<referee_device>> make_gpu_device(int index) {
+expected<std::unique_ptr<referee_device>> make_gpu_device(int index, int64_t most_bytes) {
   CUDAL1_CUDA(cudaSetDevice(index));
   CUDAL1_CUDA(cudaFree(nullptr));  // makes the context
+  std::size_t free = 0, total = 0;
+  CUDAL1_CUDA(cudaMemGetInfo(&free, &total));
+  const int64_t withheld = most_bytes > 0 ? std::max<int64_t>(static_cast<int64_t>(free) - most_bytes, 0) : 0;
   CUDAL1_CHECK(driver_api());
   CUDAL1_TRY(auto kernels, service_library::compile(referee_kernel_text(), index));
-  auto device = std::make_unique<gpu_device>(index, std::move(kernels));
+  auto device = std::make_unique<gpu_device>(index, std::move(kernels), withheld);
   CUDAL1_CHECK(warm_up_operators(device->where()));
   // The first export and import opens the files that later ones need.
   CUDAL1_CHECK(device->make_memory(1, memory_access::read_write));

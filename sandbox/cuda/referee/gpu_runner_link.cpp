@@ -13,6 +13,8 @@
 #include "config/base/stopwatch.hpp"
 #include "sandbox/cuda/referee/compare_on_device.hpp"
 #include "sandbox/cuda/referee/fault_of_gpu.hpp"
+#include "sandbox/cuda/runner_memory.hpp"
+#include "sandbox/program/memory_need.hpp"
 #include "sandbox/program/slow_first_call.hpp"
 
 namespace cudal1 {
@@ -23,10 +25,8 @@ constexpr double load_limit_ms = 30'000;
 constexpr double frame_limit_ms = 10'000;  // for messages that take almost no time
 constexpr double setup_factor =
     2;  // setup steps, or the calls before a capture, may take this many times a call's limit
-constexpr double overhead_ms = 500;                 // per call, for poison, flush and guards
-constexpr int64_t progress_slice_ms = 50;           // how often to check which call is in progress
-constexpr int64_t least_limit = int64_t{16} << 30;  // of a runner's memory, if no limit is set
-constexpr int residents = 2;                        // programs that have tensors in the arena at the same time
+constexpr double overhead_ms = 500;        // per call, for poison, flush and guards
+constexpr int64_t progress_slice_ms = 50;  // how often to check which call is in progress
 constexpr std::size_t most_notes = 16, most_note = 400;
 constexpr int64_t least_part = int64_t{1} << 30;  // of a runner's memory
 constexpr std::size_t most_parts = 8;             // as many descriptors
@@ -156,8 +156,7 @@ expected<void> gpu_runner_link::give_arena() {
   if (!arena_.empty()) return {};
   device_.give_back();
   CUDAL1_TRY(const device_room room, device_.room());
-  const int64_t limit = limits_.memory_bytes > 0 ? limits_.memory_bytes : std::max(least_limit, room.total / 6);
-  const int64_t bytes = std::min<int64_t>(residents * limit, room.free / 4 * 3);
+  const int64_t bytes = std::min<int64_t>(runner_tensor_bytes(limits_.memory_bytes, room.total), room.free / 4 * 3);
   gpu_arena_message message;
   std::vector<device_memory> parts;
   for (const int64_t part : arena_parts(bytes)) {
@@ -173,6 +172,14 @@ expected<void> gpu_runner_link::give_arena() {
   CUDAL1_CHECK(tell(frame_type::arena, to_json(message), files, start_limit_ms));
   arena_ = std::move(parts);
   return {};
+}
+
+expected<int64_t> gpu_runner_link::tensor_bytes_beside(const checked_program& other) {
+  if (const auto given = give_arena(); !given) {
+    end();
+    return fail(errc::infrastructure, "the runner of the GPU does not start: {}", given.error().message);
+  }
+  return std::max<int64_t>(arena_bytes() - memory_need_of(other).bytes, 1);
 }
 
 int64_t gpu_runner_link::arena_bytes() const {

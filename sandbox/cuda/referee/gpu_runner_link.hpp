@@ -34,6 +34,7 @@ class gpu_runner_link final : public program_runners {
   }
   const checked_program& running(resident_program which) const override { return *side(which).program; }
 
+  expected<int64_t> tensor_bytes_beside(const checked_program& other) override;
   std::size_t max_calls() const override;
   // How many bytes of outputs may be kept at the same time.
   int64_t keepable_bytes() const { return arena_bytes() / share_of_kept; }

@@ -43,7 +43,7 @@ class referee_device {
 };
 
 // A context on that GPU, with the kernels compiled and the libraries of ATen's operators warmed up. Call it before the
-// process is confined.
-expected<std::unique_ptr<referee_device>> make_gpu_device(int index);
+// process is confined. `most_bytes`: of its memory, that this process and its runners may take; 0: what is free.
+expected<std::unique_ptr<referee_device>> make_gpu_device(int index, int64_t most_bytes = 0);
 
 }  // namespace cudal1

@@ -223,6 +223,7 @@ expected<worker_settings> settings_of(const session_options& options) {
   settings.other_cores = std::move(cores);
   settings.flush_bytes = options.flush_bytes;
   settings.allow_weak_confinement = options.allow_weak_confinement;
+  settings.memory_bytes = options.memory_bytes;
   settings.cuda_device = 0;
   return settings;
 }

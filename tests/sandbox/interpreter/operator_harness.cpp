@@ -203,6 +203,11 @@ expected<std::vector<operator_result>> typed_by_rule(const operator_case& c) {
   return call.op->rule(call);
 }
 
+expected<checked_program> program_of(const operator_case& c) {
+  CUDAL1_TRY(const auto results, typed_by_rule(c));
+  return check_program_text(program_text(c, results));
+}
+
 std::vector<at::Tensor> called_directly(const operator_case& c, const std::map<std::string, at::Tensor>& values) {
   const c10::InferenceMode no_autograd;
   const auto call = bound(c);

@@ -40,6 +40,8 @@ const std::vector<const char*>& operator_database_cases();
 
 at::Tensor draw(const operand& o, std::mt19937_64& random);
 expected<std::vector<operator_result>> typed_by_rule(const operator_case& c);
+// The program with the one step.
+expected<checked_program> program_of(const operator_case& c);
 // Throws ATen's exceptions.
 std::vector<at::Tensor> called_directly(const operator_case& c, const std::map<std::string, at::Tensor>& values);
 tensor_type type_of(const at::Tensor& t);

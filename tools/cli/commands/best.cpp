@@ -220,6 +220,15 @@ expected<int> best(const best_options& o, context& c) {
     c.out.print(wrap("This task is ill-conditioned: " + r.result.ill_conditioned + ".", c.out.width) + "\n");
     break;
   }
+  for (const auto& r : found) {
+    if (r.result.reference_parts == 1) continue;
+    c.out.print(wrap(fmt::format("This task's own program was timed in {} parts of its batch: as a whole it needs more "
+                                 "memory than a runner has.",
+                                 r.result.reference_parts),
+                     c.out.width) +
+                "\n");
+    break;
+  }
   if (versions.size() > 1) c.out.print(c.out.dim(wrap(versions_text(versions), c.out.width)) + "\n");
   if (o.experiment.empty()) {
     CUDAL1_TRY(const std::string remark, remark_on_replays(*reader));

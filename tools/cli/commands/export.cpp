@@ -74,7 +74,7 @@ std::string readme(const search_report& r, const std::vector<exported_task>& tas
     break;
   }
   text += markdown_table(r) + "\n";
-  for (const auto& remark : {print_legend(r), print_ill_conditioned(r), print_unconfirmed(r)})
+  for (const auto& remark : {print_legend(r), print_ill_conditioned(r), print_in_parts(r), print_unconfirmed(r)})
     if (!remark.empty()) text += remark + "\n\n";
   text +=
       "Speedups are medians of paired ratios of call time against the task's own program, with their 95% "

@@ -154,7 +154,7 @@ expected<int> report(const report_options& o, context& c) {
   if (exportable) text += wrap(print_exportable(*exportable), c.out.width, 0) + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, c.out.width, 0) + "\n";
-  for (const auto& remark : {print_ill_conditioned(r), print_unconfirmed(r)})
+  for (const auto& remark : {print_ill_conditioned(r), print_in_parts(r), print_unconfirmed(r)})
     if (!remark.empty()) text += wrap(remark, c.out.width, 0) + "\n";
   if (estimates) text += wrap(print_estimates(*estimates), c.out.width, 0) + "\n";
   text += c.out.dim(wrap(legend(r, groups.front().over), c.out.width, 0)) + "\n";

@@ -105,6 +105,7 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
     if (v.reference_device_us > 0) reference_device_times.push_back(v.reference_device_us);
     if (row.environment_id.empty()) row.environment_id = v.environment_id;
     if (!v.ill_conditioned.empty()) row.ill_conditioned = v.ill_conditioned;
+    row.reference_parts = std::max(row.reference_parts, v.reference_parts);
   }
   totals.evaluations += row.evaluations;
   row.reference_us = row.best_us = median(std::move(reference_times));
@@ -147,6 +148,7 @@ expected<void> finish_report(store& s, search_report& r, const floor_finder& flo
   for (const auto& row : r.tasks) {
     if (row.beats_reference) ++r.beat_reference;
     if (!row.ill_conditioned.empty()) ++r.ill_conditioned;
+    if (row.reference_parts > 1) ++r.in_parts;
     const bool known = std::any_of(r.environments.begin(), r.environments.end(),
                                    [&](const environment& e) { return e.id == row.environment_id; });
     if (row.environment_id.empty() || known) continue;

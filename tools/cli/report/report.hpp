@@ -54,6 +54,7 @@ struct best_row {
   std::string remark;                            // why it has no result, or ended before its limits
   std::optional<unconfirmed_score> unconfirmed;  // does not count in any mean
   std::string ill_conditioned;  // why the task is, as the newest verdict that shows it says; "" if none does
+  int64_t reference_parts = 1;  // of the batch, in which its own program was timed (verdict::reference_parts)
   std::string no_moves;         // "no move applies", where its search ended for that, or "no move but graph applies"
 
   // A task whose evaluations have all failed has no times.
@@ -63,7 +64,7 @@ BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
                        beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
                        best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, uncompared, against,
-                       remark, no_moves, unconfirmed, ill_conditioned))
+                       remark, no_moves, unconfirmed, ill_conditioned, reference_parts))
 
 // One experiment of a search over several models.
 struct search_member {
@@ -99,6 +100,7 @@ struct search_report {
   std::vector<assembled_row> assembled;  // of an experiment that uses parts
   int64_t pruned_unix_ms = 0;            // when all but the best was removed; 0: never
   int64_t ill_conditioned = 0;           // tasks
+  int64_t in_parts = 0;                  // tasks whose own program was timed in parts
   std::optional<double> geometric_mean_of_others;  // without those; nothing if there are none
   std::optional<speedup_summary> over_of_others;   // the same of `over`
 };
@@ -107,7 +109,7 @@ BOOST_DESCRIBE_STRUCT(search_report, (),
                        evaluations, active_s, evaluations_per_s, outcomes, last_unmeasurable, move_failures,
                        infrastructure_faults, unrecorded, stage_ms, devices, device_busy, gap_closed, unknown_models,
                        against, over, policy_wait, reused, models, model, search, assembled, pruned_unix_ms,
-                       ill_conditioned, geometric_mean_of_others, over_of_others))
+                       ill_conditioned, in_parts, geometric_mean_of_others, over_of_others))
 
 // One experiment, with its tasks in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);
@@ -127,6 +129,8 @@ task_speedup speedup_of_row(const best_row& row);
 std::string print_unconfirmed(const search_report& r);
 // What the mark of ill-conditioned tasks says, with the means without them; "" if there are none.
 std::string print_ill_conditioned(const search_report& r);
+// What the mark of tasks says whose own program does not fit the device; "" if there are none.
+std::string print_in_parts(const search_report& r);
 
 // As many of a task's confirmed variants are looked at for the best one.
 inline constexpr std::size_t looked_at_for_best = 8;

@@ -36,9 +36,9 @@ bool on_gpu(const search_report& r) {
                      [](const environment& e) { return traits_of(e.device).is_accelerator; });
 }
 
-// Behind the speedups of an ill-conditioned task.
+// Behind the speedups of an ill-conditioned task, and of one whose own program was timed in parts.
 std::string mark_of(const best_row& row) {
-  return row.ill_conditioned.empty() ? "" : " †";
+  return std::string(row.ill_conditioned.empty() ? "" : " †") + (row.reference_parts > 1 ? " ‡" : "");
 }
 
 std::string unmarked_speedup_of(const best_row& row) {
@@ -265,11 +265,20 @@ std::string print_ill_conditioned(const search_report& r) {
                             fmt::join(means, ", and "));
 }
 
+std::string print_in_parts(const search_report& r) {
+  if (r.in_parts == 0) return "";
+  return fmt::format(
+      "‡ {}: the task's own program needs more memory than a runner has. It was timed in parts of its batch, so the "
+      "speedup is not one over a call of PyTorch as a whole, which was not timed. `cudal1 best TASK` says in how many "
+      "parts.",
+      format_count(r.in_parts, "task"));
+}
+
 std::string print_summary(const search_report& r) {
   std::string text = print_successes(r);
   if (r.gap_closed) text += fmt::format("; {:.0f}% of the log gap to the floor is closed", 100 * *r.gap_closed);
   text += ".";
-  for (const auto& remark : {print_ill_conditioned(r), print_unconfirmed(r)})
+  for (const auto& remark : {print_ill_conditioned(r), print_in_parts(r), print_unconfirmed(r)})
     if (!remark.empty()) text += "\n" + remark;
   text += "\n" + format_count(r.evaluations, "evaluation");
   if (r.evaluations_per_s > 0)

@@ -29,7 +29,8 @@ header_wheels=(nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cutlass
 packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
   libcaf-dev librocksdb-dev libboost1.81-dev libboost-context1.81-dev libboost-json1.81-dev
   libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev libexpected-dev libseccomp-dev libcapstone-dev
-  libxxhash-dev libmimalloc-dev libssl-dev openssl ca-certificates zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy)
+  libxxhash-dev libmimalloc-dev libssl-dev openssl ca-certificates zlib1g-dev libpcre2-dev libutf8proc-dev
+  libgtest-dev libgmock-dev libbenchmark-dev clang-format clang-tidy)
 
 # Minutes that one core compiles: for the durations that are shown.
 core_minutes_of_programs=10 core_minutes_with_tests=18

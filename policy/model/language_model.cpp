@@ -8,6 +8,8 @@
 
 #include <dlfcn.h>
 
+#include "policy/model/checkpoint/pretrained_weights.hpp"
+#include "policy/model/generator.hpp"
 #include "policy/model/language_model_library.hpp"
 #include "policy/model/sampler.hpp"
 #include "sandbox/program/safetensors.hpp"
@@ -47,6 +49,16 @@ expected<void> load_cuda() {
   return {};
 }
 
+expected<torch::Device> device_of(const std::string& name) {
+  try {
+    const torch::Device device(name);
+    if (device.is_cuda()) CUDAL1_CHECK(load_cuda());
+    return device;
+  } catch (const c10::Error& e) {
+    return fail(errc::unsupported, "there is no device {}: {}", name, e.what_without_backtrace());
+  }
+}
+
 class transformer final : public language_model {
  public:
   transformer(const model_shape& shape, torch::ScalarType type) : net_(shape, type) {}
@@ -69,14 +81,24 @@ class transformer final : public language_model {
     return {};
   }
 
+  expected<void> read(const pretrained_weights& from, torch::Device device) {
+    const dtype as = net_.type() == torch::kBFloat16 ? dtype::bfloat16 : dtype::float32;
+    for (const auto& w : net_.named()) {
+      const auto read = torch::empty(w.size, net_.type());
+      CUDAL1_CHECK(from.read(w.name, w.size, as, {static_cast<std::byte*>(read.data_ptr()), read.nbytes()}));
+      *w.tensor = read.to(device);
+    }
+    net_.move_to(device);
+    return {};
+  }
+
   const model_shape& shape() const override { return net_.shape(); }
 
   std::string device() const override { return net_.device().str(); }
   expected<void> use_device(const std::string& device) override {
     if (optimizer_) return fail(errc::invalid_argument, "a model that has learned stays on its device");
+    CUDAL1_TRY(const auto to, device_of(device));
     try {
-      const torch::Device to(device);
-      if (to.is_cuda()) CUDAL1_CHECK(load_cuda());
       net_.move_to(to);
     } catch (const c10::Error& e) {
       return fail(errc::unsupported, "the model cannot be on {}: {}", device, e.what_without_backtrace());
@@ -131,6 +153,23 @@ class transformer final : public language_model {
   expected<std::vector<sampled_sequence>> sample(std::span<const token_sequence> prompts, const token_grammar& legal,
                                                  const sampling_options& options, std::size_t each) const override {
     return sample_from(net_, prompts, legal, options, each);
+  }
+
+  expected<std::vector<float>> logits(std::span<const token> tokens) const override {
+    CUDAL1_TRY(const auto all, logits_of_text(net_, tokens));
+    const auto flat = all.to(torch::kCPU, torch::kFloat).contiguous();
+    return std::vector<float>(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
+  }
+
+  expected<generation> generate(std::span<const std::vector<token>> prompts, const generation_options& options,
+                                std::size_t each, const token_listener& listener) const override {
+    try {
+      return generate_from(net_, prompts, options, each, listener);
+    } catch (const c10::OutOfMemoryError& e) {
+      return fail(errc::out_of_memory, "generating on {}: {}", net_.device().str(), e.what_without_backtrace());
+    } catch (const c10::Error& e) {
+      return fail(errc::infrastructure, "generating on {}: {}", net_.device().str(), e.what_without_backtrace());
+    }
   }
 
   expected<step_report> learn(std::span<const weighted_sequence> batch, const optimizer_options& how) override {
@@ -310,11 +349,15 @@ class transformer final : public language_model {
   std::unique_ptr<torch::optim::AdamW> optimizer_;  // none before the first step
 };
 
+torch::ScalarType scalar_type_of(model_precision precision) {
+  if (precision == model_precision::float64) return torch::kDouble;
+  return precision == model_precision::bfloat16 ? torch::kBFloat16 : torch::kFloat;
+}
+
 expected<std::unique_ptr<language_model>> make_model(const model_shape& shape, uint64_t seed,
                                                      model_precision precision) {
   CUDAL1_CHECK(check_shape(shape));
-  auto made =
-      std::make_unique<transformer>(shape, precision == model_precision::float64 ? torch::kDouble : torch::kFloat);
+  auto made = std::make_unique<transformer>(shape, scalar_type_of(precision));
   made->initialise(seed);
   return made;
 }
@@ -326,6 +369,23 @@ expected<std::unique_ptr<language_model>> load_model(const model_shape& shape, c
   return made;
 }
 
+expected<std::unique_ptr<language_model>> open_model(const std::string& path, model_precision precision,
+                                                     const std::string& device) {
+  if (precision == model_precision::float64)
+    return fail(errc::invalid_argument, "pretrained models are read as float32 or bfloat16");
+  CUDAL1_TRY(const auto from, pretrained_weights::open(path));
+  auto made = std::make_unique<transformer>(from->shape(), scalar_type_of(precision));
+  CUDAL1_TRY(const auto to, device_of(device));
+  try {
+    CUDAL1_CHECK(made->read(*from, to));
+  } catch (const c10::OutOfMemoryError& e) {
+    return fail(errc::out_of_memory, "{} does not fit {}: {}", path, device, e.what_without_backtrace());
+  } catch (const c10::Error& e) {
+    return fail(errc::unsupported, "{} cannot be on {}: {}", path, device, e.what_without_backtrace());
+  }
+  return made;
+}
+
 void use_model_threads(int count) {
   at::set_num_threads(count > 0 ? count : static_cast<int>(std::thread::hardware_concurrency()));
 }
@@ -333,6 +393,6 @@ void use_model_threads(int count) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const language_model_library cudal1_language_model_library;
-const language_model_library cudal1_language_model_library = {make_model, load_model, use_model_threads};
+const language_model_library cudal1_language_model_library = {make_model, load_model, open_model, use_model_threads};
 
 }  // namespace cudal1

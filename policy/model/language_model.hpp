@@ -19,11 +19,10 @@
 
 #include "config/base/error.hpp"
 #include "policy/model/model_shape.hpp"
+#include "policy/model/text_generation.hpp"
 #include "sandbox/program/types.hpp"
 
 namespace cudal1 {
-
-using token = int32_t;
 
 // The tokens that may come next, ascending, and what is added to their logits (empty: nothing).
 struct legal_tokens {
@@ -98,7 +97,7 @@ struct optimizer_options {
   double gradient_clip = 1;  // of the norm over all parameters; 0: none
 };
 
-enum class model_precision { float32, float64 };  // float64: to check gradients
+enum class model_precision { float32, float64, bfloat16 };  // float64: to check gradients
 
 class language_model {
  public:
@@ -108,6 +107,10 @@ class language_model {
   // The weights of a safetensors file with the names of a Llama checkpoint, in float32, float16 or bfloat16.
   // errc::corrupt names the tensor that is missing, or has another type or shape.
   static expected<std::unique_ptr<language_model>> load(const model_shape& shape, const std::string& path);
+  // A pretrained model: a Hugging Face folder or a GGUF file (errors of pretrained_weights::open). Its tokens are those
+  // of its tokenizer. float32 or bfloat16, on a device as that of use_device(): weights are copied there one by one.
+  static expected<std::unique_ptr<language_model>> open(const std::string& path, model_precision precision,
+                                                        const std::string& device = "cpu");
   // Threads of LibTorch in this process; 0: one for each core.
   static expected<void> use_threads(int count);
   virtual ~language_model() = default;
@@ -130,6 +133,15 @@ class language_model {
   virtual expected<std::vector<sampled_sequence>> sample(std::span<const token_sequence> prompts,
                                                          const token_grammar& legal, const sampling_options& options,
                                                          std::size_t each = 1) const = 0;
+
+  // Logits of what follows each of the tokens: [tokens, vocabulary], row-major.
+  virtual expected<std::vector<float>> logits(std::span<const token> tokens) const = 0;
+  // `each` answers to each prompt of free text, beside each other: all tokens are legal. What all prompts begin with is
+  // read once. The same seed gives the same answers on the same machine, whatever else is generated beside them but for
+  // rounding. errc::invalid_argument where a prompt does not fit the context, or an option is out of range. LibTorch's
+  // own failures (no memory on the device) are errc::out_of_memory or errc::infrastructure.
+  virtual expected<generation> generate(std::span<const std::vector<token>> prompts, const generation_options& options,
+                                        std::size_t each = 1, const token_listener& listener = {}) const = 0;
 
   // One step of AdamW on the mean over the chosen tokens of: -weight log p (supervised), or GRPO's loss.
   virtual expected<step_report> learn(std::span<const weighted_sequence> batch, const optimizer_options& how) = 0;

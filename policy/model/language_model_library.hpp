@@ -12,6 +12,8 @@ namespace cudal1 {
 struct language_model_library {
   expected<std::unique_ptr<language_model>> (*make)(const model_shape& shape, uint64_t seed, model_precision precision);
   expected<std::unique_ptr<language_model>> (*load)(const model_shape& shape, const std::string& path);
+  expected<std::unique_ptr<language_model>> (*open)(const std::string& path, model_precision precision,
+                                                    const std::string& device);
   void (*use_threads)(int count);
 };
 

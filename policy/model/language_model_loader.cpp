@@ -56,6 +56,12 @@ expected<std::unique_ptr<language_model>> language_model::load(const model_shape
   return library->load(shape, path);
 }
 
+expected<std::unique_ptr<language_model>> language_model::open(const std::string& path, model_precision precision,
+                                                               const std::string& device) {
+  CUDAL1_TRY(const auto* library, loaded());
+  return library->open(path, precision, device);
+}
+
 expected<void> language_model::use_threads(int count) {
   CUDAL1_TRY(const auto* library, loaded());
   library->use_threads(count);

@@ -30,40 +30,55 @@ Tensor value_waves(const Tensor& values, int64_t periods) {
 
 }  // namespace
 
-network::network(const model_shape& shape, torch::ScalarType type) : shape_(shape), type_(type) {
+void text_cache::keep(const Tensor& chosen) {
+  for (auto& each : own)
+    each = {each.keys.index_select(0, chosen), each.values.index_select(0, chosen)};
+  lengths = lengths.index_select(0, chosen);
+}
+
+network::network(const model_shape& shape, torch::ScalarType type)
+    : shape_(shape),
+      type_(type),
+      frequency_(torch::tensor(frequencies_of(shape), torch::kDouble)
+                     .to(type == torch::kDouble ? torch::kDouble : torch::kFloat)) {
   layers_.resize(static_cast<std::size_t>(shape.layers));
 }
 
 void network::move_to(torch::Device device) {
   for (const auto& w : named())
     *w.tensor = w.tensor->detach().to(device);
+  frequency_ = frequency_.to(device);
   device_ = device;
   own_weights();
 }
 
-struct named_weight {
-  std::string name;
-  Tensor* tensor;
-  std::vector<int64_t> size;
-};
 std::vector<network::named_weight> network::named() {
   const auto& s = shape_;
-  const int64_t kv_width = s.kv_heads * s.head_size();
   std::vector<named_weight> out = {{"model.embed_tokens.weight", &embedding_, {s.vocabulary, s.width}}};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     auto& l = layers_[i];
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     out.push_back({prefix + "input_layernorm.weight", &l.attention_norm, {s.width}});
-    out.push_back({prefix + "self_attn.q_proj.weight", &l.q, {s.width, s.width}});
-    out.push_back({prefix + "self_attn.k_proj.weight", &l.k, {kv_width, s.width}});
-    out.push_back({prefix + "self_attn.v_proj.weight", &l.v, {kv_width, s.width}});
-    out.push_back({prefix + "self_attn.o_proj.weight", &l.o, {s.width, s.width}});
+    out.push_back({prefix + "self_attn.q_proj.weight", &l.q, {s.query_width(), s.width}});
+    out.push_back({prefix + "self_attn.k_proj.weight", &l.k, {s.kv_width(), s.width}});
+    out.push_back({prefix + "self_attn.v_proj.weight", &l.v, {s.kv_width(), s.width}});
+    if (s.has_qkv_bias) {
+      out.push_back({prefix + "self_attn.q_proj.bias", &l.q_bias, {s.query_width()}});
+      out.push_back({prefix + "self_attn.k_proj.bias", &l.k_bias, {s.kv_width()}});
+      out.push_back({prefix + "self_attn.v_proj.bias", &l.v_bias, {s.kv_width()}});
+    }
+    if (s.has_qk_norm) {
+      out.push_back({prefix + "self_attn.q_norm.weight", &l.q_norm, {s.head_size()}});
+      out.push_back({prefix + "self_attn.k_norm.weight", &l.k_norm, {s.head_size()}});
+    }
+    out.push_back({prefix + "self_attn.o_proj.weight", &l.o, {s.width, s.query_width()}});
     out.push_back({prefix + "post_attention_layernorm.weight", &l.mlp_norm, {s.width}});
     out.push_back({prefix + "mlp.gate_proj.weight", &l.gate, {s.hidden, s.width}});
     out.push_back({prefix + "mlp.up_proj.weight", &l.up, {s.hidden, s.width}});
     out.push_back({prefix + "mlp.down_proj.weight", &l.down, {s.width, s.hidden}});
   }
   out.push_back({"model.norm.weight", &norm_, {s.width}});
+  if (!s.is_tied) out.push_back({"lm_head.weight", &last_, {s.vocabulary, s.width}});
   if (s.value_periods > 0) out.push_back({"model.embed_values.weight", &of_values_, {s.width, s.value_features()}});
   return out;
 }
@@ -79,7 +94,7 @@ void network::initialise(uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   for (const auto& w : named()) {
     if (w.size.size() == 1) {
-      *w.tensor = torch::ones(w.size, type_);
+      *w.tensor = torch::full(w.size, w.name.ends_with(".bias") ? 0 : 1, type_);
       continue;
     }
     double deviation = initial_deviation;
@@ -103,23 +118,22 @@ Tensor network::rotated(const Tensor& x, const rotation& by) {
   return x * by.cosine + torch::cat({halves[1].neg(), halves[0]}, -1) * by.sine;
 }
 
+// The angles are not rounded to a half type: a position of 1,000 would be one of 1,004.
 network::rotation network::rotation_of(const Tensor& position) const {
-  const int64_t head = shape_.head_size();
-  const auto frequency = torch::pow(
-      shape_.rope_base, torch::arange(0, head, 2, torch::TensorOptions().dtype(type_).device(device_)) / -double(head));
-  const auto angles = (position.clamp_min(0).to(type_).unsqueeze(-1) * frequency).unsqueeze(1);
+  const auto angles = (position.clamp_min(0).to(frequency_.scalar_type()).unsqueeze(-1) * frequency_).unsqueeze(1);
   const auto both = torch::cat({angles, angles}, -1);
-  return {torch::cos(both), torch::sin(both)};
+  return {(torch::cos(both) * shape_.rope_magnitude).to(type_), (torch::sin(both) * shape_.rope_magnitude).to(type_)};
 }
 
 network::projections network::projections_of(const layer_weights& l, const Tensor& x, const rotation& by) const {
   const double score_scale = 1 / std::sqrt(static_cast<double>(shape_.head_size()));
   const auto h = rms_norm(x, l.attention_norm, shape_.norm_epsilon);
-  const auto split = [&](const Tensor& weight, int64_t heads) {
-    return torch::linear(h, weight).view({x.size(0), x.size(1), heads, shape_.head_size()}).transpose(1, 2);
+  const auto split = [&](const Tensor& weight, const Tensor& bias, const Tensor& norm, int64_t heads) {
+    const auto all = torch::linear(h, weight, bias).view({x.size(0), x.size(1), heads, shape_.head_size()});
+    return (norm.defined() ? rms_norm(all, norm, shape_.norm_epsilon) : all).transpose(1, 2);
   };
-  return {rotated(split(l.q, shape_.heads), by) * score_scale, rotated(split(l.k, shape_.kv_heads), by),
-          split(l.v, shape_.kv_heads)};
+  return {rotated(split(l.q, l.q_bias, l.q_norm, shape_.heads), by) * score_scale,
+          rotated(split(l.k, l.k_bias, l.k_norm, shape_.kv_heads), by), split(l.v, l.v_bias, {}, shape_.kv_heads)};
 }
 
 Tensor network::after_layer(const layer_weights& l, const Tensor& x, const Tensor& mixed) const {
@@ -149,7 +163,7 @@ Tensor network::hidden(const network_input& read, const Tensor& padding, std::ve
     const auto scores = torch::matmul(q, k.repeat_interleave(shared, 1).transpose(-2, -1));
     const auto weights = torch::softmax(scores.masked_fill(visible.logical_not(), hidden_score), -1);
     const auto mixed = torch::matmul(weights, v.repeat_interleave(shared, 1)).transpose(1, 2);
-    x = after_layer(l, x, mixed.reshape({samples, count, shape_.width}));
+    x = after_layer(l, x, mixed.reshape({samples, count, shape_.query_width()}));
   }
   return rms_norm(x, norm_, shape_.norm_epsilon);
 }
@@ -198,9 +212,86 @@ Tensor network::hidden_of_next(const network_input& next, sampling_cache& cache)
     const int64_t places = prompt.keys.size(2);
     const auto of_prompt = by_sample(torch::matmul(weights.narrow(3, 0, places), prompt.values));
     const auto of_own = torch::matmul(by_sample(weights.narrow(3, places, cache.read)), own_values);
-    x = after_layer(layers_[i], x, (of_prompt + of_own).reshape({samples, 1, shape_.width}));
+    x = after_layer(layers_[i], x, (of_prompt + of_own).reshape({samples, 1, shape_.query_width()}));
   }
   return rms_norm(x, norm_, shape_.norm_epsilon).squeeze(1);
+}
+
+Tensor network::read_shared(const Tensor& tokens, text_cache& cache) const {
+  const int64_t count = tokens.size(0);
+  const auto by =
+      rotation_of(torch::arange(0, count, torch::TensorOptions().dtype(torch::kLong).device(device_)).unsqueeze(0));
+  auto x = torch::embedding(embedding_, tokens.to(device_).unsqueeze(0));
+  for (const auto& l : layers_) {
+    const auto [q, k, v] = projections_of(l, x, by);
+    cache.shared.push_back({k.contiguous(), v.contiguous()});
+    const auto mixed = at::scaled_dot_product_attention(q, k, v, {}, 0, /*is_causal=*/true, /*scale=*/1.0,
+                                                        /*enable_gqa=*/true);
+    x = after_layer(l, x, mixed.transpose(1, 2).reshape({1, count, shape_.query_width()}));
+  }
+  return rms_norm(x, norm_, shape_.norm_epsilon);
+}
+
+void network::make_room(text_cache& cache, int64_t sequences, int64_t most) const {
+  const auto room = [&] {
+    return torch::zeros({sequences, shape_.kv_heads, most, shape_.head_size()},
+                        embedding_.options().requires_grad(false));
+  };
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    cache.own.push_back({room(), room()});
+  cache.lengths = torch::zeros({sequences}, torch::TensorOptions().dtype(torch::kLong).device(device_));
+}
+
+Tensor network::attention_of(const projections& of, const keys_and_values* shared, const keys_and_values& own,
+                             const Tensor& hidden) const {
+  const auto& q = of.q;
+  const int64_t sequences = q.size(0), tokens = q.size(2), places = hidden.size(3);
+  const int64_t kv = shape_.kv_heads, each = shape_.heads / kv, head = shape_.head_size();
+  const auto grouped = q.reshape({sequences, kv, each * tokens, head});
+  auto scores = torch::matmul(grouped, own.keys.narrow(2, 0, places).transpose(-2, -1))
+                    .view({sequences, kv, each, tokens, places})
+                    .masked_fill(hidden.unsqueeze(2), hidden_score)
+                    .view({sequences, kv, each * tokens, places});
+  const auto own_values = own.values.narrow(2, 0, places);
+  Tensor mixed;
+  if (shared == nullptr) {
+    mixed = torch::matmul(torch::softmax(scores, -1), own_values);
+  } else {
+    // All queries that look at one head of shared keys are rows of one product.
+    const auto rows = [&](const Tensor& x) {
+      return x.transpose(0, 1).reshape({1, kv, sequences * each * tokens, -1});
+    };
+    const auto back = [&](const Tensor& x) { return x.view({kv, sequences, each * tokens, -1}).transpose(0, 1); };
+    const auto to_shared = back(torch::matmul(rows(grouped), shared->keys.transpose(-2, -1)));
+    const auto weights = torch::softmax(torch::cat({to_shared, scores}, -1), -1);
+    const int64_t before = shared->keys.size(2);
+    mixed = back(torch::matmul(rows(weights.narrow(3, 0, before)), shared->values)) +
+            torch::matmul(weights.narrow(3, before, places), own_values);
+  }
+  return mixed.reshape({sequences, shape_.heads, tokens, head})
+      .transpose(1, 2)
+      .reshape({sequences, tokens, shape_.query_width()});
+}
+
+Tensor network::read_own(const Tensor& tokens, const Tensor& counts, text_cache& cache) const {
+  const int64_t count = tokens.size(1);
+  const auto whole = torch::TensorOptions().dtype(torch::kLong).device(device_);
+  const auto at = cache.lengths.unsqueeze(1) + torch::arange(0, count, whole);  // [sequences, tokens]
+  const auto by = rotation_of(at + cache.shared_places());
+  const int64_t places = cache.lengths.max().item<int64_t>() + count;
+  const auto hidden = torch::arange(0, places, whole).view({1, 1, -1}).gt(at.unsqueeze(-1)).unsqueeze(1);
+  const auto into = at.view({at.size(0), 1, count, 1}).expand({-1, shape_.kv_heads, -1, shape_.head_size()});
+  auto x = torch::embedding(embedding_, tokens.to(device_));
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const auto of = projections_of(layers_[i], x, by);
+    auto& own = cache.own[i];
+    own.keys.scatter_(2, into, of.k);
+    own.values.scatter_(2, into, of.v);
+    const auto mixed = attention_of(of, cache.shared.empty() ? nullptr : &cache.shared[i], own, hidden);
+    x = after_layer(layers_[i], x, mixed);
+  }
+  cache.lengths = cache.lengths + counts.to(device_);
+  return rms_norm(x, norm_, shape_.norm_epsilon);
 }
 
 Tensor network::log_probabilities(const network_input& read, const choices& chosen) const {

@@ -10,8 +10,9 @@
 
 namespace cudal1 {
 
+// Biases and norms of q and k: none where the shape has none.
 struct layer_weights {
-  torch::Tensor attention_norm, q, k, v, o, mlp_norm, gate, up, down;
+  torch::Tensor attention_norm, q, k, v, q_bias, k_bias, v_bias, q_norm, k_norm, o, mlp_norm, gate, up, down;
 };
 
 struct keys_and_values {
@@ -24,6 +25,17 @@ struct sampling_cache {
   torch::Tensor padding;                          // places before each prompt, [prompts, 1]
   torch::Tensor hidden;                           // to be added to scores of a prompt's places, [prompts, 1, 1, places]
   int64_t read = 0;                               // tokens of each sample after its prompt
+};
+
+// What sequences of text have read so far: their common beginning once, and what is each one's own.
+struct text_cache {
+  std::vector<keys_and_values> shared;  // by layer, [1, kv_heads, places, head size]
+  std::vector<keys_and_values> own;     // by layer, [sequences, kv_heads, room, head size]
+  torch::Tensor lengths;                // own tokens read of each sequence, int64 [sequences]
+
+  int64_t shared_places() const { return shared.empty() ? 0 : shared.front().keys.size(2); }
+  // Only these sequences, in this order; int64 [chosen].
+  void keep(const torch::Tensor& chosen);
 };
 
 class network {
@@ -59,7 +71,19 @@ class network {
   // As hidden(), of one further token of each sample: [samples, width].
   torch::Tensor hidden_of_next(const network_input& next, sampling_cache& cache) const;
 
-  torch::Tensor logits_of(const torch::Tensor& states) const { return torch::linear(states, embedding_); }
+  // Reads the common beginning of sequences of text, int64 [tokens]: the residual stream after the last norm, [1,
+  // tokens, width].
+  torch::Tensor read_shared(const torch::Tensor& tokens, text_cache& cache) const;
+  // Room for `most` tokens of each of `sequences` after what is shared.
+  void make_room(text_cache& cache, int64_t sequences, int64_t most) const;
+  // Further tokens of each sequence, int64 [sequences, tokens], of which the first `counts` (int64 [sequences]) are
+  // read and the rest is padding: the residual stream after the last norm, [sequences, tokens, width]. There must be
+  // room for all columns.
+  torch::Tensor read_own(const torch::Tensor& tokens, const torch::Tensor& counts, text_cache& cache) const;
+
+  torch::Tensor logits_of(const torch::Tensor& states) const {
+    return torch::linear(states, last_.defined() ? last_ : embedding_);
+  }
   // Of every token among the legal ones in the place of each chosen one: [choices, vocabulary]; -inf where illegal.
   torch::Tensor log_probabilities(const network_input& read, const choices& chosen) const;
 
@@ -76,13 +100,19 @@ class network {
   // Of positions, [samples, tokens].
   rotation rotation_of(const torch::Tensor& position) const;
   projections projections_of(const layer_weights& l, const torch::Tensor& x, const rotation& by) const;
+  // What the queries of read_own() take from shared and own places: [sequences, tokens, query width]. `hidden` is where
+  // a query does not see an own place: [sequences, 1, tokens, places].
+  torch::Tensor attention_of(const projections& of, const keys_and_values* shared, const keys_and_values& own,
+                             const torch::Tensor& hidden) const;
   // The residual stream after a layer, from what its attention made: [samples, tokens, width].
   torch::Tensor after_layer(const layer_weights& l, const torch::Tensor& x, const torch::Tensor& mixed) const;
 
   model_shape shape_;
   torch::ScalarType type_;
   torch::Device device_ = torch::kCPU;
-  torch::Tensor embedding_, norm_, of_values_;  // of_values_: none where tokens have no values
+  torch::Tensor embedding_, norm_;
+  torch::Tensor of_values_, last_;  // none where tokens have no values, and where embeddings are tied
+  torch::Tensor frequency_;         // of rotary positions, float32 or float64 [head size / 2]
   std::vector<layer_weights> layers_;
 };
 

@@ -8,8 +8,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/base/unique_fd.hpp"
@@ -177,40 +175,29 @@ expected<stored_tensors> read_safetensors(std::span<const std::byte> file) {
   return tensors;
 }
 
-void safetensors_file::unmap::operator()(std::byte* base) const {
-  ::munmap(base, bytes);
-}
-
-expected<safetensors_file> safetensors_file::map(int fd, std::string name) {
+expected<safetensors_file> safetensors_file::read(mapped_file file) {
   safetensors_file result;
-  result.name_ = std::move(name);
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return fail(errc::io_error, "{}: {}", result.name_, std::strerror(errno));
-  const auto bytes = static_cast<std::size_t>(std::max<off_t>(status.st_size, 0));
-  if (bytes > 0) {
-    void* const base = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (base == MAP_FAILED)
-      return fail(errc::io_error, "{}: mmap of {} bytes: {}", result.name_, bytes, std::strerror(errno));
-    result.memory_ = {static_cast<std::byte*>(base), unmap{bytes}};
-  }
-  auto tensors = read_safetensors({result.memory_.get(), bytes});
-  if (!tensors) return fail_in(result.name_, tensors.error());
+  result.file_ = std::move(file);
+  auto tensors = read_safetensors(result.file_.bytes());
+  if (!tensors) return fail_in(result.file_.name(), tensors.error());
   result.tensors_ = std::move(*tensors);
   return result;
 }
 
+expected<safetensors_file> safetensors_file::map(int fd, std::string name) {
+  CUDAL1_TRY(auto file, mapped_file::map(fd, std::move(name)));
+  return read(std::move(file));
+}
+
 expected<safetensors_file> safetensors_file::open(const std::string& path) {
-  const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd)
-    return fail(errno == ENOENT ? errc::not_found : errc::io_error, "{}: cannot be opened: {}", path,
-                std::strerror(errno));
-  return map(fd.get(), path);
+  CUDAL1_TRY(auto file, mapped_file::open(path));
+  return read(std::move(file));
 }
 
 expected<const stored_tensor*> safetensors_file::find(std::string_view tensor) const {
   const auto found = tensors_.find(tensor);
   if (found != tensors_.end()) return &found->second;
-  return fail(errc::not_found, "{}: has no tensor \"{}\"{}", name_, printable(tensor),
+  return fail(errc::not_found, "{}: has no tensor \"{}\"{}", file_.name(), printable(tensor),
               did_you_mean(tensor, tensors_, [](const auto& t) -> std::string_view { return t.first; }));
 }
 

@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/base/error.hpp"
+#include "config/base/mapped_file.hpp"
 #include "sandbox/program/types.hpp"
 
 namespace cudal1 {
@@ -45,12 +45,9 @@ class safetensors_file {
   expected<const stored_tensor*> find(std::string_view tensor) const;
 
  private:
-  struct unmap {
-    std::size_t bytes;
-    void operator()(std::byte* base) const;
-  };
-  std::string name_;
-  std::unique_ptr<std::byte, unmap> memory_;
+  static expected<safetensors_file> read(mapped_file file);
+
+  mapped_file file_;
   stored_tensors tensors_;
 };
 

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include "config/base/text_file.hpp"
+#include "policy/model/chat_template/pretrained_chat.hpp"
 #include "tests/policy/model/references.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace cudal1 {
 namespace {
@@ -36,6 +38,39 @@ TEST_F(chat_template_against_reference, renders_what_transformers_renders) {
   }
   EXPECT_GT(rendered, 60);
   EXPECT_GT(refused, 0);
+}
+
+class pretrained_chat_test : public with_references {
+ protected:
+  const std::vector<chat_message> messages_ = {{"system", "You are terse."}, {"user", "Hi"}};
+  const std::string prompt_ =
+      "<|im_start|>system\nYou are terse.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+};
+
+TEST_F(pretrained_chat_test, of_a_gguf_file_makes_prompts) {
+  const auto chat = pretrained_chat::open(reference("smollm2/model.gguf"));
+  ASSERT_TRUE(chat) << chat.error().message;
+  const auto tokens = chat->prompt_of(messages_);
+  ASSERT_TRUE(tokens) << tokens.error().message;
+  EXPECT_EQ(chat->words().decode(*tokens, /*with_special=*/true), prompt_);
+  EXPECT_EQ(tokens->front(), 1);
+  EXPECT_THAT(chat->ends(), testing::ElementsAre(2));
+}
+
+TEST_F(pretrained_chat_test, of_a_folder_makes_prompts) {
+  const temporary_folder folder;
+  folder.write("tokenizer.json", read_text_file(reference("tokenizers/smollm2/tokenizer.json")).value());
+  EXPECT_THAT(pretrained_chat::open(folder.path()).error().message, HasSubstr("no chat template"));
+  folder.write("tokenizer_config.json", R"({"eos_token": {"content": "<|im_end|>"}, "chat_template": [
+    {"name": "tool_use", "template": "{{ 1 / 0 }}"}, {"name": "default", "template":
+     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + eos_token + '\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"}]})");
+  folder.write("generation_config.json", R"({"eos_token_id": [0, 2]})");
+  const auto chat = pretrained_chat::open(folder.path());
+  ASSERT_TRUE(chat) << chat.error().message;
+  const auto tokens = chat->prompt_of(messages_);
+  ASSERT_TRUE(tokens) << tokens.error().message;
+  EXPECT_EQ(chat->words().decode(*tokens, /*with_special=*/true), prompt_);
+  EXPECT_THAT(chat->ends(), testing::ElementsAre(0, 2));
 }
 
 std::string problem_of(const std::string& source, const json& variables = json::make_object()) {

@@ -328,9 +328,7 @@ expected<int> body_builder::convolution(const convolved& of, const place& where)
   scopes_.push_back(std::move(slid));
   CUDAL1_TRY(const int x, in_scope(windows_, [&] { return operand_value(of.input, input, dtype::float32); }));
   const int w = load(of.weight, strides_at(weight.strides, of_weight), 0, load_bounds::tensor);
-  const int out = contraction(channel, x, converted(w, dtype::float32), {}, {});
-  node(out).axes = 1 + static_cast<int>(of.windows.size());
-  return out;
+  return contraction(channel, x, converted(w, dtype::float32), {}, {});
 }
 
 // A transposed weight is read as the weight: its strides say how it is read, and it is known to be constant.

@@ -47,8 +47,7 @@ struct body_node {
   std::vector<int> operands;
   reduction_kind reduction{};   // reduce (scans are sums)
   int access = -1;              // load: which of the body's accesses
-  int axis = -1;                // contraction: the one along which it adds A times B up
-  int axes = 1;                 // or so many, from that one on
+  int axis = -1;                // contraction: the one along which it adds A times B up; of a convolution, the channels
   band a_band, b_band;          // contraction: where A (m by k) and B (k by n) may not be zero
   bool per_row = false;         // one value per row
   int cost = 1;                 // of recomputing it and what it is made of, roughly, in additions

@@ -50,8 +50,9 @@ class lowering_target {
   virtual bool library_applies_activations() const { return false; }
   // Whether a library compiles convolutions with chains of functions (convolution_graph).
   virtual bool library_compiles_chains() const { return false; }
-  // Whether a kernel may add up all channels of a convolution.
+  // Whether kernels may add up channels of a convolution, and whether one suits this body, which does.
   virtual bool has_convolution_kernels() const { return false; }
+  virtual bool suits_convolution(const kernel_body&) const { return false; }
   // Whether its kernels describe their work (emitted_kernel::work), so that their times can be estimated.
   virtual bool describes_work() const { return false; }
   // Whether its kernels may be those of templates (kernel_template.hpp), which are CUDA C++.

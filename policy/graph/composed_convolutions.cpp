@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "policy/graph/convolution_geometry.hpp"
+#include "policy/graph/found_steps.hpp"
 #include "policy/graph/proofs.hpp"
 #include "policy/graph/step_arguments.hpp"
 #include "sandbox/program/operators/record.hpp"
@@ -385,26 +386,23 @@ std::string certificate_of(const composable& c) {
 }  // namespace
 
 std::vector<int> composable_means(const graph& g) {
-  std::vector<int> out;
-  for (const auto& s : g.steps()) {
-    const operator_kind kind = s.record().kind;  // the reason why a step is no mean is not wanted
-    if (kind != operator_kind::pool && kind != operator_kind::reduction) continue;
-    if (composable_of(g, s.number)) out.push_back(s.number);
-  }
-  return out;
+  const auto may_be_mean = [](const graph_step& s) {
+    const operator_kind kind = s.record().kind;
+    return kind == operator_kind::pool || kind == operator_kind::reduction;
+  };
+  return found_among<composable>(g, may_be_mean, composable_of);
 }
 
 expected<proved_task> with_composed_convolutions(const graph& g, std::span<const int> steps) {
-  std::map<int, composable> means;
+  CUDAL1_TRY(const auto means, all_found<composable>(g, steps, composable_of));
   std::vector<int> left_out;
   std::vector<std::string> certificates;
   for (const int number : steps) {
-    CUDAL1_TRY(composable found, composable_of(g, number));
+    const composable& found = means.at(number);
     left_out.push_back(found.convolution->number);
     for (const auto* s : found.between)
       left_out.push_back(s->number);
     certificates.push_back(certificate_of(found));
-    means.emplace(number, std::move(found));
   }
   program_changes changes(g.origin().reference);
   for (const auto& s : g.steps()) {

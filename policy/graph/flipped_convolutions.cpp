@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "policy/graph/convolution_geometry.hpp"
+#include "policy/graph/found_steps.hpp"
 
 namespace cudal1 {
 
@@ -54,18 +55,12 @@ std::string flipped_weight(program_changes& out, const graph& g, const convoluti
 }  // namespace
 
 std::vector<int> flippable_convolutions(const graph& g) {
-  std::vector<int> out;
-  for (const auto& s : g.steps())
-    if (s.record().traits.transposed && flippable_of(g, s.number)) out.push_back(s.number);
-  return out;
+  return found_among<convolution_geometry>(
+      g, [](const graph_step& s) { return s.record().traits.transposed; }, flippable_of);
 }
 
 expected<proved_task> with_flipped_weights(const graph& g, std::span<const int> steps) {
-  std::map<int, convolution_geometry> found;
-  for (const int number : steps) {
-    CUDAL1_TRY(auto geometry, flippable_of(g, number));
-    found.emplace(number, std::move(geometry));
-  }
+  CUDAL1_TRY(const auto found, all_found<convolution_geometry>(g, steps, flippable_of));
   program_changes changes(g.origin().reference);
   for (const auto& s : g.steps()) {
     const auto flipped = found.find(s.number);

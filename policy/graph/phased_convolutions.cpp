@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "policy/graph/convolution_geometry.hpp"
+#include "policy/graph/found_steps.hpp"
 #include "policy/graph/split_values.hpp"
 
 namespace cudal1 {
@@ -414,18 +415,12 @@ class phase_writer {
 }  // namespace
 
 std::vector<int> phased_convolutions(const graph& g) {
-  std::vector<int> out;
-  for (const auto& s : g.steps())
-    if (s.record().traits.transposed && phased_of(g, s.number)) out.push_back(s.number);
-  return out;
+  return found_among<phased_convolution>(
+      g, [](const graph_step& s) { return s.record().traits.transposed; }, phased_of);
 }
 
 expected<proved_task> with_phased_convolutions(const graph& g, std::span<const int> steps) {
-  std::map<int, phased_convolution> found;
-  for (const int number : steps) {
-    CUDAL1_TRY(auto of, phased_of(g, number));
-    found.emplace(number, std::move(of));
-  }
+  CUDAL1_TRY(auto found, all_found<phased_convolution>(g, steps, phased_of));
   program_changes changes(g.origin().reference);
   split_values forms(g, changes);
   for (const auto& s : g.steps()) {

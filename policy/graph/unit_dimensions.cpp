@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "policy/graph/convolution_geometry.hpp"
+#include "policy/graph/found_steps.hpp"
 #include "policy/graph/value_forms.hpp"
 
 namespace cudal1 {
@@ -145,18 +146,12 @@ bool is_copy_for(const graph& g, const graph_step& s, const std::map<int, folded
 }  // namespace
 
 std::vector<int> convolutions_with_unit_dimensions(const graph& g) {
-  std::vector<int> out;
-  for (const auto& s : g.steps())
-    if (s.record().kind == operator_kind::convolution && folded_convolution_of(g, s.number)) out.push_back(s.number);
-  return out;
+  return found_among<folded_convolution>(
+      g, [](const graph_step& s) { return s.record().kind == operator_kind::convolution; }, folded_convolution_of);
 }
 
 expected<proved_task> without_unit_dimensions(const graph& g, std::span<const int> steps) {
-  std::map<int, folded_convolution> found;
-  for (const int number : steps) {
-    CUDAL1_TRY(auto each, folded_convolution_of(g, number));
-    found.emplace(number, std::move(each));
-  }
+  CUDAL1_TRY(auto found, all_found<folded_convolution>(g, steps, folded_convolution_of));
   form_writer out(g);
   for (const auto& s : g.steps()) {
     if (is_copy_for(g, s, found)) continue;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "policy/graph/convolution_geometry.hpp"
+#include "policy/graph/found_steps.hpp"
 #include "policy/graph/value_forms.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -154,18 +155,12 @@ class product_writer {
 }  // namespace
 
 std::vector<int> convolutions_with_unit_kernels(const graph& g) {
-  std::vector<int> out;
-  for (const auto& s : g.steps())
-    if (s.record().kind == operator_kind::convolution && unit_convolution_of(g, s.number)) out.push_back(s.number);
-  return out;
+  return found_among<unit_convolution>(
+      g, [](const graph_step& s) { return s.record().kind == operator_kind::convolution; }, unit_convolution_of);
 }
 
 expected<proved_task> with_unit_kernels_multiplied(const graph& g, std::span<const int> steps) {
-  std::map<int, unit_convolution> found;
-  for (const int number : steps) {
-    CUDAL1_TRY(auto each, unit_convolution_of(g, number));
-    found.emplace(number, std::move(each));
-  }
+  CUDAL1_TRY(auto found, all_found<unit_convolution>(g, steps, unit_convolution_of));
   form_writer out(g);
   for (const auto& s : g.steps()) {
     if (const auto now = found.find(s.number); now != found.end())

@@ -31,7 +31,7 @@ std::vector<move> kernel_candidates(const graph& g, const lowering_target& targe
   const auto add = [&](std::vector<int> steps) {
     std::ranges::sort(steps);
     const auto body = build_body(g, steps);
-    if (body && target.emit({&*body, {}, "k", ""})) out.push_back({k_name, {{"steps", print_steps(steps)}}});
+    if (body && target.suits_convolution(*body)) out.push_back({k_name, {{"steps", print_steps(steps)}}});
   };
   for (const auto& s : g.steps()) {
     if (!is_free_convolution(s)) continue;
@@ -77,9 +77,9 @@ expected<std::string> apply_kernel(graph& g, const move& m, const lowering_targe
 
 std::vector<move_kind> convolution_kernel_moves() {
   return {{.name = k_name,
-           .summary = "a convolution of few channels, or of groups of few, as a kernel, exact in float32, together "
-                      "with the group that "
-                      "reads it (cuda): elementwise steps, or a reduction, softmax or norm over channels",
+           .summary =
+               "a convolution of few channels, or of groups of few, as a kernel, exact in float32, together "
+               "with the group that reads it (cuda): elementwise steps, or a reduction, softmax or norm over channels",
            .parameters = {"steps"},
            .phase = move_phase::implementation,
            .parts = {starting_part::other_implementations},

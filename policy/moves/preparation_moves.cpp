@@ -29,6 +29,17 @@ expected<void> check_is_whole(const graph& g) {
   return {};
 }
 
+// The move with all of these steps, then with each of them alone where they are few.
+std::vector<move> together_or_alone(const char* name, const std::vector<int>& all) {
+  std::vector<move> out;
+  if (all.empty()) return out;
+  out.push_back({name, {{"steps", print_steps(all)}}});
+  if (all.size() < 2 || all.size() > k_most_apart) return out;
+  for (const int one : all)
+    out.push_back({name, {{"steps", print_steps({one})}}});
+  return out;
+}
+
 std::vector<int> possible_convolutions(const graph& g) {
   return is_part(g) ? std::vector<int>() : convolutions_with_channels(g.origin().reference);
 }
@@ -44,13 +55,7 @@ std::vector<move> channels_last_candidates(const graph& g, const lowering_target
   const auto& calls = g.origin().reference.calls;
   std::erase_if(all,
                 [&](int n) { return !convolves_by_fours(calls[static_cast<std::size_t>(n)]) && !is_in_float32(g, n); });
-  std::vector<move> out;
-  if (all.empty()) return out;
-  out.push_back({"channels_last", {{"steps", print_steps(all)}}});
-  if (all.size() < 2 || all.size() > k_most_apart) return out;
-  for (const int one : all)
-    out.push_back({"channels_last", {{"steps", print_steps({one})}}});
-  return out;
+  return together_or_alone("channels_last", all);
 }
 
 expected<std::string> apply_channels_last(graph& g, const move& m, const lowering_target&) {
@@ -72,17 +77,9 @@ expected<std::string> apply_channels_last(graph& g, const move& m, const lowerin
       print_steps(steps), g.steps().size() - before);
 }
 
-// All convolutions first; then each alone.
 std::vector<move> float32_candidates(const graph& g, const lowering_target& target) {
   if (!target.has_tf32_products() || is_part(g) || !g.groups().empty()) return {};
-  const auto all = convolutions_without_precision(g.origin().reference);
-  std::vector<move> out;
-  if (all.empty()) return out;
-  out.push_back({"float32_convolutions", {{"steps", print_steps(all)}}});
-  if (all.size() < 2 || all.size() > k_most_apart) return out;
-  for (const int one : all)
-    out.push_back({"float32_convolutions", {{"steps", print_steps({one})}}});
-  return out;
+  return together_or_alone("float32_convolutions", convolutions_without_precision(g.origin().reference));
 }
 
 expected<std::string> apply_float32(graph& g, const move& m, const lowering_target& target) {
@@ -157,13 +154,8 @@ struct rewriting {
 
 std::vector<move> candidates_of(const rewriting& r, const graph& g) {
   if (is_part(g) || !g.groups().empty()) return {};
-  const auto all = r.find(g);
-  std::vector<move> out;
-  if (all.empty()) return out;
-  out.push_back({r.name, {{"steps", print_steps(all)}}});
-  if (r.steps == rewritten_at_once::all || all.size() < 2 || all.size() > k_most_apart) return out;
-  for (const int one : all)
-    out.push_back({r.name, {{"steps", print_steps({one})}}});
+  auto out = together_or_alone(r.name, r.find(g));
+  if (r.steps == rewritten_at_once::all && out.size() > 1) out.erase(out.begin() + 1, out.end());
   return out;
 }
 

@@ -84,9 +84,9 @@ void choose_rows(convolution_layout& l, int64_t threads) {
 
 // A block that makes several groups of channels stages its input once for them.
 void choose_turns(convolution_layout& l, const kernel_body& body) {
-  for (int64_t turns = 2 * l.turns; turns < 2 * l.blocks_of_channels() * l.turns; turns *= 2) {
+  while (l.blocks_of_channels() > 1) {
     convolution_layout more = l;
-    more.turns = turns;
+    more.turns *= 2;
     if (more.shared_bytes() > k_shared_bytes || more.blocks(body) < k_enough_blocks) return;
     l = more;
   }
@@ -117,9 +117,9 @@ int64_t convolution_layout::blocks(const kernel_body& body) const {
 int64_t convolution_layout::shared_bytes() const {
   int64_t input = in_channels * lane().reach();
   if (is_stacked()) input *= dimensions[1].reach();
-  for (std::size_t i = 2; i < dimensions.size(); ++i)
+  for (std::size_t i = first_outer; i < dimensions.size(); ++i)
     input *= dimensions[i].walk.kernel;
-  return 4 * (input + weights() * (channels_of_block() + padding));
+  return 4 * (input + weights() * row_of_weights());
 }
 
 bool is_convolution(const kernel_body& body) {
@@ -161,7 +161,6 @@ expected<convolution_layout> convolution_layout_of(const kernel_body& body, cons
   };
   l.channels = rounded_up(l.out_channels, k_vector);
   if (!l.has_rows(body)) l.channels = std::min(l.channels, chosen(kernel_tunable::channels, k_channels));
-  l.padding = k_vector;
   choose_places(l, chosen(kernel_tunable::items, k_places));
   const int64_t threads = chosen(kernel_tunable::block, k_threads);
   l.dimensions[0].tile = even_tile(l.lane().walk.positions, std::min(k_widest_tile, threads));

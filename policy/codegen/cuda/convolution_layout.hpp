@@ -31,13 +31,15 @@ struct convolution_layout {
   int64_t turns = 1;                            // how often a block makes as many, one after the other
   int64_t places = 1;                           // of a thread
   int64_t rows = 1;                             // of threads: each has so many places along the last dimension but one
-  int64_t padding = 0;                          // elements between the weights of an input's element
 
+  // From this one on: a block has one place of each.
+  static constexpr std::size_t first_outer = 2;
   const convolved_dimension& lane() const { return dimensions[0]; }
   bool is_stacked() const { return dimensions.size() > 1; }
   // The threads that have places, and those of a block: a multiple of a warp.
   int64_t busy() const { return rows * lane().tile; }
   int64_t threads() const { return (busy() + 31) / 32 * 32; }
+  int64_t row_of_weights() const { return channels_of_block() + 4; }  // vectors, in other banks than the next ones
   int64_t channels_of_block() const { return turns * channels; }
   int64_t blocks_of_channels() const { return (out_channels + channels_of_block() - 1) / channels_of_block(); }
   // Whether each place is a row, whose columns are its channels.

@@ -160,6 +160,7 @@ class cuda_target final : public lowering_target {
   bool has_tf32_products() const override { return true; }
   bool library_applies_activations() const override { return true; }
   bool has_convolution_kernels() const override { return true; }
+  bool suits_convolution(const kernel_body& body) const override { return convolution_layout_of(body, {}).has_value(); }
   bool library_compiles_chains() const override { return can_.tensor_cores; }  // cuDNN's engines are for these
   bool describes_work() const override { return true; }
   bool writes_templates() const override { return true; }

@@ -65,8 +65,7 @@ class cuda_convolution_writer {
   const body_access& access_of(int n) const { return body_.accesses[static_cast<std::size_t>(w_.node(n).access)]; }
   int64_t extent(int axis) const { return axis < 0 ? 1 : body_.extent(static_cast<std::size_t>(axis)); }
   static int64_t stride(const body_access& o, int axis) { return axis < 0 ? 0 : o.stride(axis); }
-  // The windows that are neither along threads nor along a thread's places: a block has one place of each.
-  std::size_t first_outer() const { return 2; }
+  static constexpr std::size_t k_first_outer = convolution_layout::first_outer;
 
   // ---- which tile a block has ----
   void write_tile() {
@@ -106,9 +105,9 @@ class cuda_convolution_writer {
   }
   // Elements of the input that the tile meets along a dimension: of outer ones those of the windows' elements.
   int64_t staged(std::size_t i) const {
-    return i < first_outer() ? l_.dimensions[i].reach() : l_.dimensions[i].walk.kernel;
+    return i < k_first_outer ? l_.dimensions[i].reach() : l_.dimensions[i].walk.kernel;
   }
-  int64_t step_of_stage(std::size_t i) const { return i < first_outer() ? 1 : l_.dimensions[i].walk.dilation; }
+  int64_t step_of_stage(std::size_t i) const { return i < k_first_outer ? 1 : l_.dimensions[i].walk.dilation; }
 
   void write_input() {
     std::vector<int64_t> shape = {l_.in_channels};
@@ -120,7 +119,7 @@ class cuda_convolution_writer {
     const round_of_threads along_rows{own[0], rows, l_.is_stacked() ? staged(1) : 1};
     const round_of_threads along_columns{own[1], width, staged(0)};
     int64_t reads = l_.in_channels * along_rows.rounds() * along_columns.rounds();
-    for (std::size_t i = first_outer(); i < l_.dimensions.size(); ++i)
+    for (std::size_t i = k_first_outer; i < l_.dimensions.size(); ++i)
       reads *= staged(i);
     const auto unroll = reads <= k_most_reads ? tile::unrolling::whole : tile::unrolling::none;
     b_.guard(below(own[0], rows, (l_.threads() + width - 1) / width), [&] {
@@ -198,10 +197,9 @@ class cuda_convolution_writer {
       if (extents[i] > 1 && strides[i] != below) return false;
     return true;
   }
-  int64_t row_of_weights() const { return l_.channels_of_block() + l_.padding; }
   void write_weights() {
     const int64_t count = l_.weights();
-    weights_ = b_.vectors("weights", dtype::float32, {count * row_of_weights()});
+    weights_ = b_.vectors("weights", dtype::float32, {count * l_.row_of_weights()});
     const body_access& o = access_of(l_.weight);
     std::vector<int64_t> extents = {l_.in_channels}, strides = {stride(o, l_.in_channel)};
     for (std::size_t i = l_.dimensions.size(); i-- > 0;) {
@@ -218,7 +216,7 @@ class cuda_convolution_writer {
       tile::access from =
           w_.place_of(l_.weight, at_, (group() * l_.out_channels + channel) * stride(o, l_.out_channel) + place);
       if (beyond) from.masked = tile::mask{k_inside, {stride(o, l_.out_channel)}};
-      b_.store(tile::access{weights_, {of[1] * row_of_weights() + of[0]}},
+      b_.store(tile::access{weights_, {of[1] * l_.row_of_weights() + of[0]}},
                value::element(from, w_.node(l_.weight).type));
     });
   }
@@ -238,7 +236,7 @@ class cuda_convolution_writer {
   void each_outer(tile::unrolling unroll, const std::function<void(const std::vector<index_expr>& at)>& body) {
     std::vector<index_expr> at(l_.dimensions.size(), 0);
     const auto go = [&](std::size_t i, const auto& self) -> void {
-      if (i < first_outer()) return body(at);
+      if (i < k_first_outer) return body(at);
       const int64_t count = l_.dimensions[i].walk.kernel;
       if (count == 1) return self(i - 1, self);
       b_.loop(fmt::format("k{}", i), count, unroll, [&](const index_expr& k) {
@@ -274,7 +272,7 @@ class cuda_convolution_writer {
     const auto read = b_.array("read", dtype::float32, tile::space::registers, {reach});
     b_.loop("y", reach, tile::unrolling::whole, [&](const index_expr& y) {
       std::vector<index_expr> from = {c};
-      for (std::size_t i = at.size(); i-- > first_outer();)
+      for (std::size_t i = at.size(); i-- > k_first_outer;)
         from.push_back(at[i]);
       if (l_.is_stacked()) from.push_back(stack() * s.walk.stride + y);
       from.push_back(lane() * l_.lane().walk.stride + x * l_.lane().walk.dilation);
@@ -282,12 +280,12 @@ class cuda_convolution_writer {
     });
     b_.loop("y", s.walk.kernel, tile::unrolling::whole, [&](const index_expr& y) {
       index_expr number = c;
-      for (std::size_t i = at.size(); i-- > first_outer();)
+      for (std::size_t i = at.size(); i-- > k_first_outer;)
         number = number * l_.dimensions[i].walk.kernel + at[i];
       if (l_.is_stacked()) number = number * s.walk.kernel + y;
       number = number * l_.lane().walk.kernel + x;
       const auto by = b_.array("by", dtype::float32, tile::space::registers, {l_.channels});
-      b_.load(by, 0, tile::access{weights_, {number * row_of_weights() + turn_ * l_.channels}}, l_.channels, 1,
+      b_.load(by, 0, tile::access{weights_, {number * l_.row_of_weights() + turn_ * l_.channels}}, l_.channels, 1,
               tile::access_form::vector);
       b_.loop("j", l_.places, tile::unrolling::whole, [&](const index_expr& j) {
         b_.loop("q", l_.channels, tile::unrolling::whole, [&](const index_expr& q) {
@@ -317,7 +315,7 @@ class cuda_convolution_writer {
     b_.guard(below(i, extent(axis), reached), body);
   }
   void write_results() {
-    for (std::size_t i = first_outer(); i < l_.dimensions.size(); ++i)
+    for (std::size_t i = k_first_outer; i < l_.dimensions.size(); ++i)
       if (const int axis = l_.dimensions[i].row; axis >= 0)
         b_.let(index_, fmt::format("i{}", axis), tile_of(i).as(index_));
     const auto& along = l_.lane();

@@ -89,10 +89,12 @@ class body_builder {
   expected<int> computed_operand(const std::string& a, const place& where);
   int contraction(int axis, int a, int b, band a_band, band b_band);
   // A convolution that adds up channels of its input, all or those of a group: the sum of the products of the elements
-  // that its windows meet, at this place of its result, and its weights ([out, in of a group, ...] by dimension).
+  // that its windows meet, at this place of its result, and its weights ([out, in of a group, ...] by dimension). Or a
+  // transposed one without groups, with weights [in, out, ...].
   struct convolved {
     std::string input, weight;
     std::vector<work_parts::window> windows;
+    bool is_transposed = false;
   };
   expected<int> convolution(const convolved& of, const place& where);
   bool is_in_operand() const { return scope_now().kind == scope_kind::operand; }

@@ -301,7 +301,8 @@ expected<int> body_builder::convolution(const convolved& of, const place& where)
     return fail(errc::unsupported, "a kernel computes only one convolution, and all of its result");
   if (is_computed(of.weight)) return fail(errc::unsupported, "the weights {} are not in memory", of.weight);
   const tensor_type &input = graph_->type_of(of.input), &weight = graph_->type_of(of.weight);
-  const int64_t in_group = weight.shape[1], groups = input.shape[1] / std::max<int64_t>(in_group, 1);
+  const int64_t in_group = weight.shape[of.is_transposed ? 0 : 1];
+  const int64_t groups = input.shape[1] / std::max<int64_t>(in_group, 1);
   const int channel = add_contracted_axis(in_group);
   scope slid{scope_kind::windows, input.shape, {where[0], {{{channel, 1}}}}, 0};
   if (groups > 1) {
@@ -312,13 +313,14 @@ expected<int> body_builder::convolution(const convolved& of, const place& where)
     slid.channel = channel;
   }
   place of_weight = {where[1], {{{channel, 1}}}};
+  if (of.is_transposed) std::swap(of_weight[0], of_weight[1]);
   for (std::size_t i = 0; i < of.windows.size(); ++i) {
     const auto& w = of.windows[i];
     const auto& terms = where[i + 2].terms;
     if (terms.size() > 1 || where[i + 2].offset != 0 || (!terms.empty() && terms[0].second != 1))
       return fail(errc::unsupported, "the kernel's rows divide a dimension that windows slide along");
     const int tap = add_contracted_axis(w.kernel);
-    body_.windows.push_back({w, terms.empty() ? -1 : terms[0].first, tap});
+    body_.windows.push_back({w, terms.empty() ? -1 : terms[0].first, tap, of.is_transposed});
     coordinate& along = slid.where.emplace_back();
     if (!terms.empty()) along.terms.emplace_back(terms[0].first, w.stride);
     along.terms.emplace_back(tap, w.dilation);

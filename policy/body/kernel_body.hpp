@@ -94,6 +94,9 @@ inline constexpr int64_t most_parts = 4;  // of a value, of which a thread compu
 struct body_window {
   work_parts::window walk;
   int row = -1, column = -1;  // the axes of positions and taps; -1: there is only one
+  // Of a transposed convolution: the windows of the input's elements, over the results. The strides along its axes are
+  // those of a convolution with these windows.
+  bool is_transposed = false;
 };
 
 struct kernel_body {

@@ -299,6 +299,7 @@ expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k, kernel_w
   write(k);
   close();
   auto out = finished(k.blocks, k.threads);
+  std::get<launch_step>(out.steps.back()).shared_bytes = tile::dynamic_bytes(k);
   out.work[request_->name] = std::move(work);
   return out;
 }

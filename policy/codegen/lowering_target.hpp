@@ -27,6 +27,9 @@ struct product_choice {
   bool operator==(const product_choice&) const = default;
 };
 
+// On tensor cores in TF32 (half types lose nothing), or of a high and a low TF32 part of each operand.
+inline constexpr std::string_view convolution_by_tf32 = "tf32", convolution_by_tf32_pairs = "tf32_pairs";
+
 class lowering_target {
  public:
   virtual ~lowering_target() = default;
@@ -50,9 +53,11 @@ class lowering_target {
   virtual bool library_applies_activations() const { return false; }
   // Whether a library compiles convolutions with chains of functions (convolution_graph).
   virtual bool library_compiles_chains() const { return false; }
-  // Whether kernels may add up channels of a convolution, and whether one suits this body, which does.
-  virtual bool has_convolution_kernels() const { return false; }
-  virtual bool suits_convolution(const kernel_body&) const { return false; }
+  // How kernels that add up channels of a convolution may multiply, as kernel_options::product_way: without tensor
+  // cores
+  // (""), or convolution_by_*; and whether one suits this body, which does.
+  virtual std::span<const std::string_view> convolution_ways() const { return {}; }
+  virtual bool suits_convolution(const kernel_body&, std::string_view /*way*/) const { return false; }
   // Whether its kernels describe their work (emitted_kernel::work), so that their times can be estimated.
   virtual bool describes_work() const { return false; }
   // Whether its kernels may be those of templates (kernel_template.hpp), which are CUDA C++.

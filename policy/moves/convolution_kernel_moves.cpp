@@ -2,18 +2,54 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+
+#include <fmt/ranges.h>
 
 #include "policy/body/body_builder.hpp"
+#include "policy/graph/channels_last.hpp"
 #include "policy/moves/groups.hpp"
 
 namespace cudal1 {
 
 namespace {
 
-constexpr const char* k_name = "convolution_kernel";
+constexpr const char *k_plain = "convolution_kernel", *k_tensor_cores = "tensor_core_convolution";
+constexpr std::string_view k_factors = "factors";
 
 bool is_free_convolution(const graph_step& s) {
   return !s.dropped && s.group < 0 && family_of(s) == operator_family::convolution;
+}
+
+// The ways to multiply that a move may have: without tensor cores, or on them.
+std::vector<std::string_view> ways_of(std::string_view name, const lowering_target& target) {
+  std::vector<std::string_view> out;
+  for (const auto way : target.convolution_ways())
+    if (way.empty() == (name == k_plain)) out.push_back(way);
+  return out;
+}
+
+// Why the convolution is not multiplied in this way, after "step 3 "; null where it may be.
+const char* why_not_so(const graph_step& s, std::string_view way) {
+  const bool is_float32 = s.result_types[0].type == dtype::float32;
+  if (way == convolution_by_tf32 && is_float32 && s.text->precision == "float32")
+    return "is computed in float32, not in TF32";
+  if (way == convolution_by_tf32_pairs && !is_float32) return "multiplies half types, of which TF32 holds all bits";
+  return nullptr;
+}
+
+// The library multiplies a few channels in float32, so that TF32 would be wrong, and in two parts it is slower than
+// without tensor cores.
+bool may_pay(const graph& g, const graph_step& s, std::string_view way) {
+  const auto& calls = g.origin().reference.calls;
+  const auto number = static_cast<std::size_t>(s.number);
+  return way.empty() || number >= calls.size() || convolves_by_fours(calls[number]);
+}
+
+const char* explanation_of(std::string_view way) {
+  if (way.empty()) return " that keeps tiles of its input in shared memory";
+  return way == convolution_by_tf32 ? " on tensor cores in TF32"
+                                    : " on tensor cores: operands are a high and a low TF32 part each";
 }
 
 // The groups that read the step's result.
@@ -25,29 +61,37 @@ std::set<int> groups_behind(const graph& g, const graph_step& s) {
 }
 
 // Each convolution with a group that reads it, where there is one, and alone.
-std::vector<move> kernel_candidates(const graph& g, const lowering_target& target) {
+std::vector<move> kernel_candidates(std::string_view name, const graph& g, const lowering_target& target) {
   std::vector<move> out;
-  if (!target.has_convolution_kernels()) return out;
-  const auto add = [&](std::vector<int> steps) {
+  const auto ways = ways_of(name, target);
+  if (ways.empty()) return out;
+  const auto add = [&](std::vector<int> steps, const graph_step& convolution) {
     std::ranges::sort(steps);
     const auto body = build_body(g, steps);
-    if (body && target.suits_convolution(*body)) out.push_back({k_name, {{"steps", print_steps(steps)}}});
+    if (!body) return;
+    for (const auto way : ways) {
+      if (!may_pay(g, convolution, way) || why_not_so(convolution, way) != nullptr ||
+          !target.suits_convolution(*body, way))
+        continue;
+      out.push_back({std::string(name), {{"steps", print_steps(steps)}}});
+      if (way == convolution_by_tf32_pairs) out.back().parameters.emplace_back(k_factors, way);
+    }
   };
   for (const auto& s : g.steps()) {
     if (!is_free_convolution(s)) continue;
     for (const int group : groups_behind(g, s)) {
       std::vector<int> steps = g.groups()[static_cast<std::size_t>(group)].steps;
       steps.push_back(s.number);
-      add(std::move(steps));
+      add(std::move(steps), s);
     }
-    add({s.number});
+    add({s.number}, s);
   }
   return out;
 }
 
 expected<std::string> apply_kernel(graph& g, const move& m, const lowering_target& target) {
-  if (!target.has_convolution_kernels())
-    return fail(errc::invalid_argument, "there are no kernels of convolutions for {}", target.name());
+  const auto ways = ways_of(m.name, target);
+  if (ways.empty()) return fail(errc::invalid_argument, "{} has no such kernels of convolutions", target.name());
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
   const auto convolution = std::ranges::find_if(steps, [&](int n) { return is_free_convolution(g.step_at(n)); });
   if (convolution == steps.end())
@@ -66,25 +110,45 @@ expected<std::string> apply_kernel(graph& g, const move& m, const lowering_targe
     return fail(errc::invalid_argument, "steps {} are not one whole group", print_steps(behind));
   if (into >= 0 && !g.groups()[static_cast<std::size_t>(into)].decided.empty())
     return fail(errc::invalid_argument, "group {} was tuned without the convolution", into);
+  std::string_view way = ways.front();
+  if (const auto given = std::ranges::find(m.parameters, k_factors, [](const auto& p) { return p.first; });
+      given != m.parameters.end()) {
+    if (given->second != convolution_by_tf32_pairs)
+      return fail(errc::invalid_argument, "{}={} is not {}", k_factors, given->second, convolution_by_tf32_pairs);
+    way = convolution_by_tf32_pairs;
+  }
+  if (const char* why = why_not_so(g.step_at(number), way); why != nullptr)
+    return fail(errc::invalid_argument, "step {} {}", number, why);
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::rows, into));
+  g.groups()[static_cast<std::size_t>(group)].options.product_way = way;
   CUDAL1_CHECK(check_group(g, group, target));
-  return fmt::format("group {}: step {} ({}) as a kernel that keeps tiles of its input in shared memory{}", group,
-                     number, short_operator_name(g.step_at(number).op()),
+  return fmt::format("group {}: step {} ({}) as a kernel{}{}", group, number,
+                     short_operator_name(g.step_at(number).op()), explanation_of(way),
                      behind.empty() ? "" : fmt::format(", with {} after it", operator_names(g, behind)));
+}
+
+move_kind kind_of(const char* name, std::vector<std::string> optional, const char* summary) {
+  return {.name = name,
+          .summary = summary,
+          .parameters = {"steps"},
+          .optional = std::move(optional),
+          .phase = move_phase::implementation,
+          .parts = {starting_part::other_implementations},
+          .candidates = [name](const graph& g,
+                               const lowering_target& target) { return kernel_candidates(name, g, target); },
+          .apply = apply_kernel};
 }
 
 }  // namespace
 
 std::vector<move_kind> convolution_kernel_moves() {
-  return {{.name = k_name,
-           .summary =
-               "a convolution of few channels, or of groups of few, as a kernel, exact in float32, together "
-               "with the group that reads it (cuda): elementwise steps, or a reduction, softmax or norm over channels",
-           .parameters = {"steps"},
-           .phase = move_phase::implementation,
-           .parts = {starting_part::other_implementations},
-           .candidates = kernel_candidates,
-           .apply = apply_kernel}};
+  return {
+      kind_of(k_plain, {},
+              "a convolution of few channels, or of groups of few, as a kernel, exact in float32, together with "
+              "the group that reads it (cuda): elementwise steps, or a reduction, softmax or norm over channels"),
+      kind_of(k_tensor_cores, {std::string(k_factors)},
+              "the same, also of transposed convolutions, on tensor cores of compute capability 9.0 (cuda): in TF32 "
+              "as the library, or with factors=tf32_pairs as exact as in float32, of a high and a low TF32 part")};
 }
 
 }  // namespace cudal1

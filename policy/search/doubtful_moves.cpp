@@ -13,10 +13,16 @@ namespace {
 
 constexpr int k_wrong_answers = 3;
 
+// The name, and how exact it is where the move says so.
+std::string name_of(const move& m) {
+  const auto factors = std::ranges::find(m.parameters, "factors", [](const auto& p) { return p.first; });
+  return factors == m.parameters.end() ? m.name : m.name + " " + factors->second;
+}
+
 std::set<std::string> names_in(const schedule& s) {
   std::set<std::string> out;
   for (const auto& m : s.moves)
-    out.insert(m.name);
+    out.insert(name_of(m));
   return out;
 }
 
@@ -81,7 +87,7 @@ doubtful_moves::doubtful_moves(const prompt& p) {
 
 bool doubtful_moves::any_in(const schedule& s) const {
   if (const auto found = names_.find(has_float32_convolutions(s)); found != names_.end())
-    if (std::ranges::any_of(s.moves, [&](const move& m) { return found->second.contains(m.name); })) return true;
+    if (std::ranges::any_of(s.moves, [&](const move& m) { return found->second.contains(name_of(m)); })) return true;
   return !without_engine_.empty() &&
          std::ranges::any_of(engines_in(s), [&](const auto& each) { return without_engine_.contains(each); });
 }

@@ -87,7 +87,10 @@ bool may_be_in_float32(const graph& g) {
   return std::ranges::any_of(convolutions_without_precision(p), [&](int step) {
     const operator_call& call = p.calls[static_cast<std::size_t>(step)];
     const bool in_groups = work_parts::integer_of(call, "groups", 1) > 1;
-    return (work_parts::is_transposed(call) && in_groups) || !convolves_by_fours(call);
+    const bool by_several =
+        std::ranges::any_of(work_parts::windows_of(call, p.results[static_cast<std::size_t>(step)][0].type),
+                            [](const auto& w) { return w.stride > 1; });
+    return (work_parts::is_transposed(call) && (in_groups || by_several)) || !convolves_by_fours(call);
   });
 }
 
@@ -145,10 +148,13 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
       if (auto list = joined(joined(base, {each}), moves_of(execution));
           std::ranges::count(base, each) + std::ranges::count(lists, list) == 0)
         lists.push_back(std::move(list));
-  // What was rewritten or laid out in another order, as exact as the task has it.
+  // What was rewritten or laid out in another order, or is a kernel, as exact as the task has it.
   if (applies(find_move("float32_convolutions"), own, target) && may_be_in_float32(own))
-    for (std::size_t i = 1; i < bases.size(); ++i)
-      lists.push_back(joined(in_float32(bases[i]), moves_of(execution)));
+    for (std::size_t i = 0; i < bases.size(); ++i) {
+      if (i > 0) lists.push_back(joined(in_float32(bases[i]), moves_of(execution)));
+      lists.push_back(
+          joined(joined(in_float32(bases[i]), {find_move("tensor_core_convolution")}), moves_of(execution)));
+    }
   // Products with what follows in one kernel, and the convolutions that are left with the library's activations.
   if (applies(find_move("multiply_unit_kernels"), own, target))
     lists.push_back(joined(joined(bases.back(), {find_move("product_kernel"), find_move("library_activation")}),

@@ -1,5 +1,7 @@
 #include "policy/tile/statement.hpp"
 
+#include <algorithm>
+
 namespace cudal1::tile {
 
 value value::named(std::string c, dtype type) {
@@ -30,6 +32,20 @@ value value::of_index(const index_expr& i, dtype type) {
   return v;
 }
 
+int64_t buffer::elements() const {
+  int64_t out = 1;
+  for (const int64_t extent : shape)
+    out *= extent;
+  return out;
+}
+
+int64_t dynamic_bytes(const kernel& k) {
+  int64_t out = 0;
+  for (const auto& b : k.buffers)
+    if (b.dynamic_at) out = std::max(out, *b.dynamic_at + b.elements() * size_of(b.type));
+  return out;
+}
+
 buffer_id kernel_builder::tensor(std::string name, dtype type, int64_t elements, int64_t first) {
   made_.buffers.push_back({std::move(name), type, space::global, {elements}, first});
   return made_.buffers.size() - 1;
@@ -45,6 +61,12 @@ buffer_id kernel_builder::array(std::string name, dtype type, space where, std::
 buffer_id kernel_builder::vectors(std::string name, dtype type, std::vector<int64_t> shape) {
   const buffer_id made = array(std::move(name), type, space::shared, std::move(shape));
   made_.buffers[made].aligned = true;
+  return made;
+}
+
+buffer_id kernel_builder::dynamic(std::string name, dtype type, int64_t at, int64_t elements) {
+  const buffer_id made = vectors(std::move(name), type, {elements});
+  made_.buffers[made].dynamic_at = at;
   return made;
 }
 

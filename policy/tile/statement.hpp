@@ -36,6 +36,10 @@ struct buffer {
   index_expr offset = 0;
   bool writes = false;
   bool aligned = false;  // of shared memory: the array begins at a multiple of 16 bytes, as tensors do
+  // An array in the shared memory whose size the launch says, so many bytes from its beginning. Arrays may overlap
+  // where a barrier is between their uses.
+  std::optional<int64_t> dynamic_at = {};
+  int64_t elements() const;
 };
 using buffer_id = std::size_t;  // in the order of a kernel's buffers
 
@@ -216,6 +220,9 @@ struct kernel {
   block body;
 };
 
+// Bytes of shared memory that the launch must say.
+int64_t dynamic_bytes(const kernel& k);
+
 // Whether a kernel only reads what a pointer of it leads to.
 enum class pointee { read, written };
 
@@ -229,6 +236,9 @@ class kernel_builder {
                   std::optional<std::string> values = {});
   // An array in shared memory whose elements are read as vectors.
   buffer_id vectors(std::string name, dtype type, std::vector<int64_t> shape);
+  // So many elements in the launch's shared memory, `at` bytes (a multiple of 16) from its beginning: see
+  // buffer::dynamic_at.
+  buffer_id dynamic(std::string name, dtype type, int64_t at, int64_t elements);
   buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, pointee use);
 
   index_expr let(const std::string& type, const std::string& name, const index_expr& i);

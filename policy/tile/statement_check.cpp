@@ -1,6 +1,7 @@
 #include "policy/tile/statement_check.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <utility>
@@ -213,10 +214,27 @@ class checker {
 
   bool differs(const index_expr& i) const {
     bool any = false;
-    i.each_variable([&](const std::string& name, std::optional<index_range>) {
+    i.each_variable([&](const std::string& name, std::optional<index_range>) { any = any || differs(name); });
+    return any;
+  }
+  // Of a variable, or of an expression: one of its names.
+  bool differs(const std::string& text) const {
+    const auto of = [&](const std::string& name) {
       const fact* known = facts_.find(name);
-      any = any || known == nullptr || known->differs;
-    });
+      return known == nullptr || known->differs;
+    };
+    const auto is_of_name = [](char c) { return c == '_' || c == '.' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+    if (std::ranges::all_of(text, is_of_name)) return of(text);
+    std::string name;
+    bool any = false;
+    for (const char c : text + " ") {
+      if (is_of_name(c)) {
+        name += c;
+        continue;
+      }
+      any = any || (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 && of(name));
+      name.clear();
+    }
     return any;
   }
 

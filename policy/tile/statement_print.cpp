@@ -10,6 +10,7 @@ namespace cudal1::tile {
 namespace {
 
 constexpr const char* k_parts = "xyzw";
+constexpr const char* k_dynamic = "dynamic_memory";
 
 // The vector type of up to 16 bytes, and how many elements it has.
 struct vector_type {
@@ -107,6 +108,12 @@ class printer {
 
   void add(const declare& d) {
     const buffer& b = at(d.of);
+    if (b.dynamic_at) {
+      if (!has_dynamic_) line(fmt::format("extern __shared__ __align__(16) unsigned char {}[];", k_dynamic));
+      has_dynamic_ = true;
+      const std::string type = c_type(computed_in(b.type));
+      return line(fmt::format("{0}* const {1} = ({0}*)({2} + {3});", type, b.name, k_dynamic, *b.dynamic_at));
+    }
     std::string text = b.where == space::registers ? "" : b.aligned ? "__shared__ __align__(16) " : "__shared__ ";
     text += c_type(computed_in(b.type)) + " " + b.name;
     for (const int64_t extent : b.shape)
@@ -227,6 +234,7 @@ class printer {
   void add(const barrier& b) { line(b.of_warp ? "__syncwarp();" : "__syncthreads();"); }
   void add(const call& c) { line(text(c.what) + ";"); }
 
+  bool has_dynamic_ = false;
   const kernel* kernel_;
   int depth_;
   std::string text_;

@@ -45,22 +45,38 @@ std::vector<dialect_part> hopper_parts() {
   return {
       {.name = "warpgroups",
        .words = {"warpgroup_mma_m64n", "warpgroup_fence", "warpgroup_commit", "warpgroup_wait"},
-       .of_warps = {"warpgroup_fence", "warpgroup_commit", "warpgroup_wait", "warpgroup_mma_m64n64k16_half",
-                    "warpgroup_mma_m64n64k16_half_transposed", "warpgroup_mma_m64n64k16_bfloat16",
-                    "warpgroup_mma_m64n64k16_bfloat16_transposed", "warpgroup_mma_m64n128k16_half",
-                    "warpgroup_mma_m64n128k16_half_transposed", "warpgroup_mma_m64n128k16_bfloat16",
-                    "warpgroup_mma_m64n128k16_bfloat16_transposed", "warpgroup_mma_m64n192k16_half",
-                    "warpgroup_mma_m64n192k16_half_transposed", "warpgroup_mma_m64n192k16_bfloat16",
-                    "warpgroup_mma_m64n192k16_bfloat16_transposed", "warpgroup_mma_m64n256k16_half",
-                    "warpgroup_mma_m64n256k16_half_transposed", "warpgroup_mma_m64n256k16_bfloat16",
-                    "warpgroup_mma_m64n256k16_bfloat16_transposed"},
+       .of_warps = {"warpgroup_fence",
+                    "warpgroup_commit",
+                    "warpgroup_wait",
+                    "warpgroup_mma_m64n64k16_half",
+                    "warpgroup_mma_m64n64k16_half_transposed",
+                    "warpgroup_mma_m64n64k16_bfloat16",
+                    "warpgroup_mma_m64n64k16_bfloat16_transposed",
+                    "warpgroup_mma_m64n128k16_half",
+                    "warpgroup_mma_m64n128k16_half_transposed",
+                    "warpgroup_mma_m64n128k16_bfloat16",
+                    "warpgroup_mma_m64n128k16_bfloat16_transposed",
+                    "warpgroup_mma_m64n192k16_half",
+                    "warpgroup_mma_m64n192k16_half_transposed",
+                    "warpgroup_mma_m64n192k16_bfloat16",
+                    "warpgroup_mma_m64n192k16_bfloat16_transposed",
+                    "warpgroup_mma_m64n256k16_half",
+                    "warpgroup_mma_m64n256k16_half_transposed",
+                    "warpgroup_mma_m64n256k16_bfloat16",
+                    "warpgroup_mma_m64n256k16_bfloat16_transposed",
+                    "warpgroup_mma_m64n16k8_quads",
+                    "warpgroup_mma_m64n32k8_quads",
+                    "warpgroup_mma_m64n64k8_quads"},
        .guide = {"Products of 4 warps from shared memory (wgmma; only compute capability 9.0): "
                  "`warpgroup_mma_m64nNk16_bfloat16(d, a, b, add)` and `_half`, N = 64, 128, 192, 256, with `float "
                  "d[N / 8][4]`: d = a b^T (+ d where `add`) of 64 and N rows of 16 elements, 128 bytes apart; tiles "
                  "begin at a multiple of 1024, 16-byte piece p of row r is in place p ^ (r % 8), `a` and `b` point "
                  "to row 0, 0 to 96 bytes in. Lane i of warp w has row 16 w + i / 4 (and 8 below), columns 8 n + 2 "
                  "(i % 4). `_transposed` variants take 16 rows of N elements of a row-major b: strips of 64 columns "
-                 "8192 bytes apart, `b` at a multiple of 1024. `fence_shared_async()` between copy_async_wait and "
+                 "8192 bytes apart, `b` at a multiple of 1024. `warpgroup_mma_m64nNk8_quads(d, a, a_step, a_rows, b, "
+                 "b_step)`, N = 16, 32, 64: d += a b^T of rows of 8 floats as TF32 (truncated): 4 of a row are 16 "
+                 "bytes, the next row's follow, a row's other 4 are a_step (b_step) bytes on; a's next 8 rows are "
+                 "a_rows bytes on, b's follow. `fence_shared_async()` between copy_async_wait and "
                  "the barrier; then `warpgroup_fence()`, products, `warpgroup_commit()`, `warpgroup_wait<N>(d)` "
                  "before sums are read."}},
       {.name = "clusters",

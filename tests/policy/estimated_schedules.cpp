@@ -24,6 +24,8 @@ void print_schedules(const task& t, const lowering_target& target, const device_
     schedule_builder b = repaired(t, target, s.moves);
     const std::string text = print_schedule(s);
     fmt::print("  {:8.1f} us  {}\n", estimated_us(t, b, gpu).value_or(-1), text);
+    if (const auto whole = lower(t, s, target); chosen && !whole)
+      fmt::print(stderr, "not all of it: {}\n", whole.error().message);
     const auto program = b.lowered_program();
     if (wanted != nullptr && program && text.find(wanted) != std::string::npos)
       fmt::print("{}\n", print_program(*program));

@@ -194,6 +194,38 @@ PRODUCTS(k16_half, false) PRODUCTS(k16_bfloat16, false)
 PRODUCTS(k16_half_transposed, true) PRODUCTS(k16_bfloat16_transposed, true)
 )";
 
+// y = c + a b^T of 128 x N elements by two warpgroups in TF32, from quads: of rows of 16 floats, of a (136 rows) those
+// from the third on.
+inline constexpr const char* quad_kernels = R"(
+#define PRODUCT_OF_QUADS(N)                                                                                      \
+  __global__ void __launch_bounds__(256) quads_##N(const float* a, const float* b, const float* c, float* y) {    \
+    extern __shared__ __align__(16) float tiles[];                                                              \
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;                                      \
+    float* const of_b = tiles + 136 * 16;                                                                        \
+    for (int i = thread; i < (136 + N) * 16; i += 256) {                                                         \
+      const int rows = i < 136 * 16 ? 136 : N, at = i < 136 * 16 ? i : i - 136 * 16;                             \
+      const int row = at / 16, term = at % 16;                                                                   \
+      (rows == 136 ? tiles : of_b)[(term / 4 * rows + row) * 4 + term % 4] = (rows == 136 ? a : b)[at];          \
+    }                                                                                                            \
+    fence_shared_async();                                                                                        \
+    __syncthreads();                                                                                             \
+    float d[N / 8][4];                                                                                           \
+    for (int n = 0; n < N / 8; ++n)                                                                              \
+      for (int e = 0; e < 4; ++e)                                                                                \
+        d[n][e] = c[(warp * 16 + lane / 4 + e / 2 * 8) * N + n * 8 + lane % 4 * 2 + e % 2];                      \
+    warpgroup_fence();                                                                                           \
+    for (int q = 0; q < 4; q += 2)                                                                               \
+      warpgroup_mma_m64n##N##k8_quads(d, tiles + (q * 136 + warp / 4 * 64 + 3) * 4, 136 * 16, 128,               \
+                                      of_b + q * N * 4, N * 16);                                                 \
+    warpgroup_commit();                                                                                          \
+    warpgroup_wait<0>(d);                                                                                        \
+    for (int n = 0; n < N / 8; ++n)                                                                              \
+      for (int e = 0; e < 4; ++e)                                                                                \
+        y[(warp * 16 + lane / 4 + e / 2 * 8) * N + n * 8 + lane % 4 * 2 + e % 2] = d[n][e];                      \
+  }
+PRODUCT_OF_QUADS(16) PRODUCT_OF_QUADS(32) PRODUCT_OF_QUADS(64)
+)";
+
 // Of a grid of 6 x 4 blocks of 64 threads in clusters of 3 x 2: the sum of the elements of its threads in all blocks of
 // the cluster, and the next block's element, which that block has stored here; rank and size of the block.
 inline constexpr const char* cluster_kernels = R"(

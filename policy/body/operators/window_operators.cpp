@@ -95,14 +95,21 @@ expected<void> build_pool(body_builder& b, const graph_step& s) {
 // How a convolution takes its input's channels: each alone for a channel of the result, or several for several.
 enum class channels_taken { other, alone, together };
 
+bool is_transposed(const graph_step& s) {
+  return s.record().kind == operator_kind::convolution && work_parts::is_transposed(call_of(s));
+}
+
 channels_taken channels_of(const graph_step& s) {
   const bool convolves = s.op() == "aten::conv1d" || s.op() == "aten::conv2d" || s.op() == "aten::conv3d" ||
-                         (s.op() == "aten::convolution" && !boolean_argument(s, "transposed").value_or(true));
+                         s.op() == "aten::conv_transpose1d" || s.op() == "aten::conv_transpose2d.input" ||
+                         s.op() == "aten::conv_transpose3d.input" || s.op() == "aten::convolution";
   const auto* const weight = convolves ? std::get_if<tensor_argument>(s.argument("weight")) : nullptr;
   const auto* const input = convolves ? std::get_if<tensor_argument>(s.argument("input")) : nullptr;
   if (weight == nullptr || input == nullptr) return channels_taken::other;
   const auto &sizes = weight->type.shape, &slid = input->type.shape;
   if (slid.size() != sizes.size()) return channels_taken::other;  // no batch
+  if (is_transposed(s))
+    return sizes[1] == s.result_types[0].shape[1] ? channels_taken::together : channels_taken::other;
   if (sizes[1] == 1 && sizes[0] == slid[1]) return channels_taken::alone;
   return channels_taken::together;
 }
@@ -130,7 +137,7 @@ expected<void> build_sum_of_channels(body_builder& b, const graph_step& s) {
     return fail(errc::unsupported, "{} has another shape than the rest of the kernel", result.text());
   CUDAL1_TRY(const place where, b.place_of(result));
   CUDAL1_TRY(int sum, b.convolution({g.resolve(*tensor_argument_name(s, "input")),
-                                     g.resolve(*tensor_argument_name(s, "weight")), windows.windows},
+                                     g.resolve(*tensor_argument_name(s, "weight")), windows.windows, is_transposed(s)},
                                     where));
   if (const auto bias = tensor_argument_name(s, "bias")) {
     const std::string& value = g.resolve(*bias);

@@ -1,6 +1,7 @@
 #include "policy/codegen/cuda/convolution_layout.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "policy/codegen/pass_plan.hpp"
 
@@ -31,25 +32,25 @@ int contraction_of(const kernel_body& body) {
 }
 
 // What is read of the input must be the same for all results of a place: only then it is staged once for all channels.
-expected<void> check_input(const kernel_body& body, const convolution_layout& l) {
+expected<void> check_input(const kernel_body& body, const convolution_parts& l) {
   for (const int n : body.made_of({l.input})) {
     const body_node& each = node_at(body, n);
     if (each.kind == node_kind::constant || each.kind == node_kind::pointwise) continue;
     const bool is_slid = each.kind == node_kind::load && each.operands.empty() && access_of(body, n).bounded;
-    if (!is_slid || (l.out_channel >= 0 && access_of(body, n).stride(l.out_channel) != 0))
+    const bool differs =
+        std::ranges::any_of(l.out_axes, [&](int axis) { return is_slid && access_of(body, n).stride(axis) != 0; });
+    if (!is_slid || differs)
       return fail(errc::unsupported, "what the convolution reads is made of more than elements of its windows");
   }
   return {};
 }
 
 // A thread has all channels of its places, and nothing of others: it reduces over channels only.
-expected<void> check_columns(const kernel_body& body, const convolution_layout& l) {
+expected<void> check_columns(const kernel_body& body, const convolution_parts& l) {
   if (!l.has_rows(body)) return {};
-  if (body.has_scan() || body.dims() - body.row_dims() != 1 || l.out_channel != body.row_dims() || l.groups > 1)
+  if (body.has_scan() || body.dims() - body.row_dims() != 1 || l.out_axes != std::vector{body.row_dims()} ||
+      l.groups > 1)
     return fail(errc::unsupported, "the kernel of a convolution reduces its channels only");
-  if (l.out_channels > k_most_channels)
-    return fail(errc::unsupported, "{} channels are more than the {} that a thread reduces", l.out_channels,
-                k_most_channels);
   return pass_plan(body).check_row_kernel("");
 }
 
@@ -94,24 +95,79 @@ void choose_turns(convolution_layout& l, const kernel_body& body) {
 
 }  // namespace
 
-int64_t convolved_dimension::reach() const {
-  return (tile - 1) * walk.stride + (walk.kernel - 1) * walk.dilation + 1;
+int64_t convolved_dimension::tap_step() const {
+  return is_transposed ? walk.stride / std::gcd(walk.stride, walk.dilation) : 1;
 }
 
-int64_t convolution_layout::weights() const {
+int64_t convolved_dimension::input_step() const {
+  return is_transposed ? walk.dilation / std::gcd(walk.stride, walk.dilation) : walk.dilation;
+}
+
+convolved_dimension::phase convolved_dimension::phase_of(int64_t number) const {
+  if (!is_transposed) return {walk.kernel, 0, -walk.padding};
+  phase out;
+  for (int64_t tap = 0; tap < walk.kernel; ++tap) {
+    const int64_t at = number + walk.padding - tap * walk.dilation;
+    if (at % walk.stride != 0) continue;
+    if (out.taps == 0) out.first = tap;
+    ++out.taps;
+    out.before = at / walk.stride;
+  }
+  return out;
+}
+
+index_expr convolved_dimension::of_phase(const std::string& variable, int64_t phase::*number) const {
+  std::vector<int64_t> values;
+  for (int64_t n = 0; n < phases(); ++n)
+    values.push_back(phase_of(n).*number);
+  const auto [least, most] = std::ranges::minmax(values);
+  if (least == most) return least;
+  std::string text;
+  for (std::size_t n = 0; n + 1 < values.size(); ++n)
+    text += fmt::format("{} == {} ? {} : ", variable, n, values[n] - least);
+  return index_expr::variable(fmt::format("({}{})", text, values.back() - least), most - least + 1) + least;
+}
+
+int64_t convolved_dimension::most_taps() const {
+  int64_t out = 1;
+  for (int64_t i = 0; i < phases(); ++i)
+    out = std::max(out, phase_of(i).taps);
+  return out;
+}
+
+int64_t convolution_parts::weights() const {
   int64_t out = in_channels;
   for (const auto& d : dimensions)
     out *= d.walk.kernel;
   return out;
 }
 
-int64_t convolution_layout::blocks(const kernel_body& body) const {
-  int64_t out = groups * blocks_of_channels();
+int64_t convolution_parts::blocks_of(const kernel_body& body, int64_t channels) const {
+  int64_t out = groups * parts_of_channels(channels);
   for (const int axis : batch)
     out *= body.extent(static_cast<std::size_t>(axis));
-  for (const auto& d : dimensions)
-    out *= d.tiles();
+  for (std::size_t i = 0; i < dimensions.size(); ++i)
+    out *= dimensions[i].tiles() * phases_of_blocks(i);
   return out;
+}
+
+int64_t convolution_parts::stride_of_channels(const kernel_body& body) const {
+  return out_axes.empty() ? 0 : access_of(body, weight).stride(out_axes.back());
+}
+
+index_expr convolution_parts::place_of_weight(const kernel_body& body, const index_expr& number) const {
+  const body_access& o = access_of(body, weight);
+  std::vector<int64_t> extents = {in_channels}, strides = {o.stride(in_channel)};
+  for (std::size_t i = dimensions.size(); i-- > 0;) {
+    extents.push_back(dimensions[i].walk.kernel);
+    strides.push_back(dimensions[i].column < 0 ? 0 : o.stride(dimensions[i].column));
+  }
+  // They mostly are contiguous for a channel.
+  int64_t below = 1;
+  bool contiguous = true;
+  for (std::size_t i = extents.size(); i-- > 0; below *= extents[i])
+    contiguous = contiguous && (extents[i] == 1 || strides[i] == below);
+  return contiguous ? number : offset_of(split(number, extents), strides);
 }
 
 int64_t convolution_layout::shared_bytes() const {
@@ -126,8 +182,28 @@ bool is_convolution(const kernel_body& body) {
   return body.has_contraction() && !body.windows.empty();
 }
 
-expected<convolution_layout> convolution_layout_of(const kernel_body& body, const kernel_options& options) {
-  convolution_layout l;
+namespace {
+
+// The axes of the results along which the weights differ, from the outermost channels to the innermost, so that
+// together they number the channels.
+expected<void> order_channels(const kernel_body& body, convolution_parts& l) {
+  const body_access& weight = access_of(body, l.weight);
+  std::ranges::sort(l.out_axes, std::greater<>(), [&](int axis) { return weight.stride(axis); });
+  int64_t below = l.out_axes.empty() ? 0 : weight.stride(l.out_axes.back());
+  for (std::size_t i = l.out_axes.size(); i-- > 0;) {
+    const int64_t extent = body.extent(static_cast<std::size_t>(l.out_axes[i]));
+    if (weight.stride(l.out_axes[i]) != below)
+      return fail(errc::unsupported, "the weights differ along several dimensions of the results");
+    below *= extent;
+    l.out_channels *= extent;
+  }
+  return {};
+}
+
+}  // namespace
+
+expected<convolution_parts> convolution_parts_of(const kernel_body& body) {
+  convolution_parts l;
   l.sum = contraction_of(body);
   const body_node& sum = node_at(body, l.sum);
   l.input = sum.operands[0];
@@ -137,18 +213,16 @@ expected<convolution_layout> convolution_layout_of(const kernel_body& body, cons
   l.in_channel = sum.axis;
   l.in_channels = body.extent(static_cast<std::size_t>(l.in_channel));
   for (auto w = body.windows.rbegin(); w != body.windows.rend(); ++w)
-    l.dimensions.push_back({w->walk, w->row, w->column});
+    l.dimensions.push_back({w->walk, w->row, w->column, w->is_transposed});
   for (int d = 0; d < body.dims(); ++d) {
     if (std::ranges::find(body.windows, d, &body_window::row) != body.windows.end()) continue;
     if (access_of(body, l.weight).stride(d) == 0) {
       l.batch.push_back(d);
       continue;
     }
-    if (l.out_channel >= 0)
-      return fail(errc::unsupported, "the weights differ along several dimensions of the results");
-    l.out_channel = d;
-    l.out_channels = body.extent(static_cast<std::size_t>(d));
+    l.out_axes.push_back(d);
   }
+  CUDAL1_CHECK(order_channels(body, l));
   CUDAL1_CHECK(check_input(body, l));
   for (const int n : body.made_of({l.input}))
     if (node_at(body, n).kind == node_kind::load)
@@ -156,6 +230,17 @@ expected<convolution_layout> convolution_layout_of(const kernel_body& body, cons
         l.groups = l.out_channels / d.divisor;
   l.out_channels /= l.groups;
   CUDAL1_CHECK(check_columns(body, l));
+  return l;
+}
+
+expected<convolution_layout> convolution_layout_of(const kernel_body& body, const kernel_options& options) {
+  CUDAL1_TRY(const convolution_parts parts, convolution_parts_of(body));
+  convolution_layout l{parts};
+  if (l.lane().is_transposed)
+    return fail(errc::unsupported, "only kernels on tensor cores make transposed convolutions");
+  if (l.has_rows(body) && l.out_channels > k_most_channels)
+    return fail(errc::unsupported, "{} channels are more than the {} that a thread reduces", l.out_channels,
+                k_most_channels);
   const auto chosen = [&](std::string_view name, int64_t otherwise) {
     return options[name] > 0 ? options[name] : otherwise;
   };

@@ -11,6 +11,7 @@
 #include "policy/codegen/cuda/gemm/mainloop.hpp"
 #include "policy/codegen/cuda/gemm/split_k.hpp"
 #include "policy/codegen/cuda/split_rows.hpp"
+#include "policy/codegen/cuda/warpgroup_convolution.hpp"
 #include "policy/codegen/cuda/window_layout.hpp"
 #include "policy/codegen/pass_plan.hpp"
 #include "sandbox/device/compute_capability.hpp"
@@ -123,7 +124,9 @@ class cuda_target final : public lowering_target {
   std::string_view name() const override { return "cuda"; }
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
-    if (is_convolution(*request.body)) return emit_cuda_convolutions(request);
+    if (is_convolution(*request.body))
+      return request.options.product_way.empty() ? emit_cuda_convolutions(request)
+                                                 : emit_cuda_warpgroup_convolutions(request);
     return request.body->has_contraction() ? emit_product(request) : emit_without_product(request);
   }
 
@@ -159,8 +162,16 @@ class cuda_target final : public lowering_target {
   bool replays_graphs() const override { return true; }
   bool has_tf32_products() const override { return true; }
   bool library_applies_activations() const override { return true; }
-  bool has_convolution_kernels() const override { return true; }
-  bool suits_convolution(const kernel_body& body) const override { return convolution_layout_of(body, {}).has_value(); }
+  std::span<const std::string_view> convolution_ways() const override {
+    static constexpr std::array<std::string_view, 3> all{"", convolution_by_tf32, convolution_by_tf32_pairs};
+    return std::span(all).first(can_.warpgroups ? all.size() : 1);
+  }
+  bool suits_convolution(const kernel_body& body, std::string_view way) const override {
+    kernel_options options;
+    options.product_way = way;
+    return way.empty() ? convolution_layout_of(body, options).has_value()
+                       : warpgroup_convolution_of(body, options).has_value();
+  }
   bool library_compiles_chains() const override { return can_.tensor_cores; }  // cuDNN's engines are for these
   bool describes_work() const override { return true; }
   bool writes_templates() const override { return true; }

@@ -34,7 +34,7 @@ constexpr std::string_view runtime_functions[] = {
     "cudal1_rt_copy_commit", "cudal1_rt_copy_wait",    "cudal1_rt_group_mma",    "cudal1_rt_group_commit",
     "cudal1_rt_group_wait",  "cudal1_rt_cluster_rank", "cudal1_rt_cluster_size", "cudal1_rt_cluster_address",
     "cudal1_rt_transfer",    "cudal1_rt_tile",         "cudal1_rt_tile_commit",  "cudal1_rt_tile_wait",
-    "cudal1_rt_shared"};
+    "cudal1_rt_shared",      "cudal1_rt_group_mma_quads"};
 
 bool is_allowed_section(std::string_view name) {
   static const std::unordered_set<std::string_view> exact{

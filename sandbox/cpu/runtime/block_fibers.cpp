@@ -426,8 +426,19 @@ void block_fibers::multiply(block_fiber& f, pending_product p) {
     if (!is_shared(first - within, rows * row))
       kernel_fault(fmt::format("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name));
   };
-  check_rows(p.a, 64, 'a');
-  if (!p.transposed) {
+  const auto check_quads = [&](const float* first, std::size_t rows, int step, int eight_rows, char name) {
+    const auto* at = reinterpret_cast<const char*>(first);
+    if ((reinterpret_cast<uintptr_t>(at) | static_cast<unsigned>(step) | static_cast<unsigned>(eight_rows)) % 16 != 0)
+      kernel_fault(fmt::format("warpgroup_mma: a place or step of {} is not at a multiple of 16 bytes", name));
+    const auto octets = (rows / 8 - 1) * static_cast<std::size_t>(eight_rows);
+    if (step < 0 || eight_rows < 0 || !is_shared(at, octets + static_cast<std::size_t>(step) + 128))
+      kernel_fault(fmt::format("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name));
+  };
+  if (!p.quads) check_rows(p.a, 64, 'a');
+  if (p.quads) {
+    check_quads(p.quads->a, 64, p.quads->a_step, p.quads->a_rows, 'a');
+    check_quads(p.quads->b, columns, p.quads->b_step, 128, 'b');
+  } else if (!p.transposed) {
     check_rows(p.b, columns, 'b');
   } else {
     const auto within = reinterpret_cast<uintptr_t>(p.b) % tile;
@@ -444,7 +455,7 @@ void block_fibers::multiply(block_fiber& f, pending_product p) {
 void block_fibers::wait_for_products(block_fiber& f, int groups) {
   auto done = f.products.begin();
   for (; done != f.products.end() && done->group < f.product_groups - groups; ++done)
-    multiply_swizzled(*done, f.index % 128);
+    multiply_of_warpgroup(*done, f.index % 128);
   f.products.erase(f.products.begin(), done);
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct pending_product {
   cudal1_warp_operation type;  // cudal1_warp_mma_half or _bfloat16
   bool transposed;             // b is rows of its columns
   int group;
+  std::optional<cudal1_quads> quads;  // where these are the operands, not a and b
 };
 
 // A box that its thread stores and has not waited for.

@@ -56,7 +56,12 @@ void cudal1_rt_group_mma(void* fiber, float* d, const void* a, const void* b, in
                          int transposed) {
   auto& f = *static_cast<cudal1::block_fiber*>(fiber);
   f.owner->multiply(f, {d, static_cast<const char*>(a), static_cast<const char*>(b), columns, add != 0,
-                        static_cast<cudal1_warp_operation>(type), transposed != 0, 0});
+                        static_cast<cudal1_warp_operation>(type), transposed != 0, 0, std::nullopt});
+}
+
+void cudal1_rt_group_mma_quads(void* fiber, float* d, const cudal1_quads* of, int columns) {
+  auto& f = *static_cast<cudal1::block_fiber*>(fiber);
+  f.owner->multiply(f, {d, nullptr, nullptr, columns, true, cudal1_warp_mma_tf32, false, 0, *of});
 }
 
 void cudal1_rt_group_commit(void* fiber) {

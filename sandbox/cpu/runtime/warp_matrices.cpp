@@ -98,24 +98,45 @@ float element_of_b(const pending_product& p, std::size_t n, std::size_t k) {
   return swizzled_element(p.b + n / warpgroup_strip * warpgroup_strip_bytes, k, n % warpgroup_strip, p.type);
 }
 
-}  // namespace
+// Element k of row r of quads of floats, as TF32.
+float quad_element(const float* first, std::size_t r, std::size_t k, int step, int rows) {
+  const auto bytes = r / 8 * static_cast<std::size_t>(rows) + r % 8 * 16 + k / 4 * static_cast<std::size_t>(step);
+  uint32_t bits = 0;
+  std::memcpy(&bits, reinterpret_cast<const char*>(first + k % 4) + bytes, sizeof bits);
+  return std::bit_cast<float>(bits & 0xffffe000u);
+}
 
-void multiply_swizzled(const pending_product& p, int thread) {
-  constexpr std::size_t depth = 16;
+// Rows of DEPTH elements; `a` and `b` give element k of a row.
+template <std::size_t DEPTH>
+void multiply_rows(const pending_product& p, int thread, const auto& a, const auto& b) {
   const auto lane = static_cast<std::size_t>(thread % 32), warp = static_cast<std::size_t>(thread / 32);
   for (std::size_t below = 0; below < 2; ++below) {
-    std::array<float, depth> row{};
-    for (std::size_t k = 0; k < depth; ++k)
-      row[k] = swizzled_element(p.a, warp * 16 + lane / 4 + below * 8, k, p.type);
+    std::array<float, DEPTH> row{};
+    for (std::size_t k = 0; k < DEPTH; ++k)
+      row[k] = a(warp * 16 + lane / 4 + below * 8, k);
     for (std::size_t n = 0; n < static_cast<std::size_t>(p.columns / 8); ++n)
       for (std::size_t next = 0; next < 2; ++next) {
         float& sum = p.sums[n * 4 + below * 2 + next];
         float total = p.add ? sum : 0.0f;
-        for (std::size_t k = 0; k < depth; ++k)
-          total += row[k] * element_of_b(p, n * 8 + lane % 4 * 2 + next, k);
+        for (std::size_t k = 0; k < DEPTH; ++k)
+          total += row[k] * b(n * 8 + lane % 4 * 2 + next, k);
         sum = total;
       }
   }
+}
+
+}  // namespace
+
+void multiply_of_warpgroup(const pending_product& p, int thread) {
+  if (p.quads) {
+    const cudal1_quads& q = *p.quads;
+    return multiply_rows<8>(
+        p, thread, [&](std::size_t r, std::size_t k) { return quad_element(q.a, r, k, q.a_step, q.a_rows); },
+        [&](std::size_t n, std::size_t k) { return quad_element(q.b, n, k, q.b_step, 128); });
+  }
+  multiply_rows<16>(
+      p, thread, [&](std::size_t r, std::size_t k) { return swizzled_element(p.a, r, k, p.type); },
+      [&](std::size_t n, std::size_t k) { return element_of_b(p, n, k); });
 }
 
 }  // namespace cudal1

@@ -18,7 +18,7 @@ void multiply_half_types(const std::array<const cudal1_product_part*, warp_lanes
                          cudal1_warp_operation type);  // 16x8x16
 
 // What this thread of the 128 of a warpgroup gets of a product from shared memory (wgmma), added up as above.
-void multiply_swizzled(const pending_product& p, int thread);
+void multiply_of_warpgroup(const pending_product& p, int thread);
 
 // `matrices` matrices of 8 rows of 8 elements of 16 bits; row i of matrix m is named by lane 8 m + i.
 void load_matrices(const std::array<const cudal1_load_part*, warp_lanes>& lanes, int matrices, bool transposed);

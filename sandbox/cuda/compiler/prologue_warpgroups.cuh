@@ -38,13 +38,25 @@ static __device__ __forceinline__ unsigned long long cudal1_swizzled_strips(cons
   const unsigned at = (unsigned)__cvta_generic_to_shared(first);
   return (unsigned long long)((at & 0x3ffff) >> 4) | 512ull << 16 | 64ull << 32 | 1ull << 62;
 }
+// d += a b^T, for the functions that end with _quads: of 64 and N rows of 8 floats, N = 16, 32 or 64, of which TF32 takes
+// the upper 19 bits: 4 neighbours of a row are 16 bytes at a multiple of 16, those of the next row follow, and the other
+// 4 lie `a_step` or `b_step` bytes on. After 8 rows of a the next 8 begin `a_rows` bytes behind these; b's follow.
+static __device__ __forceinline__ unsigned long long cudal1_quads(const float* first, int step, int rows) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(first);
+  return (unsigned long long)((at & 0x3ffff) >> 4) | (unsigned long long)(step >> 4) << 16 |
+         (unsigned long long)(rows >> 4) << 32;
+}
 #define CUDAL1_SUMS(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define CUDAL1_SUMS_16(n) CUDAL1_SUMS(n), CUDAL1_SUMS(n + 1)
+#define CUDAL1_SUMS_32(n) CUDAL1_SUMS_16(n), CUDAL1_SUMS_16(n + 2)
 #define CUDAL1_SUMS_64(n)                                                                                            \
   CUDAL1_SUMS(n), CUDAL1_SUMS(n + 1), CUDAL1_SUMS(n + 2), CUDAL1_SUMS(n + 3), CUDAL1_SUMS(n + 4), CUDAL1_SUMS(n + 5), \
       CUDAL1_SUMS(n + 6), CUDAL1_SUMS(n + 7)
 #define CUDAL1_SUMS_128(n) CUDAL1_SUMS_64(n), CUDAL1_SUMS_64(n + 8)
 #define CUDAL1_SUMS_192(n) CUDAL1_SUMS_128(n), CUDAL1_SUMS_64(n + 16)
 #define CUDAL1_SUMS_256(n) CUDAL1_SUMS_128(n), CUDAL1_SUMS_128(n + 16)
+#define CUDAL1_PLACES_16 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define CUDAL1_PLACES_32 CUDAL1_PLACES_16 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define CUDAL1_PLACES_64 \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15" "," \
   "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
@@ -78,14 +90,32 @@ CUDAL1_WARPGROUP_MMA(192, half, f16, 96, 97, 98)
 CUDAL1_WARPGROUP_MMA(192, bfloat16, bf16, 96, 97, 98)
 CUDAL1_WARPGROUP_MMA(256, half, f16, 128, 129, 130)
 CUDAL1_WARPGROUP_MMA(256, bfloat16, bf16, 128, 129, 130)
+#define CUDAL1_WARPGROUP_MMA_OF_QUADS(N, A, B)                                                                          \
+  static __device__ __forceinline__ void warpgroup_mma_m64n##N##k8_quads(float (&d)[N / 8][4], const float* a,       \
+                                                                         int a_step, int a_rows, const float* b,     \
+                                                                         int b_step) {                               \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" CUDAL1_PLACES_##N "}, %" #A ", %" #B     \
+                 ", 1, 1, 1;"                                                                                        \
+                 : CUDAL1_SUMS_##N(0)                                                                                \
+                 : "l"(cudal1_quads(a, a_step, a_rows)), "l"(cudal1_quads(b, b_step, 128))                           \
+                 : "memory");                                                                                        \
+  }
+CUDAL1_WARPGROUP_MMA_OF_QUADS(16, 8, 9)
+CUDAL1_WARPGROUP_MMA_OF_QUADS(32, 16, 17)
+CUDAL1_WARPGROUP_MMA_OF_QUADS(64, 32, 33)
+#undef CUDAL1_WARPGROUP_MMA_OF_QUADS
 #undef CUDAL1_WARPGROUP_MMA
 #undef CUDAL1_WARPGROUP_MMA_OF
 #undef CUDAL1_PLACES_256
 #undef CUDAL1_PLACES_192
 #undef CUDAL1_PLACES_128
 #undef CUDAL1_PLACES_64
+#undef CUDAL1_PLACES_32
+#undef CUDAL1_PLACES_16
 #undef CUDAL1_SUMS_256
 #undef CUDAL1_SUMS_192
 #undef CUDAL1_SUMS_128
 #undef CUDAL1_SUMS_64
+#undef CUDAL1_SUMS_32
+#undef CUDAL1_SUMS_16
 #undef CUDAL1_SUMS

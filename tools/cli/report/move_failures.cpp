@@ -75,9 +75,9 @@ bool changes_precision(const variant_record& variant, const task_record& task) {
 bool may_round_to_tf32(const variant_record& variant, const verdict& v) {
   constexpr double most = 1e-2;  // twenty times the rounding, which norms increase
   const auto is_near = [](const output_check& o) { return o.mask_mismatches == 0 && o.error <= most; };
-  constexpr std::string_view changing[] = {"channels_last(",    "flip_weights(",         "convolve_phases(",
-                                           "compose_means(",    "drop_unit_dimensions(", "multiply_unit_kernels(",
-                                           "convolution_graph("};
+  constexpr std::string_view changing[] = {"channels_last(",     "flip_weights(",           "convolve_phases(",
+                                           "compose_means(",     "drop_unit_dimensions(",   "multiply_unit_kernels(",
+                                           "convolution_graph(", "tensor_core_convolution("};
   const bool may = std::ranges::any_of(
       changing, [&](std::string_view name) { return variant.schedule.find(name) != std::string::npos; });
   return may && !v.checks.empty() &&

@@ -247,6 +247,20 @@ TEST(Warpgroups, MultiplyRowsFromSharedMemory) {
     }
 }
 
+TEST(Warpgroups, MultiplyQuadsInTf32) {
+  kernels k(quad_kernels);
+  for (const std::size_t n : {16, 32, 64}) {
+    const auto a = random_floats(136 * 16, 13), b = random_floats(n * 16, 14), c = random_floats(128 * n, 15);
+    std::vector<float> y(128 * n), expected(c);
+    k.launch_shared("quads_" + std::to_string(n), {1, 1, 1}, {256, 1, 1}, static_cast<int64_t>((136 + n) * 64), 1,
+                    a.data(), b.data(), c.data(), y.data());
+    for (std::size_t i = 0; i < y.size(); ++i)
+      for (std::size_t j = 0; j < 16; ++j)
+        expected[i] += truncated(a[(i / n + 3) * 16 + j]) * truncated(b[i % n * 16 + j]);
+    EXPECT_EQ(y, expected) << n;
+  }
+}
+
 // A product reads its operands, and its sums change, when it is waited for.
 TEST(Warpgroups, AreThereOnlyWhenTheyAreWaitedFor) {
   kernels k(R"(
@@ -285,7 +299,19 @@ TEST(WarpgroupsDeath, MisuseIsAFault) {
       extern __shared__ __align__(1024) unsigned short tiles[];
       float d[16][4] = {};
       warpgroup_mma_m64n128k16_half_transposed(d, tiles, tiles + offset, true);
+    }
+    __global__ void from_quads(int offset, int step) {
+      extern __shared__ __align__(16) float quads[];
+      float d[2][4] = {};
+      warpgroup_mma_m64n16k8_quads(d, quads + offset, step, 128, quads, 256);
     })");
+  const auto run_quads = [&](int offset, int step) {
+    k.launch_shared("from_quads", {1, 1, 1}, {128, 1, 1}, 2 << 10, 1, offset, step);
+  };
+  run_quads(0, 1024);
+  EXPECT_DEATH(run_quads(1, 1024), "a place or step of a is not at a multiple of 16 bytes");
+  EXPECT_DEATH(run_quads(0, 1028), "a place or step of a is not at a multiple of 16 bytes");
+  EXPECT_DEATH(run_quads(4, 1024), "the 64 rows of a are not in shared memory");
   alignas(1024) static const std::array<unsigned short, 64 * 64> x{};
   const auto run = [&](int offset) { k.launch_shared("from", {1, 1, 1}, {128, 1, 1}, 8 << 10, 1, x.data(), offset); };
   EXPECT_DEATH(run(8), "a is 16 bytes from a multiple of 1024");

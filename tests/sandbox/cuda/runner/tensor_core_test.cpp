@@ -203,6 +203,20 @@ TEST_F(tensor_cores, warpgroups_multiply_as_on_the_cpu_device) {
     }
 }
 
+TEST_F(tensor_cores, warpgroups_multiply_quads_as_on_the_cpu_device) {
+  if (architecture_ != "sm_90") GTEST_SKIP() << "this GPU has no products of warpgroups";
+  const auto on_cpu = for_cpu(test::quad_kernels);
+  const auto on_gpu = load_cubin(cubin_for_gpu(test::quad_kernels, "sm_90a"), device().index()).value();
+  ASSERT_TRUE(on_cpu && on_gpu);
+  for (const std::size_t n : {16, 32, 64}) {
+    const std::vector<words> buffers{random_floats(136 * 16, -2, 2), random_floats(n * 16, -2, 2),
+                                     random_floats(128 * n, -2, 2), words(128 * n)};
+    const auto y = run(*on_cpu, *on_gpu, "quads_" + std::to_string(n), {1, 1, 1}, 256, buffers, -1,
+                       static_cast<int64_t>((136 + n) * 64));
+    expect_near(y.cpu[3], y.gpu[3]);
+  }
+}
+
 TEST_F(tensor_cores, tiles_multiply_as_on_the_cpu_device) {
   std::string source;
   for (const auto& p : test::tile_products())

@@ -10,12 +10,16 @@ foreach(program IN LISTS bundle_programs)
   target_link_options(${program} PRIVATE -Wl,--disable-new-dtags -Wl,-z,pack-relative-relocs)
 endforeach()
 
-set_target_properties(cudal1_language_model PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib")
-target_link_options(cudal1_language_model PRIVATE -Wl,--disable-new-dtags -Wl,-z,pack-relative-relocs)
+set(bundle_modules cudal1_language_model cudal1_language_model_cuda)
+foreach(module IN LISTS bundle_modules)
+  set_target_properties(
+    ${module} PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib;$ORIGIN/../torch/../nvidia/cu13/lib")
+  target_link_options(${module} PRIVATE -Wl,--disable-new-dtags -Wl,-z,pack-relative-relocs)
+endforeach()
 
 install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)")
 install(TARGETS ${bundle_programs} RUNTIME_DEPENDENCY_SET bundle_libraries RUNTIME DESTINATION bin)
-install(TARGETS cudal1_language_model RUNTIME_DEPENDENCY_SET bundle_libraries LIBRARY DESTINATION lib)
+install(TARGETS ${bundle_modules} RUNTIME_DEPENDENCY_SET bundle_libraries LIBRARY DESTINATION lib)
 install(
   RUNTIME_DEPENDENCY_SET
   bundle_libraries

@@ -89,6 +89,7 @@ class transformer final : public language_model {
       *w.tensor = read.to(device);
     }
     net_.move_to(device);
+    (void)net_.fused();
     return {};
   }
 
@@ -98,6 +99,7 @@ class transformer final : public language_model {
   expected<void> use_device(const std::string& device) override {
     if (optimizer_) return fail(errc::invalid_argument, "a model that has learned stays on its device");
     CUDAL1_TRY(const auto to, device_of(device));
+    engine_.reset();
     try {
       net_.move_to(to);
     } catch (const c10::Error& e) {
@@ -161,15 +163,29 @@ class transformer final : public language_model {
     return std::vector<float>(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
   }
 
-  expected<generation> generate(std::span<const std::vector<token>> prompts, const generation_options& options,
-                                std::size_t each, const token_listener& listener) const override {
+  expected<std::unique_ptr<text_engine>> make_engine(const engine_options& options) const override {
+    const torch::NoGradGuard no_gradients;
     try {
-      return generate_from(net_, prompts, options, each, listener);
+      return engine_of(net_, options);
     } catch (const c10::OutOfMemoryError& e) {
-      return fail(errc::out_of_memory, "generating on {}: {}", net_.device().str(), e.what_without_backtrace());
+      return fail(errc::out_of_memory, "a cache of {} MB for keys and values does not fit {}: {}",
+                  options.cache_bytes / 1'000'000, net_.device().str(), e.what_without_backtrace());
     } catch (const c10::Error& e) {
       return fail(errc::infrastructure, "generating on {}: {}", net_.device().str(), e.what_without_backtrace());
     }
+  }
+
+  void set_engine_options(const engine_options& options) override {
+    engine_options_ = options;
+    engine_.reset();
+  }
+
+  expected<generation> generate(std::span<const std::vector<token>> prompts, const generation_options& options,
+                                std::size_t each, const token_listener& listener) const override {
+    if (!engine_) {
+      CUDAL1_TRY(engine_, make_engine(engine_options_));
+    }
+    return generate_by(*engine_, prompts, options, each, listener);
   }
 
   expected<step_report> learn(std::span<const weighted_sequence> batch, const optimizer_options& how) override {
@@ -188,6 +204,7 @@ class transformer final : public language_model {
     const auto from = dynamic_cast<const transformer&>(other).net_.named();
     for (std::size_t i = 0; i < to.size(); ++i)
       to[i].tensor->lerp_(from[i].tensor->to(net_.device(), net_.type()), share);
+    weights_changed();
   }
 
   std::string checkpoint() const override {
@@ -210,6 +227,7 @@ class transformer final : public language_model {
       std::istringstream in(checkpoint);
       archive.load_from(in, net_.device());
       const torch::NoGradGuard no_gradients;
+      weights_changed();
       for (const auto& w : net_.named()) {
         Tensor read;
         archive.read(w.name, read);
@@ -244,6 +262,7 @@ class transformer final : public language_model {
       w.tensor->copy_(torch::from_blob(const_cast<double*>(part.data()), w.size, torch::kDouble));
       values = values.subspan(count);
     }
+    weights_changed();
   }
   expected<std::vector<double>> gradient(std::span<const weighted_sequence> batch) override {
     CUDAL1_TRY(const auto made, supervised_loss(batch));
@@ -333,6 +352,11 @@ class transformer final : public language_model {
     set.lr(how.rate).weight_decay(how.weight_decay).betas({how.beta1, how.beta2}).eps(how.epsilon);
   }
 
+  // Keys and values that the engine keeps are of the old ones.
+  void weights_changed() {
+    if (engine_) engine_->forget_texts();
+  }
+
   expected<step_report> step(loss_of_batch made, const optimizer_options& how) {
     made.report.loss = made.loss.item<double>();
     if (!std::isfinite(made.report.loss)) return fail(errc::invalid_argument, "the loss of this batch is not finite");
@@ -342,11 +366,14 @@ class transformer final : public language_model {
     const double limit = how.gradient_clip > 0 ? how.gradient_clip : std::numeric_limits<double>::infinity();
     made.report.gradient_norm = torch::nn::utils::clip_grad_norm_(net_.tensors(), limit);
     optimizer_->step();
+    weights_changed();
     return made.report;
   }
 
   network net_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;  // none before the first step
+  engine_options engine_options_;
+  mutable std::unique_ptr<text_engine> engine_;  // of generate(); none before its first call
 };
 
 torch::ScalarType scalar_type_of(model_precision precision) {

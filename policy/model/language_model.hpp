@@ -19,6 +19,7 @@
 
 #include "config/base/error.hpp"
 #include "policy/model/model_shape.hpp"
+#include "policy/model/text_engine.hpp"
 #include "policy/model/text_generation.hpp"
 #include "sandbox/program/types.hpp"
 
@@ -136,10 +137,17 @@ class language_model {
 
   // Logits of what follows each of the tokens: [tokens, vocabulary], row-major.
   virtual expected<std::vector<float>> logits(std::span<const token> tokens) const = 0;
+  // An engine that generates free text with these weights, and keeps a cache of its own. The model must outlive it, and
+  // neither learn nor move meanwhile. errc::invalid_argument where the model's tokens have values or an option is out
+  // of range; errc::out_of_memory where the cache does not fit the device.
+  virtual expected<std::unique_ptr<text_engine>> make_engine(const engine_options& options) const = 0;
+  // The options of the engine that generate() uses, made when it is first needed.
+  virtual void set_engine_options(const engine_options& options) = 0;
   // `each` answers to each prompt of free text, beside each other: all tokens are legal. What all prompts begin with is
-  // read once. The same seed gives the same answers on the same machine, whatever else is generated beside them but for
-  // rounding. errc::invalid_argument where a prompt does not fit the context, or an option is out of range. LibTorch's
-  // own failures (no memory on the device) are errc::out_of_memory or errc::infrastructure.
+  // read once, and what earlier calls have read is used again as long as there is room. The same seed gives the same
+  // answers on the same machine, whatever else is generated beside them but for rounding. One call after the other.
+  // errc::invalid_argument where a prompt does not fit the context, or an option is out of range. LibTorch's own
+  // failures (no memory on the device) are errc::out_of_memory or errc::infrastructure.
   virtual expected<generation> generate(std::span<const std::vector<token>> prompts, const generation_options& options,
                                         std::size_t each = 1, const token_listener& listener = {}) const = 0;
 

@@ -28,13 +28,23 @@ Tensor value_waves(const Tensor& values, int64_t periods) {
   return torch::stack(out, -1);
 }
 
-}  // namespace
-
-void text_cache::keep(const Tensor& chosen) {
-  for (auto& each : own)
-    each = {each.keys.index_select(0, chosen), each.values.index_select(0, chosen)};
-  lengths = lengths.index_select(0, chosen);
+// One tensor of several, below each other; they become parts of it.
+Tensor joined(std::initializer_list<Tensor*> parts) {
+  std::vector<Tensor> all;
+  for (const Tensor* each : parts)
+    all.push_back(each->detach());
+  const auto out = torch::cat(all, 0);
+  int64_t at = 0;
+  for (Tensor* each : parts) {
+    const int64_t size = each->size(0);
+    const bool learns = each->requires_grad();
+    *each = out.narrow(0, at, size).detach().set_requires_grad(learns);
+    at += size;
+  }
+  return out;
 }
+
+}  // namespace
 
 network::network(const model_shape& shape, torch::ScalarType type)
     : shape_(shape),
@@ -217,81 +227,39 @@ Tensor network::hidden_of_next(const network_input& next, sampling_cache& cache)
   return rms_norm(x, norm_, shape_.norm_epsilon).squeeze(1);
 }
 
-Tensor network::read_shared(const Tensor& tokens, text_cache& cache) const {
+Tensor network::hidden_of_text(const Tensor& tokens) const {
   const int64_t count = tokens.size(0);
   const auto by =
       rotation_of(torch::arange(0, count, torch::TensorOptions().dtype(torch::kLong).device(device_)).unsqueeze(0));
   auto x = torch::embedding(embedding_, tokens.to(device_).unsqueeze(0));
   for (const auto& l : layers_) {
     const auto [q, k, v] = projections_of(l, x, by);
-    cache.shared.push_back({k.contiguous(), v.contiguous()});
     const auto mixed = at::scaled_dot_product_attention(q, k, v, {}, 0, /*is_causal=*/true, /*scale=*/1.0,
                                                         /*enable_gqa=*/true);
     x = after_layer(l, x, mixed.transpose(1, 2).reshape({1, count, shape_.query_width()}));
   }
-  return rms_norm(x, norm_, shape_.norm_epsilon);
+  return rms_norm(x, norm_, shape_.norm_epsilon).squeeze(0);
 }
 
-void network::make_room(text_cache& cache, int64_t sequences, int64_t most) const {
-  const auto room = [&] {
-    return torch::zeros({sequences, shape_.kv_heads, most, shape_.head_size()},
-                        embedding_.options().requires_grad(false));
-  };
-  for (std::size_t i = 0; i < layers_.size(); ++i)
-    cache.own.push_back({room(), room()});
-  cache.lengths = torch::zeros({sequences}, torch::TensorOptions().dtype(torch::kLong).device(device_));
-}
-
-Tensor network::attention_of(const projections& of, const keys_and_values* shared, const keys_and_values& own,
-                             const Tensor& hidden) const {
-  const auto& q = of.q;
-  const int64_t sequences = q.size(0), tokens = q.size(2), places = hidden.size(3);
-  const int64_t kv = shape_.kv_heads, each = shape_.heads / kv, head = shape_.head_size();
-  const auto grouped = q.reshape({sequences, kv, each * tokens, head});
-  auto scores = torch::matmul(grouped, own.keys.narrow(2, 0, places).transpose(-2, -1))
-                    .view({sequences, kv, each, tokens, places})
-                    .masked_fill(hidden.unsqueeze(2), hidden_score)
-                    .view({sequences, kv, each * tokens, places});
-  const auto own_values = own.values.narrow(2, 0, places);
-  Tensor mixed;
-  if (shared == nullptr) {
-    mixed = torch::matmul(torch::softmax(scores, -1), own_values);
-  } else {
-    // All queries that look at one head of shared keys are rows of one product.
-    const auto rows = [&](const Tensor& x) {
-      return x.transpose(0, 1).reshape({1, kv, sequences * each * tokens, -1});
-    };
-    const auto back = [&](const Tensor& x) { return x.view({kv, sequences, each * tokens, -1}).transpose(0, 1); };
-    const auto to_shared = back(torch::matmul(rows(grouped), shared->keys.transpose(-2, -1)));
-    const auto weights = torch::softmax(torch::cat({to_shared, scores}, -1), -1);
-    const int64_t before = shared->keys.size(2);
-    mixed = back(torch::matmul(rows(weights.narrow(3, 0, before)), shared->values)) +
-            torch::matmul(weights.narrow(3, before, places), own_values);
+paged_weights network::fused() const {
+  const auto plain = [](const Tensor& t) { return t.defined() ? t.detach() : t; };
+  paged_weights out;
+  out.shape = shape_;
+  out.embedding = plain(embedding_);
+  out.norm = plain(norm_);
+  out.last = last_.defined() ? plain(last_) : out.embedding;
+  out.frequency = frequency_;
+  for (auto& l : const_cast<network*>(this)->layers_) {
+    // They are parts already, unless they were replaced since.
+    if (!l.qkv.defined() || !l.q.is_alias_of(l.qkv)) {
+      l.qkv = joined({&l.q, &l.k, &l.v});
+      if (shape_.has_qkv_bias) l.qkv_bias = joined({&l.q_bias, &l.k_bias, &l.v_bias});
+      l.gate_up = joined({&l.gate, &l.up});
+    }
+    out.layers.push_back({plain(l.attention_norm), l.qkv, l.qkv_bias, plain(l.q_norm), plain(l.k_norm), plain(l.o),
+                          plain(l.mlp_norm), l.gate_up, plain(l.down)});
   }
-  return mixed.reshape({sequences, shape_.heads, tokens, head})
-      .transpose(1, 2)
-      .reshape({sequences, tokens, shape_.query_width()});
-}
-
-Tensor network::read_own(const Tensor& tokens, const Tensor& counts, text_cache& cache) const {
-  const int64_t count = tokens.size(1);
-  const auto whole = torch::TensorOptions().dtype(torch::kLong).device(device_);
-  const auto at = cache.lengths.unsqueeze(1) + torch::arange(0, count, whole);  // [sequences, tokens]
-  const auto by = rotation_of(at + cache.shared_places());
-  const int64_t places = cache.lengths.max().item<int64_t>() + count;
-  const auto hidden = torch::arange(0, places, whole).view({1, 1, -1}).gt(at.unsqueeze(-1)).unsqueeze(1);
-  const auto into = at.view({at.size(0), 1, count, 1}).expand({-1, shape_.kv_heads, -1, shape_.head_size()});
-  auto x = torch::embedding(embedding_, tokens.to(device_));
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const auto of = projections_of(layers_[i], x, by);
-    auto& own = cache.own[i];
-    own.keys.scatter_(2, into, of.k);
-    own.values.scatter_(2, into, of.v);
-    const auto mixed = attention_of(of, cache.shared.empty() ? nullptr : &cache.shared[i], own, hidden);
-    x = after_layer(layers_[i], x, mixed);
-  }
-  cache.lengths = cache.lengths + counts.to(device_);
-  return rms_norm(x, norm_, shape_.norm_epsilon);
+  return out;
 }
 
 Tensor network::log_probabilities(const network_input& read, const choices& chosen) const {

@@ -6,6 +6,7 @@
 
 #include <torch/torch.h>
 
+#include "policy/model/paged_weights.hpp"
 #include "policy/model/sequence_batch.hpp"
 
 namespace cudal1 {
@@ -13,6 +14,7 @@ namespace cudal1 {
 // Biases and norms of q and k: none where the shape has none.
 struct layer_weights {
   torch::Tensor attention_norm, q, k, v, q_bias, k_bias, v_bias, q_norm, k_norm, o, mlp_norm, gate, up, down;
+  torch::Tensor qkv, qkv_bias, gate_up;  // after network::fused(): what q, k, v, gate and up are parts of
 };
 
 struct keys_and_values {
@@ -25,17 +27,6 @@ struct sampling_cache {
   torch::Tensor padding;                          // places before each prompt, [prompts, 1]
   torch::Tensor hidden;                           // to be added to scores of a prompt's places, [prompts, 1, 1, places]
   int64_t read = 0;                               // tokens of each sample after its prompt
-};
-
-// What sequences of text have read so far: their common beginning once, and what is each one's own.
-struct text_cache {
-  std::vector<keys_and_values> shared;  // by layer, [1, kv_heads, places, head size]
-  std::vector<keys_and_values> own;     // by layer, [sequences, kv_heads, room, head size]
-  torch::Tensor lengths;                // own tokens read of each sequence, int64 [sequences]
-
-  int64_t shared_places() const { return shared.empty() ? 0 : shared.front().keys.size(2); }
-  // Only these sequences, in this order; int64 [chosen].
-  void keep(const torch::Tensor& chosen);
 };
 
 class network {
@@ -71,15 +62,11 @@ class network {
   // As hidden(), of one further token of each sample: [samples, width].
   torch::Tensor hidden_of_next(const network_input& next, sampling_cache& cache) const;
 
-  // Reads the common beginning of sequences of text, int64 [tokens]: the residual stream after the last norm, [1,
-  // tokens, width].
-  torch::Tensor read_shared(const torch::Tensor& tokens, text_cache& cache) const;
-  // Room for `most` tokens of each of `sequences` after what is shared.
-  void make_room(text_cache& cache, int64_t sequences, int64_t most) const;
-  // Further tokens of each sequence, int64 [sequences, tokens], of which the first `counts` (int64 [sequences]) are
-  // read and the rest is padding: the residual stream after the last norm, [sequences, tokens, width]. There must be
-  // room for all columns.
-  torch::Tensor read_own(const torch::Tensor& tokens, const torch::Tensor& counts, text_cache& cache) const;
+  // As hidden(), of one text without values, int64 [tokens]: [tokens, width].
+  torch::Tensor hidden_of_text(const torch::Tensor& tokens) const;
+  // The weights for generation: those that read the same become parts of one tensor, here too, which is no change to
+  // their values. Not while another thread uses the network.
+  paged_weights fused() const;
 
   torch::Tensor logits_of(const torch::Tensor& states) const {
     return torch::linear(states, last_.defined() ? last_ : embedding_);
@@ -100,10 +87,6 @@ class network {
   // Of positions, [samples, tokens].
   rotation rotation_of(const torch::Tensor& position) const;
   projections projections_of(const layer_weights& l, const torch::Tensor& x, const rotation& by) const;
-  // What the queries of read_own() take from shared and own places: [sequences, tokens, query width]. `hidden` is where
-  // a query does not see an own place: [sequences, 1, tokens, places].
-  torch::Tensor attention_of(const projections& of, const keys_and_values* shared, const keys_and_values& own,
-                             const torch::Tensor& hidden) const;
   // The residual stream after a layer, from what its attention made: [samples, tokens, width].
   torch::Tensor after_layer(const layer_weights& l, const torch::Tensor& x, const torch::Tensor& mixed) const;
 

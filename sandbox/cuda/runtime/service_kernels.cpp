@@ -71,14 +71,22 @@ service_library::~service_library() {
 }
 
 expected<void> service_library::launch(const std::string& kernel, dim3 grid, dim3 block, void** arguments,
-                                       cudaStream_t stream, int shared_bytes) const {
+                                       cudaStream_t stream, int shared_bytes, kernel_start start) const {
   const auto found = kernels_.find(kernel);
   if (found == kernels_.end()) return fail(errc::infrastructure, "there is no service kernel {}", kernel);
   if (shared_bytes > 0)
     CUDAL1_CUDA(cudaFuncSetAttribute(found->second, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-  return cuda_check(
-      cudaLaunchKernel(found->second, grid, block, arguments, static_cast<std::size_t>(shared_bytes), stream),
-      kernel.c_str());
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = start == kernel_start::waits_itself ? 1 : 0;
+  return cuda_check(cudaLaunchKernelExC(&config, found->second, arguments), kernel.c_str());
 }
 
 }  // namespace cudal1

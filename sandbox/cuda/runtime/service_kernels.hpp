@@ -14,6 +14,10 @@ namespace cudal1 {
 
 // CUDA C++ without includes, compiled for the current device and loaded into this process. Kernels are
 // `extern "C" __global__`. Errors: compile_failed with the log (a bug of ours), infrastructure.
+// Whether a kernel may begin before the one before it in its stream has ended (from compute capability 9.0 on): it then
+// waits itself, by griddepcontrol.wait, before it reads or writes what that one uses.
+enum class kernel_start { after_previous, waits_itself };
+
 class service_library {
  public:
   static expected<std::unique_ptr<service_library>> compile(std::string_view source, int device);
@@ -26,7 +30,7 @@ class service_library {
 
   // `arguments` as for cudaLaunchKernel.
   expected<void> launch(const std::string& kernel, dim3 grid, dim3 block, void** arguments, cudaStream_t stream,
-                        int shared_bytes = 0) const;
+                        int shared_bytes = 0, kernel_start start = kernel_start::after_previous) const;
 
  private:
   service_library() = default;

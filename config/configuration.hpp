@@ -203,9 +203,8 @@ BOOST_DESCRIBE_STRUCT(search_options, (),
 // replaces the keys of the same names.
 struct language_model_options {
   static constexpr std::string_view about =
-      "Large language models that answer at an OpenAI-compatible endpoint, and the policy `llm` that asks them. "
-      "Several "
-      "endpoints and models are described in a file of their own, models_file.";
+      "Large language models that answer at an OpenAI-compatible endpoint or are read from files here, and the policy "
+      "`llm` that asks them. Several endpoints and models are described in a file of their own, models_file.";
 
   std::string url = key("",
                         "Base of the endpoint, to which /chat/completions is added: https://api.openai.com/v1, "
@@ -261,8 +260,26 @@ struct language_model_options {
           "variants of the others; 0: none.");
   double sample_temperature =
       key(0.5, {1e-3, 100, ""}, "Temperature of the softmax over scores when exemplars are drawn.");
-  int64_t prompt_tokens =
-      key(16000, {1000, 1 << 20, "tokens"}, "Budget of a prompt; its least useful parts are dropped first.");
+  int64_t prompt_tokens = key(
+      16000, {1000, 1 << 20, "tokens"},
+      "Budget of a prompt; its least useful parts are dropped first. Of a local model it is at most what the answer "
+      "leaves of its context.");
+  std::string prompt =
+      key("auto", one_of{{"auto", "full", "compact"}},
+          "How much a prompt explains: all; or, for small models, little beside the task and earlier variants. `auto`: "
+          "compact where the budget of a local model is too small for all.");
+  std::string device = key(
+      "",
+      "Where local models are computed: cpu, or a GPU that device.policy_devices names, as in cuda:1. \"\": the first "
+      "GPU of device.policy_devices, else cpu.");
+  std::string precision = key("auto", one_of{{"auto", "float32", "bfloat16"}},
+                              "Of local models' weights; `auto`: bfloat16 on a GPU, float32 on cpu.");
+  int64_t cache_mb = key(4096, {16, 1 << 20, "MiB"},
+                         "Memory for the keys and values of a local model's answers side by side; what does not fit "
+                         "waits.");
+  bool constrained = key(true,
+                         "Local models write only what can be read: the sections of an answer and the head of a "
+                         "program, or legal moves.");
   bool second_opinion =
       key(false, "Asks a model about suspicious variants; its answer is kept as evidence and decides nothing.");
 };
@@ -271,7 +288,8 @@ BOOST_DESCRIBE_STRUCT(language_model_options, (),
                        retry_delay_s, patience_s, connect_timeout_s, first_token_timeout_s, token_timeout_s,
                        price_prompt, price_answer, budget_tokens, budget_money, models_file, mode, form,
                        answers_per_prompt, repair_rounds, exemplars, failed_exemplars, scheme, island_reset,
-                       sample_temperature, prompt_tokens, second_opinion))
+                       sample_temperature, prompt_tokens, prompt, device, precision, cache_mb, constrained,
+                       second_opinion))
 
 struct reward_options {
   static constexpr std::string_view about =

@@ -18,9 +18,14 @@ struct answer_cost {
   double money = 0;    // in the currency of the configured prices
   double seconds = 0;  // from the request to the last token, summed up
   int64_t cached = 0;  // of the answers: they were given before, and nothing was paid again
+  // Of local models: the part of `seconds` that prompts took, and the most memory of keys and values, and of weights.
+  double prompt_seconds = 0;
+  int64_t cache_bytes = 0, model_bytes = 0;
   void add(const answer_cost& other);
 };
-BOOST_DESCRIBE_STRUCT(answer_cost, (), (answers, prompt_tokens, answer_tokens, money, seconds, cached))
+BOOST_DESCRIBE_STRUCT(answer_cost, (),
+                      (answers, prompt_tokens, answer_tokens, money, seconds, cached, prompt_seconds, cache_bytes,
+                       model_bytes))
 
 // The proposals of one prompt. Stored before the policy is asked.
 struct group_record {

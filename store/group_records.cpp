@@ -1,5 +1,7 @@
 #include "store/group_records.hpp"
 
+#include <algorithm>
+
 #include "store/encoding.hpp"
 #include "store/records.hpp"
 
@@ -68,6 +70,9 @@ void answer_cost::add(const answer_cost& other) {
   money += other.money;
   seconds += other.seconds;
   cached += other.cached;
+  prompt_seconds += other.prompt_seconds;
+  cache_bytes = std::max(cache_bytes, other.cache_bytes);
+  model_bytes = std::max(model_bytes, other.model_bytes);
 }
 
 expected<void> close_group(write_batch& batch, const std::string& id, const answer_cost& cost) {

@@ -229,6 +229,10 @@ expected<policy_setup> experiment_starter::policy_setup_of(const experiment_reco
   s.only_kept_answers = !record.replays.empty();
   s.data = options.data;
   s.environment = options.environment;
+  for (const auto& device : options.devices)
+    s.measuring_devices.push_back(device.name);
+  for (const auto& device : options.policy_devices)
+    s.policy_devices.push_back(device.name);
   if (record.id.empty() || record.models.empty()) return s;
   CUDAL1_TRY(const auto groups, context_.records->groups_of_experiment(record.id));
   for (const auto& g : groups)

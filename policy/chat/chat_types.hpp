@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct chat_message {
 };
 BOOST_DESCRIBE_STRUCT(chat_message, (), (role, content))
 
+class byte_automaton;
+
 struct chat_request {
   std::vector<chat_message> messages;
   int64_t max_tokens = 0;             // of the answer; 0: as many as the model's settings allow
@@ -23,6 +26,9 @@ struct chat_request {
   std::optional<double> top_p;        // none: that of the model's settings
   int64_t sample = 0;                 // which of several answers to the same messages
   uint64_t seed = 0;                  // sent to the server mixed with `sample`; few servers promise anything for it
+  // What the answer may be; null: anything. Only for local models, and not part of the answer's name in the cache: the
+  // model's URL says whether its answers are constrained.
+  std::shared_ptr<const byte_automaton> shape = nullptr;
 };
 BOOST_DESCRIBE_STRUCT(chat_request, (), (messages, max_tokens, temperature, top_p, sample, seed))
 
@@ -35,12 +41,16 @@ struct chat_answer {
   int64_t lost_tokens = 0;                       // estimate for the tries whose stream was cut: they are paid for, too
   bool tokens_estimated = false;                 // the server did not count them
   double cost = 0;                               // of all tries, in the currency of the prices; 0 if cached
-  double seconds = 0;  // from the first try to the end; of a cached answer: when it was asked for
+  // From the first try to the end; of a local model its share of the time of all answers that were generated with it.
+  // Of a cached answer: when it was asked for.
+  double seconds = 0;
+  double prompt_seconds = 0;  // of a local model: the part of `seconds` until the first token
   int64_t tries = 0;
-  bool cached = false;  // read from the cache of answers, not asked for
+  int64_t cache_bytes = 0, model_bytes = 0;  // of a local model: keys and values of all answers beside it, weights
+  bool cached = false;                       // read from the cache of answers, not asked for
 };
 BOOST_DESCRIBE_STRUCT(chat_answer, (),
                       (text, reasoning, model, finish_reason, prompt_tokens, answer_tokens, lost_tokens,
-                       tokens_estimated, cost, seconds, tries, cached))
+                       tokens_estimated, cost, seconds, prompt_seconds, tries, cache_bytes, model_bytes, cached))
 
 }  // namespace cudal1

@@ -35,11 +35,6 @@ bool is_about_support(const server_error& e) {
   return std::ranges::any_of(words, [&](std::string_view w) { return text.find(w) != std::string::npos; });
 }
 
-// Servers differ in the width of their seeds; 31 bits fit all of them.
-int64_t seed_of(const chat_request& r) {
-  return static_cast<int64_t>(split_mix(r.seed + split_mix_step * (static_cast<uint64_t>(r.sample) + 1)) >> 33);
-}
-
 }  // namespace
 
 server_dialect adapted(server_dialect sent, const server_error& refusal) {
@@ -64,6 +59,10 @@ server_dialect both(const server_dialect& a, const server_dialect& b) {
           .top_p = a.top_p && b.top_p,
           .seed = a.seed && b.seed,
           .stream_options = a.stream_options && b.stream_options};
+}
+
+int64_t seed_of(const chat_request& r) {
+  return static_cast<int64_t>(split_mix(r.seed + split_mix_step * (static_cast<uint64_t>(r.sample) + 1)) >> 33);
 }
 
 std::string request_body(const chat_request& r, const std::string& model, const server_dialect& d) {

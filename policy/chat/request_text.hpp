@@ -23,6 +23,9 @@ server_dialect adapted(server_dialect sent, const server_error& refusal);
 // Every deviation of either.
 server_dialect both(const server_dialect& a, const server_dialect& b);
 
+// Of an answer: from the request's seed and which of its answers it is. 31 bits fit all servers.
+int64_t seed_of(const chat_request& r);
+
 // The body of a request. max_tokens, temperature and top_p must be set.
 std::string request_body(const chat_request& r, const std::string& model, const server_dialect& d);
 

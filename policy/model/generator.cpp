@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include "config/base/split_mix.hpp"
 #include "config/base/stopwatch.hpp"
 #include "policy/model/batching_engine.hpp"
 #include "policy/model/cuda/cuda_decoder_library.hpp"
@@ -88,6 +89,8 @@ expected<generation> generate_by(text_engine& engine, prompts_of_text prompts, c
   std::vector<bool> has_token(out.answers.size());
   for (std::size_t i = 0; i < out.answers.size() && !problem; ++i) {
     text_request request{prompts[i / each], options, i, {}, {}};
+    // So that its draws are those of the seed alone (random_of).
+    if (i < options.seeds.size()) request.options.seed = options.seeds[i] - split_mix_step * (i + 1);
     request.listener = [&](std::size_t answer, token chosen) {
       if (!has_token[answer]) {
         has_token[answer] = true;

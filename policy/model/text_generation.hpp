@@ -26,6 +26,7 @@ struct generation_options {
   int64_t most_tokens = 256;    // of each answer
   std::vector<token> end = {};  // an answer ends after one of these
   uint64_t seed = 0;
+  std::vector<uint64_t> seeds = {};  // of each answer of generate(), in place of those that are made of `seed`
   token_constraint constraint = {};  // none: all tokens are allowed
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "config/base/hash.hpp"
+#include "policy/prompt/compact_text.hpp"
 #include "policy/prompt/document_text.hpp"
 #include "policy/prompt/format_guide.hpp"
 #include "policy/prompt/variant_text.hpp"
@@ -132,20 +133,29 @@ std::string prompt_text::id() const {
   return sha256_hex(std::to_string(system.size()) + "\n" + system + user);
 }
 
-expected<prompt_text> render(prompt_document d, int64_t most_tokens) {
+expected<prompt_text> render(prompt_document d, int64_t most_tokens, prompt_detail detail, const token_counter& count) {
   CUDAL1_TRY(const auto* guide, guide_of(d.where.target));
   prompt_text p;
+  p.compact = detail == prompt_detail::compact;
   while (true) {
-    p.system = system_text(d, *guide);
-    p.user = user_text(d);
+    p.system = p.compact ? compact_system_text(d, *guide) : system_text(d, *guide);
+    p.user = p.compact ? compact_user_text(d) : user_text(d);
     p.tokens = estimated_tokens(p.system.size() + p.user.size());
+    if (count) {
+      CUDAL1_TRY(p.tokens, count(p));
+    }
     if (p.tokens <= most_tokens) return p;
+    if (!p.compact && detail == prompt_detail::fitting) {
+      p.compact = true;
+      continue;
+    }
     auto dropped = drop_least_useful(d);
     if (!dropped)
       return fail(
           errc::invalid_argument,
-          "the necessary parts of a prompt for task {} have about {} tokens, but {} are allowed; allow {} or more",
-          d.what.name, p.tokens, most_tokens, p.tokens);
+          "the necessary parts of a prompt for task {} have {}{} tokens, but {} are allowed; allow {} or more{}",
+          d.what.name, count ? "" : "about ", p.tokens, most_tokens, p.tokens,
+          p.compact ? "" : ", or set llm.prompt=compact");
     p.dropped.push_back(std::move(*dropped));
   }
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,14 +27,23 @@ int64_t estimated_tokens(std::size_t bytes);
 
 struct prompt_text {
   std::string system, user;
-  int64_t tokens = 0;                // estimated, of both
+  int64_t tokens = 0;                // of both: estimated, or counted by the model's tokenizer
+  bool compact = false;              // compact_text's words
   std::vector<std::string> dropped;  // what was left out, in that order: "the failed variant 3f9a1c2b4d5e"
 
   std::string id() const;  // SHA-256 of both: the same for the same document and budget
 };
-BOOST_DESCRIBE_STRUCT(prompt_text, (), (system, user, tokens, dropped))
+BOOST_DESCRIBE_STRUCT(prompt_text, (), (system, user, tokens, compact, dropped))
+
+// How much a prompt explains. `fitting`: all if that is within the budget with nothing left out, else little.
+BOOST_DEFINE_ENUM_CLASS(prompt_detail, full, compact, fitting)
+
+// The tokens of both messages; empty: an estimate from their bytes.
+using token_counter = std::function<expected<int64_t>(const prompt_text&)>;
 
 // errc::invalid_argument if the parts that cannot be left out need more than `most_tokens`; it names the least budget.
-expected<prompt_text> render(prompt_document d, int64_t most_tokens);
+// Errors of the counter.
+expected<prompt_text> render(prompt_document d, int64_t most_tokens, prompt_detail detail = prompt_detail::full,
+                             const token_counter& count = {});
 
 }  // namespace cudal1

@@ -5,6 +5,7 @@
 #include "config/base/describe.hpp"
 #include "policy/chat/endpoint.hpp"
 #include "policy/chat/request_text.hpp"
+#include "policy/model/local/local_chat.hpp"
 #include "policy/search/second_opinion.hpp"
 #include "store/blobs.hpp"
 
@@ -23,6 +24,9 @@ answer_cost cost_of(const chat_answer& a) {
   c.money = a.cost;
   c.seconds = a.seconds;
   c.cached = a.cached ? 1 : 0;
+  c.prompt_seconds = a.prompt_seconds;
+  c.cache_bytes = a.cache_bytes;
+  c.model_bytes = a.model_bytes;
   return c;
 }
 
@@ -42,6 +46,7 @@ void note_answer(json& trace, const chat_answer& a) {
   trace.set("answer_tokens", a.answer_tokens);
   trace.set("cost", a.cost);
   trace.set("seconds", a.seconds);
+  if (a.model_bytes > 0) trace.set("prompt_seconds", a.prompt_seconds);
   trace.set("tries", a.tries);
   trace.set("cached", a.cached);
 }
@@ -65,6 +70,7 @@ tl::unexpected<error> no_kept_answer(const asked_model& asked) {
 }
 
 std::string normal_url(const chat_model& model) {
+  if (model.is_local()) return model.url;
   const auto where = parse_endpoint(model.url);
   return where ? where->url() : model.url;  // it was parsed when the model was read
 }
@@ -73,17 +79,21 @@ std::string normal_url(const chat_model& model) {
 
 expected<std::unique_ptr<policy>> llm_policy::make(const policy_setup& setup) {
   if (setup.models.empty())
-    return fail(errc::invalid_argument,
-                "the policy llm needs a language model: name one with --model, as its endpoint names it, and set "
-                "llm.url (--set llm.url=http://localhost:11434/v1 for Ollama), or describe it in models.toml");
-  if (setup.only_kept_answers) return std::unique_ptr<policy>(new llm_policy(setup, without_endpoints(setup)));
+    return fail(
+        errc::invalid_argument,
+        "the policy llm needs a language model: name one with --model: a folder or .gguf file of a local one, or "
+        "as its endpoint names it with llm.url set (--set llm.url=http://localhost:11434/v1 for Ollama), or "
+        "describe it in models.toml");
+  if (setup.only_kept_answers) return std::unique_ptr<policy>(new llm_policy(setup, without_endpoints(setup), {}));
   CUDAL1_TRY(auto models, read_chat_models(setup.models, setup.llm, setup.data, setup.environment));
-  return std::unique_ptr<policy>(new llm_policy(setup, std::move(models)));
+  CUDAL1_TRY(auto local, local_models::open(models, setup));
+  return std::unique_ptr<policy>(new llm_policy(setup, std::move(models), std::move(local)));
 }
 
-llm_policy::llm_policy(const policy_setup& setup, std::vector<chat_model> models)
+llm_policy::llm_policy(const policy_setup& setup, std::vector<chat_model> models, local_models local)
     : setup_(setup),
       models_(std::move(models)),
+      local_(std::move(local)),
       budget_(chat_budget::make(setup.llm.budget_tokens, setup.llm.budget_money,
                                 {setup.spent.prompt_tokens, setup.spent.answer_tokens, setup.spent.money})),
       cache_(std::make_shared<answer_cache>(setup.data + "/answers")),
@@ -118,11 +128,13 @@ policy_traits llm_policy::traits() const {
 }
 
 expected<std::string> llm_policy::document_of(const prompt& p) {
-  CUDAL1_TRY(auto request, requests_.write(p));
   const chat_model& m = models_[place_of(p.model)];
+  CUDAL1_TRY(auto request,
+             requests_.write(p, m.is_local() ? std::optional(local_.room_of(m)) : std::optional<prompt_room>()));
   for (auto& message : request.messages)
     message.content = m.key.value.masked(std::move(message.content));
-  request.asked = {normal_url(m), m.model, m.max_answer_tokens, m.temperature, m.top_p};
+  request.asked = {normal_url(m), m.model, m.is_local() ? local_.files_of(m)->longest_answer(m) : m.max_answer_tokens,
+                   m.temperature, m.top_p};
   return to_text(request);
 }
 
@@ -131,12 +143,15 @@ std::size_t llm_policy::place_of(const std::string& model) const {
   return found == models_.end() ? 0 : static_cast<std::size_t>(found - models_.begin());
 }
 
-expected<chat_client*> llm_policy::client_of(std::size_t model) {
+expected<model_client*> llm_policy::client_of(std::size_t model) {
   auto& client = clients_[model];
-  if (!client) {
-    CUDAL1_TRY(client, chat_client::start(models_[model], budget_, cache_,
-                                          [trouble = setup_.trouble, name = models_[model].name](
-                                              const std::string& what) { trouble->set(name, what); }));
+  if (client) return client.get();
+  const chat_model& m = models_[model];
+  const auto notice = [trouble = setup_.trouble, name = m.name](const std::string& what) { trouble->set(name, what); };
+  if (m.is_local()) {
+    client = local_chat::start(m, local_.files_of(m), budget_, cache_, notice);
+  } else {
+    CUDAL1_TRY(client, chat_client::start(m, budget_, cache_, notice));
   }
   return client.get();
 }
@@ -211,6 +226,12 @@ ticket llm_policy::propose(prompt p, int64_t n) {
                                enum_value<answer_form>(document->form).value_or(answer_form::program)};
   const auto read = [context](const chat_answer& a) { return proposal_of(a.text, a.finish_reason, context); };
   const std::size_t model = place_of(p.model);
+  if (const chat_model& m = models_[model]; m.is_local() && m.constrained) {
+    const auto shape = local_.shape_of(context);
+    if (!shape) return refuse(shape.error());
+    for (auto& r : requests)
+      r.shape = *shape;
+  }
   return setup_.only_kept_answers ? replay(model, document->asked, std::move(requests), read)
                                   : ask({model, p.resumed}, std::move(requests), read);
 }

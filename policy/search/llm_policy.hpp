@@ -1,5 +1,6 @@
 // Large language models as a policy: the contrastive prompt without training. Each model answers at an
-// OpenAI-compatible endpoint; several take turns. What it is shown and how answers are read is in policy/prompt.
+// OpenAI-compatible endpoint, or is computed here; several take turns. What it is shown and how answers are read is in
+// policy/prompt.
 #pragma once
 
 #include <map>
@@ -11,14 +12,16 @@
 
 #include "policy/chat/chat_client.hpp"
 #include "policy/search/llm_prompt.hpp"
+#include "policy/search/local_models.hpp"
 #include "policy/search/policy_registry.hpp"
 
 namespace cudal1 {
 
 class llm_policy final : public policy {
  public:
-  // errc::invalid_argument without a model, and the errors of read_chat_models. Nothing is sent before propose(). With
-  // policy_setup::only_kept_answers no endpoint is needed, and nothing is ever sent.
+  // errc::invalid_argument without a model, and the errors of read_chat_models and local_models::open. Nothing is sent
+  // before propose(), and no weights are read. With policy_setup::only_kept_answers neither endpoint nor files are
+  // needed, and no model is ever asked.
   static expected<std::unique_ptr<policy>> make(const policy_setup& setup);
   ~llm_policy() override;
 
@@ -44,8 +47,8 @@ class llm_policy final : public policy {
     std::vector<uint64_t> requests;
     int64_t left = 0;
   };
-  explicit llm_policy(const policy_setup& setup, std::vector<chat_model> models);
-  expected<chat_client*> client_of(std::size_t model);
+  llm_policy(const policy_setup& setup, std::vector<chat_model> models, local_models local);
+  expected<model_client*> client_of(std::size_t model);
   std::size_t place_of(const std::string& model) const;
   // Sends the requests of a ticket; `read` makes a proposal of each answer.
   using answer_reading = std::function<proposal(const chat_answer&)>;
@@ -64,6 +67,7 @@ class llm_policy final : public policy {
 
   policy_setup setup_;
   std::vector<chat_model> models_;
+  local_models local_;
   delivery_sink sink_;
   std::shared_ptr<chat_budget> budget_;
   std::shared_ptr<answer_cache> cache_;
@@ -72,7 +76,7 @@ class llm_policy final : public policy {
   std::map<ticket, open_ticket> open_;
   ticket last_ticket_ = 0;
   // Started when they are first asked; destroyed first, so that no answer comes later.
-  std::vector<std::unique_ptr<chat_client>> clients_;
+  std::vector<std::unique_ptr<model_client>> clients_;
 };
 
 }  // namespace cudal1

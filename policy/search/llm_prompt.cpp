@@ -1,12 +1,24 @@
 #include "policy/search/llm_prompt.hpp"
 
+#include <algorithm>
+
 #include "config/base/describe.hpp"
 #include "policy/prompt/prompt_document.hpp"
 #include "policy/prompt/prompt_text.hpp"
 
 namespace cudal1 {
 
-expected<llm_request> llm_request_writer::write(const prompt& p) {
+namespace {
+
+// Endpoints have room for all.
+prompt_detail detail_of(const std::string& setting, bool is_local) {
+  if (setting == "auto") return is_local ? prompt_detail::fitting : prompt_detail::full;
+  return setting == "compact" ? prompt_detail::compact : prompt_detail::full;
+}
+
+}  // namespace
+
+expected<llm_request> llm_request_writer::write(const prompt& p, const std::optional<prompt_room>& room) {
   auto& library = libraries_[p.what->profile];
   if (!library) {
     CUDAL1_TRY(library, load_example_library(p.what->profile));
@@ -15,9 +27,15 @@ expected<llm_request> llm_request_writer::write(const prompt& p) {
   CUDAL1_TRY(auto sources, gather_sources(p, form, blobs_folder_, library));
   sources.verification = gates_;
   CUDAL1_TRY(auto document, build_document(p, sources));
-  CUDAL1_TRY(auto text, render(std::move(document), options_.prompt_tokens));
-  return llm_request{
-      {{"system", std::move(text.system)}, {"user", std::move(text.user)}}, options_.form, std::move(text.dropped), {}};
+  const int64_t most = room ? std::min(options_.prompt_tokens, room->most_tokens) : options_.prompt_tokens;
+  CUDAL1_TRY(auto text, render(std::move(document), most, detail_of(options_.prompt, room.has_value()),
+                               room ? room->count : token_counter()));
+  return llm_request{{{"system", std::move(text.system)}, {"user", std::move(text.user)}},
+                     options_.form,
+                     std::move(text.dropped),
+                     text.compact,
+                     text.tokens,
+                     {}};
 }
 
 proposal proposal_of(const std::string& text, const std::string& finish_reason, const answer_context& c) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "policy/chat/chat_types.hpp"
 #include "policy/prompt/answer_reader.hpp"
 #include "policy/prompt/example_library.hpp"
+#include "policy/prompt/prompt_text.hpp"
 #include "policy/search/policy.hpp"
 
 namespace cudal1 {
@@ -24,22 +26,31 @@ struct asked_model {
 };
 BOOST_DESCRIBE_STRUCT(asked_model, (), (url, model, max_tokens, temperature, top_p))
 
+// What a prompt may have, if that is not what llm.prompt_tokens says.
+struct prompt_room {
+  int64_t most_tokens = 0;  // that the model's context leaves
+  token_counter count;      // by its tokenizer
+};
+
 // The request of a prompt, as it is stored with its group.
 struct llm_request {
   std::vector<chat_message> messages;
   std::string form;                  // answer_form, by name
   std::vector<std::string> dropped;  // parts of the document that did not fit into the budget of tokens
+  bool compact = false;              // it explains little
+  int64_t tokens = 0;                // estimated, or counted for a local model; 0 in prompts of earlier versions
   asked_model asked;                 // when it was written: a replay finds the answers by it, whatever the settings are
 };
-BOOST_DESCRIBE_STRUCT(llm_request, (), (messages, form, dropped, asked))
+BOOST_DESCRIBE_STRUCT(llm_request, (), (messages, form, dropped, compact, tokens, asked))
 
 // Writes requests. Not thread-safe.
 class llm_request_writer {
  public:
   llm_request_writer(language_model_options options, verification_options gates, std::string blobs_folder)
       : options_(std::move(options)), gates_(gates), blobs_folder_(std::move(blobs_folder)) {}
-  // errc::unsupported for a target without a guide; errc::invalid_argument if llm.prompt_tokens is too small.
-  expected<llm_request> write(const prompt& p);
+  // `room`: of a local model. errc::unsupported for a target without a guide; errc::invalid_argument if the budget is
+  // too small.
+  expected<llm_request> write(const prompt& p, const std::optional<prompt_room>& room = {});
 
  private:
   language_model_options options_;

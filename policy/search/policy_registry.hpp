@@ -24,6 +24,8 @@ struct policy_setup {
   std::vector<std::string> environment = {};  // variables, NAME=value
   answer_cost spent = {};                     // by the experiment so far
   bool only_kept_answers = false;             // of a replay: no model is asked
+  // Names of this machine's devices: those that measure, and those that are reserved for models.
+  std::vector<std::string> measuring_devices = {}, policy_devices = {};
   std::shared_ptr<policy_trouble> trouble = std::make_shared<policy_trouble>();
 };
 

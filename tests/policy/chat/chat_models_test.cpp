@@ -1,5 +1,7 @@
 #include "policy/chat/chat_models.hpp"
 
+#include <filesystem>
+
 #include "chat_server_process.hpp"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -107,6 +109,38 @@ TEST(chat_models, files_of_a_table_are_sought_beside_it) {
   ASSERT_TRUE(models) << models.error().message;
   EXPECT_EQ((*models)[0].key.value.reveal(), "sk-file");
   EXPECT_EQ((*models)[0].ca_file, data.path() + "/ca.pem");
+}
+
+TEST(chat_models, a_path_is_a_local_model_without_endpoint_and_key) {
+  const temporary_folder data;
+  const auto file = data.write("model.gguf", "x");
+  std::filesystem::create_directories(data / "folder");
+  language_model_options options;
+  options.device = "cuda:1";
+  options.models_file = data.write("m.toml",
+                                   "[models.small]\npath = \"folder\"\ndevice = \"cpu\"\nparallel = 3\n"
+                                   "[models.far]\nurl = \"http://far/v1\"\n");
+  const auto models = read_chat_models({file, "small", "far"}, options, data.path(), environment);
+  ASSERT_TRUE(models) << models.error().message;
+  EXPECT_EQ((*models)[0].path, file);
+  EXPECT_EQ((*models)[0].model, "model.gguf");
+  EXPECT_EQ((*models)[0].device, "cuda:1");
+  EXPECT_EQ((*models)[0].precision, "auto");
+  EXPECT_TRUE((*models)[0].constrained);
+  EXPECT_TRUE((*models)[0].key.value.is_empty());
+  EXPECT_EQ((*models)[1].path, data / "folder") << "beside the file of models";
+  EXPECT_EQ((*models)[1].device, "cpu");
+  EXPECT_EQ((*models)[1].parallel, 3);
+  EXPECT_FALSE((*models)[2].is_local());
+}
+
+TEST(chat_models, a_local_model_that_is_not_there_is_an_error) {
+  EXPECT_THAT(read({"/nowhere/model.gguf"}, "").error().message,
+              AllOf(HasSubstr("there is no folder or file /nowhere/model.gguf"), HasSubstr("--model")));
+  EXPECT_THAT(read({"model.gguf"}, "").error().message, HasSubstr("is not absolute"));
+  EXPECT_THAT(read({"a"}, "[models.a]\npath = \"x\"\nurl = \"http://a/v1\"\n").error().message,
+              HasSubstr("it has no url and no model; take url out"));
+  EXPECT_THAT(read({"a"}, "[models.a]\npath = 3\n").error().message, HasSubstr("line 2: path should be a string"));
 }
 
 TEST(chat_models, mistakes_are_errors_with_their_line) {

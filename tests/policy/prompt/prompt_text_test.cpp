@@ -69,6 +69,31 @@ TEST(prompt_budget, the_least_budget_that_an_error_names_does) {
   EXPECT_TRUE(holds(render(d, std::stoll(p.error().message.substr(at)))));
 }
 
+TEST(prompt_budget, little_is_explained_where_all_does_not_fit) {
+  const auto d = full_document();
+  const auto all = value_of(render(d, 1000000, prompt_detail::fitting));
+  EXPECT_FALSE(all.compact);
+  const auto little = value_of(render(d, all.tokens - 1, prompt_detail::fitting));
+  EXPECT_TRUE(little.compact);
+  EXPECT_THAT(little.dropped, testing::IsEmpty());
+  EXPECT_LT(2 * little.tokens, all.tokens);
+  EXPECT_EQ(little.user, value_of(render(d, 1000000, prompt_detail::compact)).user);
+  for (const char* part : {"# Task: rms_norm", "score 5.00", "It failed: "})
+    EXPECT_THAT(little.user, HasSubstr(part));
+}
+
+TEST(prompt_budget, is_counted_as_the_caller_counts) {
+  const auto d = full_document();
+  const auto letters = [](const prompt_text& p) -> expected<int64_t> {
+    return static_cast<int64_t>(p.system.size() + p.user.size());
+  };
+  const auto p = value_of(render(d, 1000000, prompt_detail::full, letters));
+  EXPECT_EQ(p.tokens, static_cast<int64_t>(p.system.size() + p.user.size()));
+  EXPECT_EQ(value_of(render(d, p.tokens - 1, prompt_detail::full, letters)).dropped.size(), 1u);
+  const auto wrong = [](const prompt_text&) -> expected<int64_t> { return fail(errc::corrupt, "no counting"); };
+  EXPECT_EQ(render(d, 1000, prompt_detail::full, wrong).error().code, errc::corrupt);
+}
+
 TEST(prompt_text, says_what_a_writer_needs_to_know_of_the_task) {
   const auto text = value_of(render(full_document(), 1000000));
   for (const char* part : {"# The task: rms_norm", "class Model(nn.Module)",

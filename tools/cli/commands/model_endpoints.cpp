@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,16 @@ expected<void> try_connection(const chat_model& model, int wake_fd) {
 
 }  // namespace
 
+std::vector<std::string> with_absolute_paths(std::vector<std::string> names) {
+  for (auto& name : names) {
+    if (!names_local_model(name)) continue;
+    // Links stay: the file that one points to may have no ending.
+    name = std::filesystem::absolute(name).lexically_normal().string();
+    if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  }
+  return names;
+}
+
 std::vector<std::string> unreachable_models(const client_request& r, const node_flags& flags, const context& c,
                                             int wake_fd) {
   // A coordinator asks from its machine; a replay asks nobody.
@@ -45,6 +56,7 @@ std::vector<std::string> unreachable_models(const client_request& r, const node_
   if (!models) return {};  // the node refuses them with the same message
   std::vector<std::string> sentences;
   for (const auto& model : *models) {
+    if (model.is_local()) continue;
     const auto connected = try_connection(model, wake_fd);
     if (connected || connected.error().code == errc::cancelled) continue;
     sentences.push_back(fmt::format("model {}: {}; each request is tried {} times, see {}/node.log", model.name,
@@ -65,9 +77,11 @@ expected<void> check_answers(const std::string& experiment, const std::string& l
   for (const auto& [task, reason] : e.ended)
     if (why.empty()) why = reason;
   if (why.empty()) why = fmt::format("{}/node.log says why", place_of(c));
-  return fail(errc::infrastructure,
-              "no language model answered a request of {}: {}. Check llm.url and the key, or give the search more time",
-              experiment, why);
+  return fail(
+      errc::infrastructure,
+      "no language model answered a request of {}: {}. Check the model's path, or llm.url and the key, or give the "
+      "search more time",
+      experiment, why);
 }
 
 }  // namespace cudal1::cli

@@ -11,6 +11,9 @@
 
 namespace cudal1::cli {
 
+// Names of local models as absolute paths: the node has another working directory.
+std::vector<std::string> with_absolute_paths(std::vector<std::string> names);
+
 // For each model of the request whose endpoint cannot be connected to from here, a sentence that says so.
 std::vector<std::string> unreachable_models(const client_request& r, const node_flags& flags, const context& c,
                                             int wake_fd);

@@ -1,11 +1,14 @@
 // cudal1 prompt: prints what a policy would be shown now.
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
 #include "config/configuration.hpp"
+#include "policy/model/local/local_checkpoint.hpp"
 #include "policy/prompt/prompt_text.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/isolation/machine_info.hpp"
@@ -24,8 +27,9 @@ const language_model_options usual;
 
 struct prompt_options {
   std::string task, folder, device, experiment;
-  std::string form = usual.form, scheme = usual.scheme;
-  int64_t tokens = usual.prompt_tokens, exemplars = usual.exemplars, failed = usual.failed_exemplars;
+  std::string form = usual.form, scheme = usual.scheme, detail = usual.prompt;
+  std::vector<std::string> tokens;
+  int64_t exemplars = usual.exemplars, failed = usual.failed_exemplars;
   double temperature = usual.sample_temperature;
   uint64_t seed = 0;
   bool json = false, split = false;
@@ -127,19 +131,61 @@ expected<void> put_exemplars(const prompt_options& o, const context& c, const de
   return {};
 }
 
-void print_text(const prompt_text& text, const prompt_options& o, const context& c) {
+// The budget, and the model whose tokenizer counts, of --tokens.
+struct token_budget {
+  int64_t most = usual.prompt_tokens;
+  std::shared_ptr<const local_checkpoint> model;  // none: tokens are estimated
+};
+
+expected<token_budget> budget_of(const prompt_options& o) {
+  token_budget out;
+  std::optional<int64_t> number;
+  for (const auto& text : o.tokens) {
+    int64_t value = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (problem == std::errc() && end == text.data() + text.size()) {
+      number = value;
+    } else {
+      CUDAL1_TRY(out.model, local_checkpoint::open(std::filesystem::absolute(text).lexically_normal().string()));
+    }
+  }
+  if (out.model) {
+    chat_model settings;
+    settings.max_answer_tokens = usual.max_answer_tokens;
+    out.most = std::min(out.most, out.model->longest_prompt(settings));
+  }
+  if (number) out.most = *number;
+  return out;
+}
+
+expected<prompt_text> rendered(const prompt_options& o, const token_budget& budget, const prompt_document& d) {
+  const bool fits = o.detail == "auto" && budget.model != nullptr;
+  const auto detail = o.detail == "compact" ? prompt_detail::compact
+                      : fits                ? prompt_detail::fitting
+                                            : prompt_detail::full;
+  token_counter count;
+  if (budget.model)
+    count = [&](const prompt_text& text) {
+      return budget.model->tokens_of(std::vector<chat_message>{{"system", text.system}, {"user", text.user}});
+    };
+  return render(d, budget.most, detail, count);
+}
+
+void print_text(const prompt_text& text, const prompt_options& o, const token_budget& budget, const context& c) {
   if (o.split) {
     c.out.print("===== system =====\n" + text.system + "===== user =====\n" + text.user);
   } else {
     c.out.print(text.system + text.user);
   }
-  note(c, fmt::format("About {} tokens of {}{}; SHA-256 {}.", text.tokens, o.tokens,
+  note(c, fmt::format("{} {} tokens of {}{}{}; SHA-256 {}.", budget.model ? "Counted" : "About", text.tokens,
+                      budget.most, text.compact ? ", compact" : "",
                       text.dropped.empty() ? "" : fmt::format("; left out: {}", fmt::join(text.dropped, ", ")),
                       text.id()));
 }
 
 expected<int> show_prompt(const prompt_options& o, context& c) {
   if (!o.device.empty()) CUDAL1_CHECK(kind_of_devices(o.device));
+  CUDAL1_TRY(const auto budget, budget_of(o));
   const auto& traits = traits_for(o.device);
   CUDAL1_TRY(auto found, choose_tasks(o.folder, {o.task}, traits.profile, c.data));
   note_versions(c, o.folder, {o.task});
@@ -158,11 +204,11 @@ expected<int> show_prompt(const prompt_options& o, context& c) {
   }
   sources.verification = default_configuration(traits.kind).verification;
   CUDAL1_TRY(const auto document, build_document(p, sources));
-  CUDAL1_TRY(const auto text, render(document, o.tokens));
+  CUDAL1_TRY(const auto text, rendered(o, budget, document));
   if (o.json) {
     print_json(c, json::make_object({{"sha256", text.id()}, {"text", to_json(text)}, {"document", to_json(document)}}));
   } else {
-    print_text(text, o, c);
+    print_text(text, o, budget, c);
   }
   return exit_code::success;
 }
@@ -180,9 +226,18 @@ void add_prompt(CLI::App& app, context& c) {
          "--experiment", o->experiment,
          "show the best and the newest failed variants of this experiment, as in e3, not a sample of the store")
       ->type_name("EXPERIMENT");
-  sub->add_option("--tokens", o->tokens, "the budget; the least useful parts are left out to keep it")
-      ->type_name("N")
-      ->check(CLI::Range(int64_t{100}, int64_t{10000000}))
+  sub->add_option(
+         "--tokens", o->tokens,
+         fmt::format("the budget, {} by default: the least useful parts are left out to keep it. A folder or "
+                     ".gguf file of a local model counts them by its tokenizer, and its context is the budget; "
+                     "both may be given",
+                     usual.prompt_tokens))
+      ->type_name("N|MODEL")
+      ->check(CLI::Range(int64_t{100}, int64_t{10000000}) | CLI::ExistingPath)
+      ->allow_extra_args(false);
+  sub->add_option("--detail", o->detail,
+                  "how much is explained: full, compact (for small models), or auto: as the policy llm would choose")
+      ->check(CLI::IsMember({"auto", "full", "compact"}))
       ->capture_default_str();
   sub->add_option("--exemplars", o->exemplars, "correct variants to show")
       ->type_name("N")
@@ -205,6 +260,7 @@ void add_prompt(CLI::App& app, context& c) {
   sub->footer(
       footer("  cudal1 prompt softmax\n"
              "  cudal1 prompt softmax --device cpu --tokens 8000 --split\n"
+             "  cudal1 prompt softmax --tokens model.gguf              as that local model would be shown it\n"
              "  cudal1 prompt kb1/level1_023.json --form schedule --experiment e3\n"
              "  cudal1 prompt rms_norm --scheme islands --seed 7 --json",
              "  0    printed\n"

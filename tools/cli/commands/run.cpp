@@ -41,7 +41,7 @@ constexpr std::string_view whole_model = ".";  // as --module: a slow one too
 // limits of that experiment become the defaults.
 expected<void> choose_policy(const run_options& o, const context& c, search_options& defaults, client_request& r) {
   r.policy = o.policy;
-  r.models = o.models;
+  r.models = with_absolute_paths(o.models);
   r.replays = o.replays;
   r.priority = enum_value<search_priority>(o.priority).value_or(r.priority);
   if (!o.replays.empty()) {

@@ -72,9 +72,11 @@ void add_search_options(CLI::App& command, run_options& o) {
                   "replay answers from the verdicts of --set replay.source=DIR instead of measuring")
       ->type_name("DEVICE");
   command
-      .add_option("--model", o.models,
-                  "a language model of the policy llm, as its endpoint names it or as a table of models.toml; if "
-                  "repeated, the models take turns on each task")
+      .add_option(
+          "--model", o.models,
+          "a language model of the policy llm: a Hugging Face folder or a .gguf file, which the node loads itself; "
+          "or as its endpoint (llm.url) names it, or a table of models.toml; if repeated, the models take turns "
+          "on each task")
       ->type_name("NAME");
   command
       .add_option("--replay-prompts", o.replays,
@@ -127,6 +129,7 @@ std::string footer_of_run() {
       "  cudal1 run network.py --parts 16              a large one: each of its parts first\n"
       "  cudal1 run --device cuda                      every GPU of every machine; each model has its own table\n"
       "  cudal1 run --resume e3                        after Ctrl-C or a power cut\n"
+      "  cudal1 run --model model.gguf                 a language model from a file writes the variants\n"
       "  cudal1 run --device replay --set replay.source=OTHER   what OTHER measured, replayed in seconds\n"
       "  cudal1 run --replay-prompts e1 --device replay         prompts and answers of e1, neither asked nor measured",
       "  0    the search reached its limit; the table was printed\n"

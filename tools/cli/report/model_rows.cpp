@@ -82,6 +82,38 @@ expected<std::vector<model_row>> models_of(store& s, const experiment_record& e)
   return rows;
 }
 
+namespace {
+
+// Of a path its last part.
+std::string short_name(const std::string& model) {
+  return model.starts_with('/') ? model.substr(model.rfind('/') + 1) : model;
+}
+
+// Tokens of answers a second, while they were written; of a local model, of all that were written side by side.
+std::string pace_of(const answer_cost& c) {
+  const double seconds = c.seconds - c.prompt_seconds;
+  return seconds > 0 ? fmt::format("{:.3g}", static_cast<double>(c.answer_tokens) / seconds) : "-";
+}
+
+// What local models took, a sentence each.
+std::string local_models_text(const search_report& r) {
+  std::string text;
+  for (const auto& m : r.models) {
+    const auto& c = m.cost;
+    if (c.model_bytes == 0) continue;
+    constexpr double mebibyte = 1 << 20;
+    text += fmt::format(
+        "{}: prompts of {} tokens took {:.1f} s, answers of {} tokens {:.1f} s ({} a second{}); weights {:.0f} MiB, "
+        "keys and values {:.0f} MiB\n",
+        short_name(m.model), c.prompt_tokens, c.prompt_seconds, c.answer_tokens, c.seconds - c.prompt_seconds,
+        pace_of(c), c.cached > 0 ? fmt::format("; {} of {} answers were kept from then", c.cached, c.answers) : "",
+        static_cast<double>(c.model_bytes) / mebibyte, static_cast<double>(c.cache_bytes) / mebibyte);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string print_models(const search_report& r, const terminal& t) {
   if (r.models.empty()) return "";
   table rows({{.title = "model", .least_width = 12},
@@ -94,14 +126,16 @@ std::string print_models(const search_report& r, const terminal& t) {
               {.title = "correct", .right = true},
               {.title = "tokens in", .right = true, .drop = 1},
               {.title = "tokens out", .right = true},
+              {.title = "a second", .right = true, .drop = 2},
               {.title = "cost", .right = true},
               {.title = "failed", .least_width = 12, .drop = 3}});
   for (const auto& m : r.models)
-    rows.add({m.model, std::to_string(m.tasks), std::to_string(m.success), std::to_string(m.faster),
+    rows.add({short_name(m.model), std::to_string(m.tasks), std::to_string(m.success), std::to_string(m.faster),
               format_speedup(m.geometric_mean), m.best > 0 ? format_speedup(m.best) : "-",
               std::to_string(m.evaluations), std::to_string(m.correct), std::to_string(m.cost.prompt_tokens),
-              std::to_string(m.cost.answer_tokens), fmt::format("{:.4g}", m.cost.money), format_failures(m.outcomes)});
-  return rows.text(t);
+              std::to_string(m.cost.answer_tokens), pace_of(m.cost), fmt::format("{:.4g}", m.cost.money),
+              format_failures(m.outcomes)});
+  return rows.text(t) + local_models_text(r);
 }
 
 }  // namespace cudal1::cli

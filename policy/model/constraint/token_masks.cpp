@@ -1,0 +1,151 @@
+#include "policy/model/constraint/token_masks.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace cudal1 {
+
+expected<token_trie> token_trie::make(const tokenizer& words) {
+  token_trie out;
+  std::vector<bool> alone(256);
+  out.bytes_.resize(words.size());
+  for (std::size_t t = 0; t < words.size(); ++t) {
+    const auto number = static_cast<token>(t);
+    if (words.is_special(number)) continue;
+    const std::string& bytes = words.bytes_of(number);
+    if (bytes.empty()) continue;
+    out.bytes_[t] = bytes;
+    if (bytes.size() == 1) alone[static_cast<unsigned char>(bytes.front())] = true;
+    int32_t at = 0;
+    for (const unsigned char byte : bytes) {
+      auto& children = out.nodes_[static_cast<std::size_t>(at)].children;
+      const auto found = std::ranges::find(children, byte, &std::pair<unsigned char, int32_t>::first);
+      if (found != children.end()) {
+        at = found->second;
+        continue;
+      }
+      const auto made = static_cast<int32_t>(out.nodes_.size());
+      children.emplace_back(byte, made);
+      out.nodes_.emplace_back();
+      at = made;
+    }
+    out.nodes_[static_cast<std::size_t>(at)].tokens.push_back(number);
+  }
+  for (int byte = ' '; byte < 0x7f; ++byte)
+    if (!alone[static_cast<std::size_t>(byte)] || !alone['\n'])
+      return fail(errc::unsupported,
+                  "the model's tokenizer has no token for each printable character alone, which constrained answers "
+                  "need; set llm.constrained=false");
+  return out;
+}
+
+int64_t token_masks::walk(byte_automaton::state s, int64_t farthest, std::span<uint8_t> allowed) const {
+  int64_t most = 0;
+  struct place {
+    int32_t node;
+    byte_automaton::state at;
+  };
+  std::vector<place> open{{0, s}};
+  while (!open.empty()) {
+    const place here = open.back();
+    open.pop_back();
+    for (const auto& [byte, child] : words_->at(here.node).children) {
+      const auto next = shape_->next(here.at, byte);
+      if (next == byte_automaton::none) continue;
+      if (const auto& tokens = words_->at(child).tokens; !tokens.empty() && shape_->distance(next) <= farthest) {
+        most = std::max<int64_t>(most, shape_->distance(next));
+        for (const token t : tokens)
+          if (static_cast<std::size_t>(t) < allowed.size()) allowed[static_cast<std::size_t>(t)] = 1;
+      }
+      open.push_back({child, next});
+    }
+  }
+  return most;
+}
+
+void token_masks::fill(byte_automaton::state s, const room& of, std::span<const token> ends,
+                       std::span<uint8_t> allowed) const {
+  // After this token and the last one.
+  int64_t farthest = of.left - 2;
+  if (of.must_leave) farthest = std::min<int64_t>(farthest, shape_->distance(s) - 1);
+  bool is_known = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (known_.size() * allowed.size() > most_known_bytes) known_.clear();
+    auto& known = known_[s];
+    if (known.allowed.empty()) {
+      std::ranges::fill(allowed, uint8_t{0});
+      known.farthest = walk(s, std::numeric_limits<int64_t>::max(), allowed);
+      known.allowed.assign(allowed.begin(), allowed.end());
+    }
+    is_known = farthest >= known.farthest;
+    if (is_known) std::ranges::copy(known.allowed, allowed.begin());
+  }
+  if (!is_known) {
+    std::ranges::fill(allowed, uint8_t{0});
+    walk(s, farthest, allowed);
+  }
+  if (shape_->is_end(s))
+    for (const token t : ends)
+      if (t >= 0 && static_cast<std::size_t>(t) < allowed.size()) allowed[static_cast<std::size_t>(t)] = 1;
+}
+
+namespace {
+
+// Where the answers are.
+class positions {
+ public:
+  positions(std::vector<constrained_answer> answers, std::vector<token> ends)
+      : answers_(std::move(answers)), ends_(std::move(ends)), at_(answers_.size()) {
+    for (std::size_t i = 0; i < answers_.size(); ++i)
+      if (answers_[i].masks) at_[i].spent.resize(answers_[i].masks->shape().parts());
+  }
+
+  bool fill(std::size_t answer, std::span<const token> so_far, std::span<uint8_t> allowed) {
+    const auto& of = answers_[answer];
+    if (!of.masks) return false;
+    const auto& shape = of.masks->shape();
+    auto& here = at_[answer];
+    for (; here.read < so_far.size() && here.state != byte_automaton::none; ++here.read) {
+      ++here.spent[static_cast<std::size_t>(shape.part(here.state))];
+      here.state = shape.after(here.state, of.masks->words().bytes_of(so_far[here.read]));
+    }
+    if (here.state == byte_automaton::none) return false;  // an end: there is no next token
+    const auto spent = static_cast<double>(here.spent[static_cast<std::size_t>(shape.part(here.state))]);
+    const bool must_leave = spent >= shape.share(here.state) * static_cast<double>(of.most_tokens);
+    of.masks->fill(here.state, {of.most_tokens - static_cast<int64_t>(so_far.size()), must_leave}, ends_, allowed);
+    return true;
+  }
+
+ private:
+  struct position {
+    byte_automaton::state state = 0;
+    std::size_t read = 0;             // tokens
+    std::vector<int64_t> spent = {};  // tokens, by part of the pattern
+  };
+  std::vector<constrained_answer> answers_;
+  std::vector<token> ends_;
+  std::vector<position> at_;
+};
+
+}  // namespace
+
+expected<token_constraint> constraint_of(std::vector<constrained_answer> answers, std::vector<token> ends) {
+  for (const auto& a : answers)
+    if (a.masks && a.most_tokens <= a.masks->shape().distance(a.masks->shape().begin()))
+      return fail(errc::invalid_argument,
+                  "an answer may have {} tokens, but the shortest one that can be read has {} bytes: raise "
+                  "llm.max_answer_tokens above this, or set llm.constrained=false",
+                  a.most_tokens, a.masks->shape().distance(a.masks->shape().begin()));
+  auto where = std::make_shared<positions>(std::move(answers), std::move(ends));
+  return token_constraint([where](std::size_t answer, std::span<const token> so_far, std::span<uint32_t> allowed) {
+    constexpr std::size_t bits = 32;
+    std::vector<uint8_t> flags(allowed.size() * bits);
+    if (!where->fill(answer, so_far, flags)) return false;
+    for (std::size_t t = 0; t < flags.size(); ++t)
+      allowed[t / bits] |= static_cast<uint32_t>(flags[t] != 0) << t % bits;
+    return true;
+  });
+}
+
+}  // namespace cudal1

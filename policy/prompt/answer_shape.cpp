@@ -1,0 +1,95 @@
+#include "policy/prompt/answer_shape.hpp"
+
+#include <algorithm>
+
+#include "policy/prompt/head_pattern.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+using pattern = byte_pattern;
+
+// Shares of an answer's tokens.
+constexpr double share_of_thoughts = 0.4, share_of_words = 0.15, share_of_head = 0.4;
+
+// Markdown's reader takes fences for code, and leaves thoughts out.
+const std::vector<std::string>& not_in_words() {
+  static const std::vector<std::string> all = {"```", "~~~", "<think", "</think"};
+  return all;
+}
+
+// Whatever begins like one of these goes on as one of them.
+void allow_only(const std::vector<std::string>& wholes, std::vector<std::string>& forbidden) {
+  for (const auto& whole : wholes)
+    for (std::size_t size = 1; size < whole.size(); ++size)
+      for (int byte = 0; byte < 0x80; ++byte) {
+        const std::string begun = whole.substr(0, size) + static_cast<char>(byte);
+        if (std::ranges::none_of(wholes, [&](const auto& w) { return w.starts_with(begun); }))
+          forbidden.push_back(begun);
+      }
+}
+
+// So that every source is legal for the checks before a compiler sees it (sandbox/program/source), without following
+// its tokens: ASCII alone, no literals of characters and strings, no comments over several lines, few directives.
+const std::vector<std::string>& not_in_source() {
+  static const auto all = [] {
+    auto words = not_in_words();
+    words.insert(words.end(),
+                 {"\"", "'", "\\", "/*", "??", "%:", "__has_", "_Pragma", "__pragma", "#define _", "#define  "});
+    for (int byte = 0x80; byte < 0x100; ++byte)
+      words.emplace_back(1, static_cast<char>(byte));
+    allow_only({"#define ", "#pragma unroll"}, words);
+    return words;
+  }();
+  return all;
+}
+
+// What a model that thinks writes before its answer.
+pattern thoughts() {
+  return pattern::choice(
+      {pattern::text(""),
+       pattern::within(pattern::sequence({pattern::text("<think>"), pattern::text_until("</think>", {"<think"}),
+                                          pattern::text("\n\n")}),
+                       share_of_thoughts)});
+}
+
+pattern section(const std::string& next_heading) {
+  return pattern::within(pattern::text_until("\n## " + next_heading + "\n", not_in_words()), share_of_words);
+}
+
+pattern with_sections(pattern code) {
+  return pattern::sequence({thoughts(), pattern::text("## Performance analysis\n"), section("Design"), section("Code"),
+                            pattern::text("```\n"), std::move(code)});
+}
+
+pattern source() {
+  return pattern::sequence({pattern::text("---\n"), pattern::text_until("__global__ void ", not_in_source()),
+                            pattern::text_until("\n```", not_in_source())});
+}
+
+pattern program_pattern(const task& t) {
+  const auto head = program_head(t);
+  std::vector<pattern> options{pattern::sequence({pattern::within(head.with_kernels, share_of_head), source()})};
+  if (head.of_operators)
+    options.push_back(pattern::sequence({pattern::within(*head.of_operators, share_of_head), pattern::text("```")}));
+  return pattern::choice(std::move(options));
+}
+
+}  // namespace
+
+byte_pattern head_pattern(const task& t) {
+  auto head = program_head(t);
+  std::vector<pattern> options{std::move(head.with_kernels)};
+  if (head.of_operators) options.push_back(std::move(*head.of_operators));
+  return pattern::choice(std::move(options));
+}
+
+expected<byte_automaton> shape_of_answer(const task& t, const lowering_target& target, answer_form form) {
+  if (form == answer_form::program) return byte_automaton::make(with_sections(program_pattern(t)));
+  CUDAL1_TRY(auto moves, schedule_pattern(t, target));
+  return byte_automaton::make(
+      with_sections(pattern::sequence({pattern::within(std::move(moves), share_of_head), pattern::text("\n```")})));
+}
+
+}  // namespace cudal1

@@ -1,0 +1,126 @@
+#include "policy/prompt/compact_text.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/describe.hpp"
+#include "config/base/json.hpp"
+#include "policy/prompt/quantities.hpp"
+#include "policy/prompt/variant_text.hpp"
+#include "sandbox/program/program.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+constexpr std::size_t longest_reason = 300, longest_log = 500;  // bytes
+
+constexpr const char* program_system =
+    R"(You write a fast CUDA program for one task. It must give the task's results; its score is (time of the task's own program) / (time of yours). Answer with three sections:
+
+## Performance analysis
+One or two sentences: why the fastest variant shown is fast.
+
+## Design
+One or two sentences: what yours does better.
+
+## Code
+One fenced block with the whole program.
+
+A program is a JSON head, a line ---, and CUDA C++ source. "steps" of the head run in order:
+- {{"alloc":"y","dtype":"float32","shape":[64,32]}}: memory for kernels to write. Outputs are such memory.
+- {{"launch":"my_kernel","grid":[8,1,1],"block":[256,1,1],"shared_bytes":0,"args":[{{"in":"x"}},{{"out":"y"}},{{"i32":64}}]}}: numbers only; one argument for each parameter: "in" a const pointer, "out" or "inout" a pointer that is written, "i32", "i64", "f32" scalars.
+- {{"aten":"aten::mm","args":{{"self":"x","mat2":"w"}},"out":["h"]}}: a PyTorch operator.
+The source has `__global__ void` kernels without templates; no #include, no host code, no <<<>>>, no std::. Every element of each output is written, none outside; threads beyond the end do nothing. Sums in float; the maximum is subtracted before exponentials.
+{}
+)";
+
+constexpr const char* schedule_system =
+    R"(You write a schedule for one task: moves that make its program faster, such as fuse(steps=0..2); block(group=0, threads=256). Its score is (time of the task's own program) / (time with the schedule). Answer with three sections:
+
+## Performance analysis
+One or two sentences: which moves the fastest variant shown has.
+
+## Design
+One or two sentences: which moves you choose.
+
+## Code
+One fenced block with one schedule: moves separated by ;
+)";
+
+// The most important sentence of how fast programs look.
+std::string hint_of(const device_guide& guide) {
+  return guide.performance.empty() ? "" : guide.performance.front();
+}
+
+// Steps on one line each, without what every program of the task has.
+std::string short_program(const std::string& text) {
+  const auto read = read_program(text);
+  return read ? print_program(*read) : text;
+}
+
+std::string cut(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  auto end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u)  // not inside a UTF-8 character
+    --end;
+  return text.substr(0, end) + " ...";
+}
+
+std::string compact_work(const shown_variant& v, answer_form form) {
+  if (form == answer_form::schedule && !v.schedule.empty()) return v.schedule + "\n\n";
+  return v.program.empty() ? "\n" : fenced(short_program(v.program)) + "\n";
+}
+
+std::string compact_problem(const shown_variant& v) {
+  auto text = fmt::format("It failed: {}: {}\n", enum_name(v.result), cut(v.reason, longest_reason));
+  if (!v.compiler_log.empty()) text += cut(v.compiler_log, longest_log) + "\n";
+  return text;
+}
+
+std::string compact_task(const prompt_document& d) {
+  const auto& w = d.what;
+  auto text = fmt::format("# Task: {}\n\n", w.name);
+  if (!w.summary.empty()) text += w.summary + ".\n\n";
+  if (d.form == answer_form::schedule) return text + fenced(fmt::format("{}", fmt::join(w.steps, "\n"))) + "\n";
+  return text + "Its own program:\n\n" + fenced(short_program(w.reference)) + "\n";
+}
+
+std::string compact_moves(const prompt_document& d) {
+  std::string text = "# Legal moves\n\n";
+  for (const auto& m : d.moves)
+    if (!m.examples.empty()) text += fmt::format("{}\n", fmt::join(m.examples, "\n"));
+  return text + (d.first_moves.empty() ? "" : "\nA legal schedule:\n\n" + fenced(d.first_moves)) + "\n";
+}
+
+}  // namespace
+
+std::string compact_system_text(const prompt_document& d, const device_guide& guide) {
+  if (d.form == answer_form::schedule) return schedule_system;
+  return fmt::format(program_system, hint_of(guide));
+}
+
+std::string compact_user_text(const prompt_document& d) {
+  auto text = compact_task(d);
+  if (d.form == answer_form::schedule) {
+    text += compact_moves(d);
+  } else if (d.exemplars.empty() && !d.examples.empty()) {
+    text += fmt::format("# A program of another task ({})\n\n{}\n", d.examples.front().task,
+                        fenced(short_program(d.examples.front().program)));
+  }
+  for (const auto& v : d.exemplars)
+    text += fmt::format("# Earlier variant, score {:.2f}\n\n", v.measured.score) + compact_work(v, d.form);
+  for (const auto& v : d.failed)
+    text += "# Earlier variant that failed\n\n" + compact_problem(v) + "\n";
+  const char* what = d.form == answer_form::program ? "program" : "schedule";
+  if (d.repair.empty())
+    return text + fmt::format("Write your answer: a correct {}, {}.\n", what,
+                              d.exemplars.empty() ? "as fast as you can" : "faster than every variant above");
+  const auto& last = d.repair.back();
+  return text + "# Your last answer\n\n" + compact_work(last, d.form) + compact_problem(last) +
+         fmt::format("\nAnswer again, with the whole corrected {}.\n", what);
+}
+
+}  // namespace cudal1

@@ -1,0 +1,147 @@
+// Answers of a model with random weights: whatever it would say, what it may say can be read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policy/model/local/answer_batch.hpp"
+#include "policy/moves/lowering.hpp"
+#include "policy/prompt/answer_code.hpp"
+#include "policy/prompt/answer_reader.hpp"
+#include "policy/prompt/answer_shape.hpp"
+#include "sandbox/program/task_fit.hpp"
+#include "tests/policy/model/tiny_model.hpp"
+#include "tests/policy/prompt/prompt_fixture.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace cudal1 {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t answer_tokens = 600;
+
+class constrained_answers : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_tiny_model(folder_.path() + "/tiny", 3, 4096);
+    files_ = value_of(local_checkpoint::open(folder_.path() + "/tiny"));
+    model_ = value_of(language_model::open(folder_.path() + "/tiny", model_precision::float32));
+  }
+
+  std::vector<chat_answer> answers(const task& t, answer_form form, std::size_t count,
+                                   int64_t most_tokens = answer_tokens) {
+    const auto shape = std::make_shared<const byte_automaton>(
+        value_of(shape_of_answer(t, *value_of(find_lowering_target("cpu")), form)));
+    const auto masks = std::make_shared<const token_masks>(value_of(files_->trie()), shape);
+    batched_request r;
+    r.request.messages = {{"user", "Write."}};
+    r.request.temperature = 1;
+    r.request.top_p = 1;
+    r.request.max_tokens = most_tokens;
+    r.prompt = value_of(files_->chat().prompt_of(r.request.messages));
+    r.masks = masks;
+    std::vector<batched_request> batch(count, r);
+    for (std::size_t i = 0; i < count; ++i)
+      batch[i].request.sample = static_cast<int64_t>(i);
+    return value_of(answer_together(*model_, *files_, batch, [](std::size_t) { return true; }));
+  }
+
+  temporary_folder folder_;
+  std::shared_ptr<const local_checkpoint> files_;
+  std::unique_ptr<language_model> model_;
+};
+
+struct counted {
+  int parse = 0, legal = 0;
+};
+
+// By the way that answers go in a search. `legal`: what the steps mean together holds, too.
+counted read_programs(const task& t, const std::vector<chat_answer>& all) {
+  counted out;
+  for (const auto& a : all) {
+    const auto read = read_answer(a.text, {&t, nullptr, answer_form::program, a.finish_reason});
+    const auto program = read_program(read.code);
+    EXPECT_TRUE(program) << program.error().message << "\n" << a.text;
+    EXPECT_EQ(a.finish_reason, "stop");
+    if (program) {
+      EXPECT_EQ(program->inputs, t.reference.text.inputs);
+      EXPECT_EQ(program->outputs, t.reference.text.outputs);
+      ++out.parse;
+    }
+    out.legal += read.problem ? 0 : 1;
+  }
+  return out;
+}
+
+TEST_F(constrained_answers, a_thousand_programs_can_be_read) {
+  counted sum;
+  for (const char* name : {"softmax", "matmul_epilogue", "huber_loss", "attention"}) {
+    SCOPED_TRACE(name);
+    const auto t = builtin_task(name, "cpu");
+    const auto count = read_programs(*t, answers(*t, answer_form::program, 250));
+    sum.parse += count.parse;
+    sum.legal += count.legal;
+  }
+  EXPECT_EQ(sum.parse, 1000);
+  fmt::print("{} programs parse, {} are legal\n", sum.parse, sum.legal);
+}
+
+TEST_F(constrained_answers, schedules_have_moves_of_the_task) {
+  const auto t = builtin_task("rms_norm", "cpu");
+  int legal = 0;
+  for (const auto& a : answers(*t, answer_form::schedule, 100)) {
+    const auto read =
+        read_answer(a.text, {t.get(), value_of(find_lowering_target("cpu")), answer_form::schedule, a.finish_reason});
+    const auto plan = parse_schedule(read.code);
+    ASSERT_TRUE(plan) << plan.error().message << "\n" << a.text;
+    EXPECT_FALSE(plan->moves.empty());
+    legal += read.problem ? 0 : 1;
+  }
+  fmt::print("{} of 100 schedules are legal\n", legal);
+}
+
+TEST_F(constrained_answers, end_within_the_tokens_that_they_may_have) {
+  const auto t = builtin_task("softmax", "cpu");
+  const auto shape = value_of(shape_of_answer(*t, *value_of(find_lowering_target("cpu")), answer_form::program));
+  const int64_t least = shape.distance(shape.begin()) + 1;
+  read_programs(*t, answers(*t, answer_form::program, 20, least));
+  read_programs(*t, answers(*t, answer_form::program, 20, least + 7));
+  EXPECT_FALSE(constraint_of(
+      {{std::make_shared<const token_masks>(value_of(files_->trie()), std::make_shared<const byte_automaton>(shape)),
+        least - 1}},
+      files_->chat().ends()));
+}
+
+// The programs of the library, but those with steps that the shape leaves out, could have been written.
+TEST_F(constrained_answers, include_programs_as_people_write_them) {
+  const auto t = builtin_task("softmax", "cpu");
+  const auto shape = value_of(shape_of_answer(*t, *value_of(find_lowering_target("cpu")), answer_form::program));
+  const std::string words = "## Performance analysis\nOne pass `over` each row.\n\n## Design\nRows.\n\n## Code\n```\n";
+  const std::string source =
+      "__global__ void k(const float* x, float* y) {\n  y[threadIdx.x] = x[threadIdx.x];\n}\n```";
+  const std::string launch =
+      R"({"launch":"k","grid":[128,1,1],"block":[16,1,1],"shared_bytes":0,"args":[{"in":"x"},{"out":"y"},{"i32":-7},{"f32":0.5}]})";
+  const std::string declared =
+      R"("inputs":[{"name":"x","dtype":"float32","shape":[2048,1024]}],"weights":[],"setup":[],)";
+  const std::string one_line = R"({"format":1,"name":"softmax",)" + declared +
+                               R"("steps":[{"alloc":"y","dtype":"float32","shape":[2048,1024]},)" + launch +
+                               R"(],"outputs":["y"],"execution":{"graph":false,"lanes":1}})";
+  EXPECT_TRUE(shape.accepts(words + one_line + "\n---\n" + source));
+  const auto readable =
+      print_program_head(value_of(read_program(one_line + "\n---\n" + source.substr(0, source.size() - 3))));
+  EXPECT_TRUE(shape.accepts(words + readable + "---\n" + source));
+  EXPECT_TRUE(shape.accepts("<think>a ``` b</think>\n\n" + words + readable + "---\n// " + source));
+  EXPECT_FALSE(shape.accepts(words + readable + "---\n" + source + "\n```"));
+  // Names that are not bound, other outputs, too many threads.
+  for (const auto& [was, is] :
+       {std::pair("\"in\":\"x\"", "\"in\":\"z\""), std::pair("\"outputs\":[\"y\"]", "\"outputs\":[\"x\"]"),
+        std::pair("\"block\":[16,1,1]", "\"block\":[1024,2,1]"), std::pair("1024]}", "1023]}")}) {
+    auto wrong = one_line;
+    const auto at = wrong.find(was);
+    ASSERT_NE(at, std::string::npos) << was;
+    wrong.replace(at, std::string(was).size(), is);
+    EXPECT_FALSE(shape.accepts(words + wrong + "\n---\n" + source)) << is;
+  }
+}
+
+}  // namespace
+}  // namespace cudal1

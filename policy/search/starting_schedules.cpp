@@ -149,11 +149,12 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
           std::ranges::count(base, each) + std::ranges::count(lists, list) == 0)
         lists.push_back(std::move(list));
   // What was rewritten or laid out in another order, or is a kernel, as exact as the task has it.
+  const move_kind* const on_tensor_cores = find_move("tensor_core_convolution");
+  const bool has_kernels = applies(on_tensor_cores, own, target);
   if (applies(find_move("float32_convolutions"), own, target) && may_be_in_float32(own))
     for (std::size_t i = 0; i < bases.size(); ++i) {
       if (i > 0) lists.push_back(joined(in_float32(bases[i]), moves_of(execution)));
-      lists.push_back(
-          joined(joined(in_float32(bases[i]), {find_move("tensor_core_convolution")}), moves_of(execution)));
+      if (has_kernels) lists.push_back(joined(joined(in_float32(bases[i]), {on_tensor_cores}), moves_of(execution)));
     }
   // Products with what follows in one kernel, and the convolutions that are left with the library's activations.
   if (applies(find_move("multiply_unit_kernels"), own, target))

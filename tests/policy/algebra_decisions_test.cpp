@@ -50,6 +50,7 @@ bool has(const schedule& s, const char* name) {
 }
 
 // The shortest estimates of whole schedules for an H200, with the move and without it; infinite where there is none.
+// Without the kernels on tensor cores, which make transposed convolutions as they are: the library's are compared.
 struct shortest_times {
   double with = std::numeric_limits<double>::infinity(), without = with;
 };
@@ -60,6 +61,7 @@ shortest_times shortest_of(const task& t, const char* name) {
   const lowering_target& target = for_cuda().limited_to("compute capability 9.0");
   shortest_times out;
   for (const auto& s : whole_schedules(t, target)) {
+    if (has(s, "tensor_core_convolution")) continue;
     schedule_builder made = repaired(t, target, s.moves);
     const auto us = estimated_us(t, made, **gpu);
     if (!us) continue;

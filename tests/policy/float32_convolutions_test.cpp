@@ -111,7 +111,8 @@ TEST(float32_convolutions, is_in_whole_schedules_with_rewriting_moves_where_the_
       const auto at = std::ranges::find(s.moves, k_move, &move::name);
       if (at == s.moves.end()) continue;
       const bool rewrites = std::ranges::any_of(s.moves, [](const move& m) {
-        return m.name == "channels_last" || m.name == "convolve_phases" || m.name == "join_layers";
+        return m.name == "channels_last" || m.name == "convolve_phases" || m.name == "join_layers" ||
+               m.name == "tensor_core_convolution";
       });
       EXPECT_TRUE(rewrites) << print_schedule(s);
       EXPECT_TRUE(lower(t, s, for_cuda())) << print_schedule(s);

@@ -197,7 +197,7 @@ bool joins(const schedule& s) {
 // All whole schedules with joined layers, and each way to join some alone.
 std::vector<schedule> joined(const task& t, const lowering_target& target) {
   auto out = whole_schedules(t, target);
-  std::erase_if(out, [](const schedule& s) { return !joins(s); });
+  std::erase_if(out, [](const schedule& s) { return !joins(s) || rounds_to_tf32(s); });
   for (auto& m : find_move("join_layers")->candidates(graph(t), target))
     out.push_back({{m}});
   return out;

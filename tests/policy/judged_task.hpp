@@ -2,10 +2,12 @@
 // kernels are too. Needs the arena (use_judging_arena), which makes out-of-bounds writes visible.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
 
+#include "policy/graph/schedule.hpp"
 #include "sandbox/program/task.hpp"
 #include "sandbox/referee/compare_on_host.hpp"
 #include "sandbox/referee/reference_program.hpp"
@@ -15,6 +17,12 @@ namespace cudal1::test {
 
 // Installs the tensors' memory with the first call in a process.
 void use_judging_arena();
+
+// Whether its kernels round float32 to TF32, as a GPU's library does: not what the gates accept of a CPU's.
+inline bool rounds_to_tf32(const schedule& s) {
+  return std::ranges::any_of(
+      s.moves, [](const move& m) { return m.name == "tensor_core_convolution" && m.parameters.size() == 1; });
+}
 
 class judged_task {
  public:

@@ -116,6 +116,7 @@ TEST_F(PoolKernels, OfNetworksAreAcceptedByTheGates) {
     auto schedules = whole_schedules(t, for_cuda());
     schedules.push_back(parsed("fuse(steps=1..2); fuse(steps=4..5)"));
     for (const auto& s : schedules) {
+      if (type == std::string("float32") && rounds_to_tf32(s)) continue;
       const program p = lowered_for_cuda(t, print_schedule(s));
       const bool library = calls_of(p).find("max_pool2d") != std::string::npos;
       (library ? with_library_pool : with_own_pool) += 1;

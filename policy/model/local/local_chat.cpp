@@ -273,6 +273,7 @@ class local_chat::core {
     CUDAL1_CHECK(language_model::use_threads(model_.device == "cpu" ? std::max(1, cores - 1) : 1));
     const auto precision = model_.precision == "bfloat16" ? model_precision::bfloat16 : model_precision::float32;
     CUDAL1_TRY(weights_, language_model::open(model_.path, precision, model_.device));
+    weights_->set_engine_options({.cache_bytes = cache_limit(), .answers_at_once = model_.parallel});
     say("");
     spdlog::info("model {} on {}: {} parameters in {}, {:.0f} MiB, read in {:.1f} s", model_.name, model_.device,
                  files_->shape().parameters(), model_.precision, static_cast<double>(bytes()) / bytes_per_megabyte,

@@ -223,7 +223,9 @@ class checker {
       const fact* known = facts_.find(name);
       return known == nullptr || known->differs;
     };
-    const auto is_of_name = [](char c) { return c == '_' || c == '.' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+    const auto is_of_name = [](char c) {
+      return c == '_' || c == '.' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+    };
     if (std::ranges::all_of(text, is_of_name)) return of(text);
     std::string name;
     bool any = false;

@@ -30,10 +30,10 @@ constexpr std::string_view math_functions[] = {
     "nextafter", "nextafterf", "ldexp",  "ldexpf",  "fma",       "fmaf",       "floor", "floorf", "ceil",  "ceilf",
     "trunc",     "truncf",     "rint",   "rintf",   "nearbyint", "nearbyintf", "sqrt",  "sqrtf"};
 constexpr std::string_view runtime_functions[] = {
-    "cudal1_rt_barrier",     "cudal1_rt_warp",         "cudal1_rt_active_mask",  "cudal1_rt_copy",
-    "cudal1_rt_copy_commit", "cudal1_rt_copy_wait",    "cudal1_rt_group_mma",    "cudal1_rt_group_commit",
-    "cudal1_rt_group_wait",  "cudal1_rt_cluster_rank", "cudal1_rt_cluster_size", "cudal1_rt_cluster_address",
-    "cudal1_rt_transfer",    "cudal1_rt_tile",         "cudal1_rt_tile_commit",  "cudal1_rt_tile_wait",
+    "cudal1_rt_barrier",     "cudal1_rt_warp",           "cudal1_rt_active_mask",  "cudal1_rt_copy",
+    "cudal1_rt_copy_commit", "cudal1_rt_copy_wait",      "cudal1_rt_group_mma",    "cudal1_rt_group_commit",
+    "cudal1_rt_group_wait",  "cudal1_rt_cluster_rank",   "cudal1_rt_cluster_size", "cudal1_rt_cluster_address",
+    "cudal1_rt_transfer",    "cudal1_rt_tile",           "cudal1_rt_tile_commit",  "cudal1_rt_tile_wait",
     "cudal1_rt_shared",      "cudal1_rt_group_mma_quads"};
 
 bool is_allowed_section(std::string_view name) {

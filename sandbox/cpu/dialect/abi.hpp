@@ -107,8 +107,8 @@ void cudal1_rt_copy_wait(void* fiber, int groups);
 // cudal1_warp_mma_* names; the end of a group, and the wait until at most `groups` groups are under way.
 void cudal1_rt_group_mma(void* fiber, float* d, const void* a, const void* b, int columns, int add, int type,
                          int transposed);
-// The same of rows of 8 floats as TF32, in quads: 4 neighbours of a row are 16 bytes, the next row's follow, the other 4
-// lie a step on; the next 8 rows of a begin `a_rows` bytes behind 8 rows, those of b follow. It adds to the sums.
+// The same of rows of 8 floats as TF32, in quads: 4 neighbours of a row are 16 bytes, the next row's follow, the other
+// 4 lie a step on; the next 8 rows of a begin `a_rows` bytes behind 8 rows, those of b follow. It adds to the sums.
 struct cudal1_quads {
   const float *a, *b;
   int a_step, a_rows, b_step;

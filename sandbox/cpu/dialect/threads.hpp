@@ -12,11 +12,11 @@ static __forceinline__ void let_next_kernel_begin() {}
   void warpgroup_mma_m64n##N##k16_##NAME(float(&d)[(N) / 8][4], const void* a, const void* b, bool add) const { \
     cudal1_rt_group_mma(cudal1_fiber, &d[0][0], a, b, N, add, cudal1_warp_mma_##TYPE, TRANSPOSED);              \
   }
-#define CUDAL1_GROUP_MMA_OF_QUADS(N)                                                                             \
+#define CUDAL1_GROUP_MMA_OF_QUADS(N)                                                                                  \
   void warpgroup_mma_m64n##N##k8_quads(float(&d)[(N) / 8][4], const float* a, int a_step, int a_rows, const float* b, \
-                                       int b_step) const {                                                       \
-    const cudal1_quads of = {a, b, a_step, a_rows, b_step};                                                      \
-    cudal1_rt_group_mma_quads(cudal1_fiber, &d[0][0], &of, N);                                                   \
+                                       int b_step) const {                                                            \
+    const cudal1_quads of = {a, b, a_step, a_rows, b_step};                                                           \
+    cudal1_rt_group_mma_quads(cudal1_fiber, &d[0][0], &of, N);                                                        \
   }
 #define CUDAL1_GROUP_MMAS(N)                    \
   CUDAL1_GROUP_MMA(N, half, half, 0)            \

@@ -6,11 +6,11 @@
 
 #include <dlfcn.h>
 
-#include "config/base/split_mix.hpp"
 #include "config/base/stopwatch.hpp"
 #include "policy/model/batching_engine.hpp"
 #include "policy/model/cuda/cuda_decoder_library.hpp"
 #include "policy/model/tensor_decoder.hpp"
+#include "policy/model/token_choice.hpp"
 
 namespace cudal1 {
 
@@ -89,8 +89,7 @@ expected<generation> generate_by(text_engine& engine, prompts_of_text prompts, c
   std::vector<bool> has_token(out.answers.size());
   for (std::size_t i = 0; i < out.answers.size() && !problem; ++i) {
     text_request request{prompts[i / each], options, i, {}, {}};
-    // So that its draws are those of the seed alone (random_of).
-    if (i < options.seeds.size()) request.options.seed = options.seeds[i] - split_mix_step * (i + 1);
+    if (i < options.seeds.size()) request.options.seed = seed_for_answer(options.seeds[i], i);
     request.listener = [&](std::size_t answer, token chosen) {
       if (!has_token[answer]) {
         has_token[answer] = true;

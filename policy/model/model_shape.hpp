@@ -34,6 +34,7 @@ struct model_shape {
   int64_t head_size() const { return head_elements > 0 ? head_elements : width / heads; }
   int64_t query_width() const { return heads * head_size(); }
   int64_t kv_width() const { return kv_heads * head_size(); }
+  int64_t cached_elements() const { return 2 * layers * kv_width(); }  // keys and values of a token
   int64_t value_features() const { return value_periods > 0 ? 1 + 2 * value_periods : 0; }
   int64_t parameters() const;
   bool operator==(const model_shape&) const = default;

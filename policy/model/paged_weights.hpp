@@ -41,7 +41,7 @@ struct paged_weights {
   }
   // Of keys and values of one page.
   int64_t page_bytes(int64_t page_tokens) const {
-    return 2 * shape.layers * page_tokens * shape.kv_width() * static_cast<int64_t>(embedding.element_size());
+    return page_tokens * shape.cached_elements() * static_cast<int64_t>(embedding.element_size());
   }
 };
 

@@ -33,7 +33,8 @@ class tensor_decoder final : public token_decoder {
       : w_(weights), page_tokens_(page_tokens), last_(static_cast<std::size_t>(slots)) {
     const auto& s = w_.shape;
     pages_.resize(static_cast<std::size_t>(slots));
-    cache_ = torch::zeros({s.layers, 2, pages, page_tokens, s.kv_heads, s.head_size()}, w_.embedding.options());
+    // Not filled: a place is written before it is read, and memory that no text needs is not touched.
+    cache_ = torch::empty({s.layers, 2, pages, page_tokens, s.kv_heads, s.head_size()}, w_.embedding.options());
   }
 
   expected<void> set_pages(int32_t slot, std::size_t first, std::span<const int32_t> pages) override {

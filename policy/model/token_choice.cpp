@@ -21,8 +21,20 @@ bool comes_before(const candidate& a, const candidate& b) {
 
 }  // namespace
 
+namespace {
+
+uint64_t step_of_answer(uint64_t answer) {
+  return split_mix_step * (answer + 1);
+}
+
+}  // namespace
+
+uint64_t seed_for_answer(uint64_t seed, uint64_t answer) {
+  return seed - step_of_answer(answer);
+}
+
 uint64_t random_of(uint64_t seed, uint64_t answer, int64_t place) {
-  const uint64_t of_answer = split_mix(seed + split_mix_step * (answer + 1));
+  const uint64_t of_answer = split_mix(seed + step_of_answer(answer));
   return split_mix(of_answer + split_mix_step * (static_cast<uint64_t>(place) + 1));
 }
 

@@ -18,6 +18,9 @@ struct choice_rule {
 // A function of the seed, the answer's number and the place in its text alone: what else is generated does not matter.
 uint64_t random_of(uint64_t seed, uint64_t answer, int64_t place);
 
+// The seed with which an answer has the draws of `seed` alone, whatever its number is.
+uint64_t seed_for_answer(uint64_t seed, uint64_t answer);
+
 struct chosen_token {
   token chosen = 0;
   double log_probability = 0;  // among all tokens, at temperature 1

@@ -111,10 +111,9 @@ expected<std::string> apply_kernel(graph& g, const move& m, const lowering_targe
   if (into >= 0 && !g.groups()[static_cast<std::size_t>(into)].decided.empty())
     return fail(errc::invalid_argument, "group {} was tuned without the convolution", into);
   std::string_view way = ways.front();
-  if (const auto given = std::ranges::find(m.parameters, k_factors, [](const auto& p) { return p.first; });
-      given != m.parameters.end()) {
-    if (given->second != convolution_by_tf32_pairs)
-      return fail(errc::invalid_argument, "{}={} is not {}", k_factors, given->second, convolution_by_tf32_pairs);
+  if (const std::string* const given = find_parameter(m, k_factors)) {
+    if (*given != convolution_by_tf32_pairs)
+      return fail(errc::invalid_argument, "{}={} is not {}", k_factors, *given, convolution_by_tf32_pairs);
     way = convolution_by_tf32_pairs;
   }
   if (const char* why = why_not_so(g.step_at(number), way); why != nullptr)

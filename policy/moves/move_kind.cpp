@@ -20,10 +20,14 @@ std::vector<move> each_group(const std::string& name, const graph& g) {
   return out;
 }
 
+const std::string* find_parameter(const move& m, std::string_view name) {
+  for (const auto& [key, value] : m.parameters)
+    if (key == name) return &value;
+  return nullptr;
+}
+
 expected<std::string> text_parameter(const move& m, std::string_view name) {
-  for (const auto& [key, value] : m.parameters) {
-    if (key == name) return value;
-  }
+  if (const std::string* given = find_parameter(m, name)) return *given;
   return fail(errc::invalid_argument, "{} needs a parameter {}", m.name, name);
 }
 

@@ -56,6 +56,8 @@ struct move_kind {
 std::vector<move> each_step(const std::string& name, const graph& g);
 std::vector<move> each_group(const std::string& name, const graph& g);
 
+// A parameter's value; null where the move does not have it.
+const std::string* find_parameter(const move& m, std::string_view name);
 // Parameters by name; errors say what is expected.
 expected<std::string> text_parameter(const move& m, std::string_view name);
 expected<int64_t> integer_parameter(const move& m, std::string_view name);

@@ -208,10 +208,6 @@ std::vector<move> product_candidates(const graph& g, const lowering_target& targ
   return out;
 }
 
-const std::string& name_of_parameter(const std::pair<std::string, std::string>& p) {
-  return p.first;
-}
-
 // "warpgroups or threads": what a parameter may be.
 std::string values_of(std::string_view parameter, const lowering_target& target) {
   std::vector<std::string> out;
@@ -245,10 +241,9 @@ expected<product_way> way_of(const move& m, const lowering_target& target) {
 }
 
 expected<bool> has_clusters(const move& m) {
-  const auto given = std::ranges::find(m.parameters, k_rows, name_of_parameter);
-  if (given == m.parameters.end()) return false;
-  if (given->second != k_clusters)
-    return fail(errc::invalid_argument, "{}={} is not {}", k_rows, given->second, k_clusters);
+  const std::string* const given = find_parameter(m, k_rows);
+  if (given == nullptr) return false;
+  if (*given != k_clusters) return fail(errc::invalid_argument, "{}={} is not {}", k_rows, *given, k_clusters);
   return true;
 }
 
@@ -303,7 +298,7 @@ expected<std::string> apply_product(graph& g, const move& m, const lowering_targ
   CUDAL1_TRY(const int group, make_group(g, steps, group_kind::product, into));
   CUDAL1_TRY(const product_way way, way_of(m, target));
   const dtype type = g.step_at(number).result_types[0].type;
-  if (type != dtype::float32 && std::ranges::find(m.parameters, k_factors, name_of_parameter) != m.parameters.end())
+  if (type != dtype::float32 && find_parameter(m, k_factors) != nullptr)
     return fail(errc::invalid_argument, "only the operands of a float32 product are split, not those of step {}",
                 number);
   CUDAL1_TRY(const bool clusters, has_clusters(m));

@@ -61,22 +61,14 @@ std::string short_program(const std::string& text) {
   return read ? print_program(*read) : text;
 }
 
-std::string cut(const std::string& text, std::size_t most) {
-  if (text.size() <= most) return text;
-  auto end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u)  // not inside a UTF-8 character
-    --end;
-  return text.substr(0, end) + " ...";
-}
-
 std::string compact_work(const shown_variant& v, answer_form form) {
   if (form == answer_form::schedule && !v.schedule.empty()) return v.schedule + "\n\n";
   return v.program.empty() ? "\n" : fenced(short_program(v.program)) + "\n";
 }
 
 std::string compact_problem(const shown_variant& v) {
-  auto text = fmt::format("It failed: {}: {}\n", enum_name(v.result), cut(v.reason, longest_reason));
-  if (!v.compiler_log.empty()) text += cut(v.compiler_log, longest_log) + "\n";
+  auto text = fmt::format("It failed: {}: {}\n", enum_name(v.result), shortened(v.reason, longest_reason));
+  if (!v.compiler_log.empty()) text += shortened(v.compiler_log, longest_log) + "\n";
   return text;
 }
 

@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::size_t longest_reason = 1200, longest_analysis = 900, longest_round = 300;  // bytes
 
-std::string shortened(const std::string& text, std::size_t most) {
-  if (text.size() <= most) return text;
-  auto end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u)  // not inside a UTF-8 character
-    --end;
-  return text.substr(0, end) + " ...";
-}
-
 std::string short_id(const std::string& id) {
   return id.substr(0, 12);
 }
@@ -114,6 +106,14 @@ const char* advice_for(outcome result) {
 }
 
 }  // namespace
+
+std::string shortened(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  auto end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u)  // not inside a UTF-8 character
+    --end;
+  return text.substr(0, end) + " ...";
+}
 
 std::string fenced(const std::string& text) {
   std::string fence = "```";

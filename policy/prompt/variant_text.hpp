@@ -7,6 +7,9 @@
 
 namespace cudal1 {
 
+// At most so many bytes, and "..." where it was longer; UTF-8 stays whole.
+std::string shortened(const std::string& text, std::size_t most);
+
 // "### Variant 1 of 2 (3f9a1c2b4d5e): 1.83x ...", what was measured, and the program or the schedule.
 std::string exemplar_text(const shown_variant& v, std::size_t number, std::size_t count, answer_form form);
 // The same of a failed one: the gate with its numbers, the compiler's lines.

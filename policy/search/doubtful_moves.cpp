@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "policy/moves/move_kind.hpp"
 #include "policy/moves/move_registry.hpp"
 #include "sandbox/program/operators/convolution_chain.hpp"
 
@@ -15,8 +16,8 @@ constexpr int k_wrong_answers = 3;
 
 // The name, and how exact it is where the move says so.
 std::string name_of(const move& m) {
-  const auto factors = std::ranges::find(m.parameters, "factors", [](const auto& p) { return p.first; });
-  return factors == m.parameters.end() ? m.name : m.name + " " + factors->second;
+  const std::string* const factors = find_parameter(m, "factors");
+  return factors == nullptr ? m.name : m.name + " " + *factors;
 }
 
 std::set<std::string> names_in(const schedule& s) {

@@ -129,8 +129,8 @@ policy_traits llm_policy::traits() const {
 
 expected<std::string> llm_policy::document_of(const prompt& p) {
   const chat_model& m = models_[place_of(p.model)];
-  CUDAL1_TRY(auto request,
-             requests_.write(p, m.is_local() ? std::optional(local_.room_of(m)) : std::optional<prompt_room>()));
+  CUDAL1_TRY(auto request, requests_.write(p, m.is_local() ? std::optional(room_of(local_.files_of(m), m))
+                                                           : std::optional<prompt_room>()));
   for (auto& message : request.messages)
     message.content = m.key.value.masked(std::move(message.content));
   request.asked = {normal_url(m), m.model, m.is_local() ? local_.files_of(m)->longest_answer(m) : m.max_answer_tokens,

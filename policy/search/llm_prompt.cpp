@@ -8,15 +8,10 @@
 
 namespace cudal1 {
 
-namespace {
-
-// Endpoints have room for all.
 prompt_detail detail_of(const std::string& setting, bool is_local) {
   if (setting == "auto") return is_local ? prompt_detail::fitting : prompt_detail::full;
   return setting == "compact" ? prompt_detail::compact : prompt_detail::full;
 }
-
-}  // namespace
 
 expected<llm_request> llm_request_writer::write(const prompt& p, const std::optional<prompt_room>& room) {
   auto& library = libraries_[p.what->profile];

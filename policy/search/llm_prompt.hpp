@@ -32,6 +32,9 @@ struct prompt_room {
   token_counter count;      // by its tokenizer
 };
 
+// How much a prompt explains, by llm.prompt: `auto` is all of it for endpoints, which have room.
+prompt_detail detail_of(const std::string& setting, bool is_local);
+
 // The request of a prompt, as it is stored with its group.
 struct llm_request {
   std::vector<chat_message> messages;

@@ -52,8 +52,7 @@ expected<local_models> local_models::open(std::vector<chat_model>& models, const
   return out;
 }
 
-prompt_room local_models::room_of(const chat_model& m) const {
-  const auto& files = files_of(m);
+prompt_room room_of(const std::shared_ptr<const local_checkpoint>& files, const chat_model& m) {
   return {files->longest_prompt(m), [files](const prompt_text& text) {
             return files->tokens_of(std::vector<chat_message>{{"system", text.system}, {"user", text.user}});
           }};

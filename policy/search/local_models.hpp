@@ -14,6 +14,9 @@
 
 namespace cudal1 {
 
+// Of prompts to a local model with these files, which the result keeps.
+prompt_room room_of(const std::shared_ptr<const local_checkpoint>& files, const chat_model& m);
+
 // Thread-safe, but for shape_of().
 class local_models {
  public:
@@ -24,8 +27,6 @@ class local_models {
 
   // Of a model that is local.
   const std::shared_ptr<const local_checkpoint>& files_of(const chat_model& m) const { return files_.at(m.path); }
-  // Of a prompt to it.
-  prompt_room room_of(const chat_model& m) const;
   // What a constrained answer may be. The last few are kept.
   expected<std::shared_ptr<const byte_automaton>> shape_of(const answer_context& c);
 

@@ -96,7 +96,7 @@ expected<void> build_pool(body_builder& b, const graph_step& s) {
 enum class channels_taken { other, alone, together };
 
 bool is_transposed(const graph_step& s) {
-  return s.record().kind == operator_kind::convolution && work_parts::is_transposed(call_of(s));
+  return s.record().traits.transposed || boolean_argument(s, "transposed").value_or(false);
 }
 
 channels_taken channels_of(const graph_step& s) {

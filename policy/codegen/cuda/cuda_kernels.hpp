@@ -24,11 +24,13 @@ expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& re
 // Values that most have.
 inline constexpr std::array<int64_t, 5> block_sizes{64, 128, 256, 512, 1024};
 inline constexpr std::array<int64_t, 6> items_of_threads{1, 2, 4, 8, 16, 32};
+inline constexpr std::array<int64_t, 5> channels_at_once{4, 8, 16, 32, 64};  // of convolutions
 // What moves may choose for them, with the values of each.
 std::span<const kernel_tunable> tunables_of_elements();
 std::span<const kernel_tunable> tunables_of_rows();
 std::span<const kernel_tunable> tunables_of_windows();
 std::span<const kernel_tunable> tunables_of_convolutions();
+std::span<const kernel_tunable> tunables_of_warpgroup_convolutions();
 std::span<const kernel_tunable> tunables_of_products();
 
 }  // namespace cudal1

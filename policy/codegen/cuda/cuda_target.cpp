@@ -145,7 +145,8 @@ class cuda_target final : public lowering_target {
   bool is_useful(std::string_view name, int64_t value, const kernel_body& body,
                  const kernel_options& now) const override {
     if (is_convolution(body)) {
-      const kernel_tunable* const own = find_tunable(tunables_of_convolutions(), name);
+      const kernel_tunable* const own = find_tunable(
+          now.product_way.empty() ? tunables_of_convolutions() : tunables_of_warpgroup_convolutions(), name);
       return own != nullptr && own->is_useful(value, body, now);
     }
     if (const kernel_tunable* const own = find_tunable(tunables_of_products(), name))

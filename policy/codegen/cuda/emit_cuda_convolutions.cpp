@@ -2,12 +2,10 @@
 // channels, where the library's are slow and most of the time is what follows them.
 #include <algorithm>
 #include <array>
-#include <tuple>
 
 #include "policy/codegen/cuda/convolution_writer.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_layout.hpp"
-#include "policy/codegen/cuda/warpgroup_convolution.hpp"
 
 namespace cudal1 {
 
@@ -206,12 +204,6 @@ template <const std::string_view& name>
 bool changes_layout(int64_t value, const kernel_body& body, const kernel_options& now) {
   kernel_options chosen = now;
   chosen.choose(name, value);
-  if (!now.product_way.empty()) {
-    const auto before = warpgroup_convolution_of(body, now), after = warpgroup_convolution_of(body, chosen);
-    return before && after &&
-           std::tie(before->columns, before->warpgroups, before->patches) !=
-               std::tie(after->columns, after->warpgroups, after->patches);
-  }
   const auto before = convolution_layout_of(body, now), after = convolution_layout_of(body, chosen);
   return after && (!before || before->rows != after->rows || before->places != after->places ||
                    before->channels != after->channels || before->lane().tile != after->lane().tile);
@@ -220,18 +212,16 @@ bool changes_layout(int64_t value, const kernel_body& body, const kernel_options
 }  // namespace
 
 std::span<const kernel_tunable> tunables_of_convolutions() {
-  static constexpr std::array<int64_t, 5> channels{4, 8, 16, 32, 64};
-  static const std::array all{declared(kernel_tunable::block, block_sizes, changes_layout<kernel_tunable::block>),
-                              declared(kernel_tunable::items, items_of_threads,
-                                       [](int64_t value, const kernel_body& body, const kernel_options& now) {
-                                         return value <= k_most_places &&
-                                                changes_layout<kernel_tunable::items>(value, body, now);
-                                       }),
-                              declared(kernel_tunable::channels, channels,
-                                       [](int64_t value, const kernel_body& body, const kernel_options& now) {
-                                         return (value <= k_most_channels || !now.product_way.empty()) &&
-                                                changes_layout<kernel_tunable::channels>(value, body, now);
-                                       })};
+  static const std::array all{
+      declared(kernel_tunable::block, block_sizes, changes_layout<kernel_tunable::block>),
+      declared(kernel_tunable::items, items_of_threads,
+               [](int64_t value, const kernel_body& body, const kernel_options& now) {
+                 return value <= k_most_places && changes_layout<kernel_tunable::items>(value, body, now);
+               }),
+      declared(kernel_tunable::channels, channels_at_once,
+               [](int64_t value, const kernel_body& body, const kernel_options& now) {
+                 return value <= k_most_channels && changes_layout<kernel_tunable::channels>(value, body, now);
+               })};
   return all;
 }
 

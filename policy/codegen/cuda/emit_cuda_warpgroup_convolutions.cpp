@@ -4,8 +4,10 @@
 // A kernel packs the weights in the order in which blocks copy them, once where they are constant. The block's next
 // chunk of the input is on its way in registers while the tensor cores multiply one. Results go through shared memory,
 // from where each thread takes the channels of a place.
+#include <array>
 #include <functional>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "policy/body/body_edits.hpp"
@@ -418,7 +420,26 @@ class warpgroup_convolution_writer final : convolution_writer {
   tile::buffer_id tiles_ = 0, held_ = 0, sums_ = 0, of_chunk_ = 0, results_ = 0;
 };
 
+// Whether another tile follows from the choice, and one that fits.
+template <const std::string_view& name>
+bool changes_tile(int64_t value, const kernel_body& body, const kernel_options& now) {
+  kernel_options chosen = now;
+  chosen.choose(name, value);
+  const auto before = warpgroup_convolution_of(body, now), after = warpgroup_convolution_of(body, chosen);
+  return before && after &&
+         std::tie(before->columns, before->warpgroups, before->patches) !=
+             std::tie(after->columns, after->warpgroups, after->patches);
+}
+
 }  // namespace
+
+std::span<const kernel_tunable> tunables_of_warpgroup_convolutions() {
+  static const std::array all{
+      declared(kernel_tunable::block, block_sizes, changes_tile<kernel_tunable::block>),
+      declared(kernel_tunable::items, items_of_threads, changes_tile<kernel_tunable::items>),
+      declared(kernel_tunable::channels, channels_at_once, changes_tile<kernel_tunable::channels>)};
+  return all;
+}
 
 expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& request) {
   CUDAL1_TRY(const warpgroup_convolution layout, warpgroup_convolution_of(*request.body, request.options));

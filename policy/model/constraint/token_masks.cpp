@@ -39,7 +39,18 @@ expected<token_trie> token_trie::make(const tokenizer& words) {
   return out;
 }
 
-int64_t token_masks::walk(byte_automaton::state s, int64_t farthest, std::span<uint8_t> allowed) const {
+namespace {
+
+// Tokens that the mask has no bit for are left out.
+void allow(token t, std::span<uint32_t> allowed) {
+  constexpr std::size_t bits = 32;
+  const auto number = static_cast<std::size_t>(t);
+  if (number / bits < allowed.size()) allowed[number / bits] |= 1U << number % bits;
+}
+
+}  // namespace
+
+int64_t token_masks::walk(byte_automaton::state s, int64_t farthest, std::span<uint32_t> allowed) const {
   int64_t most = 0;
   struct place {
     int32_t node;
@@ -55,7 +66,7 @@ int64_t token_masks::walk(byte_automaton::state s, int64_t farthest, std::span<u
       if (const auto& tokens = words_->at(child).tokens; !tokens.empty() && shape_->distance(next) <= farthest) {
         most = std::max<int64_t>(most, shape_->distance(next));
         for (const token t : tokens)
-          if (static_cast<std::size_t>(t) < allowed.size()) allowed[static_cast<std::size_t>(t)] = 1;
+          allow(t, allowed);
       }
       open.push_back({child, next});
     }
@@ -64,17 +75,17 @@ int64_t token_masks::walk(byte_automaton::state s, int64_t farthest, std::span<u
 }
 
 void token_masks::fill(byte_automaton::state s, const room& of, std::span<const token> ends,
-                       std::span<uint8_t> allowed) const {
+                       std::span<uint32_t> allowed) const {
   // After this token and the last one.
   int64_t farthest = of.left - 2;
   if (of.must_leave) farthest = std::min<int64_t>(farthest, shape_->distance(s) - 1);
   bool is_known = false;
   {
     const std::lock_guard lock(mutex_);
-    if (known_.size() * allowed.size() > most_known_bytes) known_.clear();
+    if (known_.size() * allowed.size_bytes() > most_known_bytes) known_.clear();
     auto& known = known_[s];
     if (known.allowed.empty()) {
-      std::ranges::fill(allowed, uint8_t{0});
+      std::ranges::fill(allowed, 0U);
       known.farthest = walk(s, std::numeric_limits<int64_t>::max(), allowed);
       known.allowed.assign(allowed.begin(), allowed.end());
     }
@@ -82,12 +93,12 @@ void token_masks::fill(byte_automaton::state s, const room& of, std::span<const 
     if (is_known) std::ranges::copy(known.allowed, allowed.begin());
   }
   if (!is_known) {
-    std::ranges::fill(allowed, uint8_t{0});
+    std::ranges::fill(allowed, 0U);
     walk(s, farthest, allowed);
   }
   if (shape_->is_end(s))
     for (const token t : ends)
-      if (t >= 0 && static_cast<std::size_t>(t) < allowed.size()) allowed[static_cast<std::size_t>(t)] = 1;
+      if (t >= 0) allow(t, allowed);
 }
 
 namespace {
@@ -101,7 +112,7 @@ class positions {
       if (answers_[i].masks) at_[i].spent.resize(answers_[i].masks->shape().parts());
   }
 
-  bool fill(std::size_t answer, std::span<const token> so_far, std::span<uint8_t> allowed) {
+  bool fill(std::size_t answer, std::span<const token> so_far, std::span<uint32_t> allowed) {
     const auto& of = answers_[answer];
     if (!of.masks) return false;
     const auto& shape = of.masks->shape();
@@ -139,12 +150,7 @@ expected<token_constraint> constraint_of(std::vector<constrained_answer> answers
                   a.most_tokens, a.masks->shape().distance(a.masks->shape().begin()));
   auto where = std::make_shared<positions>(std::move(answers), std::move(ends));
   return token_constraint([where](std::size_t answer, std::span<const token> so_far, std::span<uint32_t> allowed) {
-    constexpr std::size_t bits = 32;
-    std::vector<uint8_t> flags(allowed.size() * bits);
-    if (!where->fill(answer, so_far, flags)) return false;
-    for (std::size_t t = 0; t < flags.size(); ++t)
-      allowed[t / bits] |= static_cast<uint32_t>(flags[t] != 0) << t % bits;
-    return true;
+    return where->fill(answer, so_far, allowed);
   });
 }
 

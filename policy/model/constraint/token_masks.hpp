@@ -50,20 +50,20 @@ class token_masks {
       : words_(std::move(words)), shape_(std::move(shape)) {}
   const byte_automaton& shape() const { return *shape_; }
   const token_trie& words() const { return *words_; }
-  // Sets allowed[t] to 1 for each token that may come next so that the answer can still end within what is left, and to
-  // 0 for all others; those of `ends` are allowed where the answer may end. Some token is allowed if left is more than
-  // shape().distance(s).
-  void fill(byte_automaton::state s, const room& of, std::span<const token> ends, std::span<uint8_t> allowed) const;
+  // Sets the bits (token_constraint) of the tokens that may come next so that the answer can still end within what is
+  // left, and clears all others; those of `ends` are allowed where the answer may end. Some token is allowed if left is
+  // more than shape().distance(s).
+  void fill(byte_automaton::state s, const room& of, std::span<const token> ends, std::span<uint32_t> allowed) const;
 
  private:
   // The largest distance that an allowed token leaves.
-  int64_t walk(byte_automaton::state s, int64_t farthest, std::span<uint8_t> allowed) const;
+  int64_t walk(byte_automaton::state s, int64_t farthest, std::span<uint32_t> allowed) const;
 
   std::shared_ptr<const token_trie> words_;
   std::shared_ptr<const byte_automaton> shape_;
   // All tokens that may come after a state, which are allowed where as much is left as any of them needs.
   struct mask {
-    std::vector<uint8_t> allowed;
+    std::vector<uint32_t> allowed;
     int64_t farthest = 0;
   };
   static constexpr std::size_t most_known_bytes = 256 << 20;

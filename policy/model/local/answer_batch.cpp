@@ -25,7 +25,7 @@ generation_options options_of(const std::vector<batched_request>& batch, const s
 }  // namespace
 
 int64_t cache_bytes_of_token(const model_shape& s, const std::string& precision) {
-  return 2 * s.layers * s.kv_width() * (precision == "bfloat16" ? 2 : 4);
+  return s.cached_elements() * (precision == "bfloat16" ? 2 : 4);
 }
 
 expected<std::vector<chat_answer>> answer_together(const language_model& with, const local_checkpoint& files,

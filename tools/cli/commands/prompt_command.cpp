@@ -10,6 +10,7 @@
 #include "config/configuration.hpp"
 #include "policy/model/local/local_checkpoint.hpp"
 #include "policy/prompt/prompt_text.hpp"
+#include "policy/search/local_models.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/isolation/machine_info.hpp"
 #include "store/blobs.hpp"
@@ -131,10 +132,10 @@ expected<void> put_exemplars(const prompt_options& o, const context& c, const de
   return {};
 }
 
-// The budget, and the model whose tokenizer counts, of --tokens.
+// Of --tokens: the budget, and how tokens are counted.
 struct token_budget {
   int64_t most = usual.prompt_tokens;
-  std::shared_ptr<const local_checkpoint> model;  // none: tokens are estimated
+  token_counter count;  // none: they are estimated
 };
 
 expected<token_budget> budget_of(const prompt_options& o) {
@@ -146,29 +147,15 @@ expected<token_budget> budget_of(const prompt_options& o) {
     if (problem == std::errc() && end == text.data() + text.size()) {
       number = value;
     } else {
-      CUDAL1_TRY(out.model, local_checkpoint::open(std::filesystem::absolute(text).lexically_normal().string()));
+      CUDAL1_TRY(const auto model, local_checkpoint::open(std::filesystem::absolute(text).lexically_normal().string()));
+      chat_model settings;
+      settings.max_answer_tokens = usual.max_answer_tokens;
+      const prompt_room room = room_of(model, settings);
+      out = {std::min(usual.prompt_tokens, room.most_tokens), room.count};
     }
-  }
-  if (out.model) {
-    chat_model settings;
-    settings.max_answer_tokens = usual.max_answer_tokens;
-    out.most = std::min(out.most, out.model->longest_prompt(settings));
   }
   if (number) out.most = *number;
   return out;
-}
-
-expected<prompt_text> rendered(const prompt_options& o, const token_budget& budget, const prompt_document& d) {
-  const bool fits = o.detail == "auto" && budget.model != nullptr;
-  const auto detail = o.detail == "compact" ? prompt_detail::compact
-                      : fits                ? prompt_detail::fitting
-                                            : prompt_detail::full;
-  token_counter count;
-  if (budget.model)
-    count = [&](const prompt_text& text) {
-      return budget.model->tokens_of(std::vector<chat_message>{{"system", text.system}, {"user", text.user}});
-    };
-  return render(d, budget.most, detail, count);
 }
 
 void print_text(const prompt_text& text, const prompt_options& o, const token_budget& budget, const context& c) {
@@ -177,7 +164,7 @@ void print_text(const prompt_text& text, const prompt_options& o, const token_bu
   } else {
     c.out.print(text.system + text.user);
   }
-  note(c, fmt::format("{} {} tokens of {}{}{}; SHA-256 {}.", budget.model ? "Counted" : "About", text.tokens,
+  note(c, fmt::format("{} {} tokens of {}{}{}; SHA-256 {}.", budget.count ? "Counted" : "About", text.tokens,
                       budget.most, text.compact ? ", compact" : "",
                       text.dropped.empty() ? "" : fmt::format("; left out: {}", fmt::join(text.dropped, ", ")),
                       text.id()));
@@ -204,7 +191,8 @@ expected<int> show_prompt(const prompt_options& o, context& c) {
   }
   sources.verification = default_configuration(traits.kind).verification;
   CUDAL1_TRY(const auto document, build_document(p, sources));
-  CUDAL1_TRY(const auto text, rendered(o, budget, document));
+  const bool is_local = static_cast<bool>(budget.count);
+  CUDAL1_TRY(const auto text, render(document, budget.most, detail_of(o.detail, is_local), budget.count));
   if (o.json) {
     print_json(c, json::make_object({{"sha256", text.id()}, {"text", to_json(text)}, {"document", to_json(document)}}));
   } else {

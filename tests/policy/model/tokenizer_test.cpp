@@ -69,7 +69,8 @@ TEST_P(tokenizer_against_reference, short_texts_give_the_same_tokens_and_come_ba
 }
 
 INSTANTIATE_TEST_SUITE_P(pre_tokenizers, tokenizer_against_reference,
-                         testing::Values("smollm2", "qwen2", "llama3", "deepseek"),
+                         testing::Values("smollm2", "qwen2", "llama3", "deepseek", "published_qwen", "published_llama3",
+                                         "published_deepseek"),
                          [](const auto& each) { return each.param; });
 
 class tokenizer_of_gguf : public with_references {};

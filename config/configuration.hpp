@@ -268,10 +268,10 @@ struct language_model_options {
       key("auto", one_of{{"auto", "full", "compact"}},
           "How much a prompt explains: all; or, for small models, little beside the task and earlier variants. `auto`: "
           "compact where the budget of a local model is too small for all.");
-  std::string device = key(
-      "",
-      "Where local models are computed: cpu, or a GPU that device.policy_devices names, as in cuda:1. \"\": the first "
-      "GPU of device.policy_devices, else cpu.");
+  std::string device = key("",
+                           "Where local models are computed: cpu, or a GPU of the node, as in cuda:1. On one that "
+                           "measures variants, model and "
+                           "measurements take turns. \"\": the first GPU of device.policy_devices, else cpu.");
   std::string precision = key("auto", one_of{{"auto", "float32", "bfloat16"}},
                               "Of local models' weights; `auto`: bfloat16 on a GPU, float32 on cpu.");
   int64_t cache_mb = key(4096, {16, 1 << 20, "MiB"},

@@ -102,6 +102,7 @@ device_setup agent_state::setup_of_device(const std::string& device) const {
   d.session.timing_core = static_cast<int>(settings.device.timing_core);
   d.session.cores = o.cores.timing_of(device);
   d.cores = o.cores;
+  d.turns = o.turns;
   d.session.flush_bytes = settings.device.flush_mb << 20;
   d.session.memory_bytes = settings.device.memory_mb << 20;
   const auto what = std::ranges::find(o.devices, device, &node_device::name);

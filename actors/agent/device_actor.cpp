@@ -181,6 +181,7 @@ void device_state::take(const message::work_item& item) {
     return;
   }
   now_.emplace(item, where());
+  turn_ = setup_.turns->wait_for(setup_.session.device);  // where a model is computed there: half a second or so
   guarded([&] {
     if (auto* const recording = session_->recording())
       answer_from(*recording);
@@ -337,6 +338,7 @@ void device_state::report_to_node(message::work_done m) {
   if (held_) forget_tasks();
   self_->send(setup_.profiler, message::forget_timing{m.lease});
   now_.reset();
+  turn_.end();
   unreported_.push_back(std::move(m));
   report_first();
   pull();

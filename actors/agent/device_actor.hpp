@@ -14,6 +14,7 @@
 #include "actors/agent/device_evaluation.hpp"
 #include "actors/messages/interfaces.hpp"
 #include "config/base/stopwatch.hpp"
+#include "sandbox/device/device_turns.hpp"
 #include "sandbox/device/session.hpp"
 
 namespace cudal1 {
@@ -36,6 +37,7 @@ struct device_setup {
   int64_t tensor_bytes = 0;           // device_type::tensor_bytes
   verification_options verification;  // for judging the draws of the timing pool
   core_layout cores;
+  std::shared_ptr<device_turns> turns;
   std::shared_ptr<device_control> control;
   agent_actor agent;
   verifier_actor verifier;
@@ -132,6 +134,7 @@ class device_state {
   device_setup setup_;
   std::unique_ptr<device_session> session_;
   std::optional<device_evaluation> now_;                            // the evaluation in progress
+  device_turns::turn turn_;                                         // for it
   std::map<std::string, std::optional<null_report>> null_reports_;  // by task
   std::deque<message::work_done> unreported_;  // the first is sent with each tick until the node acknowledges it
   bool report_in_flight_ = false, report_failed_ = false;

@@ -12,6 +12,7 @@
 #include "actors/agent/machine_devices.hpp"
 #include "actors/messages/baseline_times.hpp"
 #include "config/configuration.hpp"
+#include "sandbox/device/device_turns.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "store/store.hpp"
 
@@ -32,6 +33,8 @@ struct node_options {
   int compile_workers = 1;
   std::string version;                   // of the program
   std::vector<std::string> environment;  // of the process, NAME=value: the keys of endpoints
+  // Of devices that measure and also compute the policy's models.
+  std::shared_ptr<device_turns> turns = std::make_shared<device_turns>();
 
   const configuration& settings_of(const std::string& device) const { return of_kind.at(traits_of(device).kind); }
   // With time to wait for that many other compilations.

@@ -229,6 +229,7 @@ expected<policy_setup> experiment_starter::policy_setup_of(const experiment_reco
   s.only_kept_answers = !record.replays.empty();
   s.data = options.data;
   s.environment = options.environment;
+  s.turns = options.turns;
   for (const auto& device : options.devices)
     s.measuring_devices.push_back(device.name);
   for (const auto& device : options.policy_devices)

@@ -63,27 +63,33 @@ pattern with_sections(pattern code) {
                             pattern::text("```\n"), std::move(code)});
 }
 
-pattern source() {
-  return pattern::sequence({pattern::text("---\n"), pattern::text_until("__global__ void ", not_in_source()),
-                            pattern::text_until("\n```", not_in_source())});
+// The kernels of an answer by their names, in the order of the source: what a head launches stands there.
+const std::vector<std::vector<std::string>>& kernels_of_answers() {
+  static const std::vector<std::vector<std::string>> all = {{"kernel"}, {"first_kernel", "second_kernel"}};
+  return all;
+}
+
+pattern source_with(const std::vector<std::string>& kernels) {
+  std::vector<pattern> parts{pattern::text("---\n")};
+  for (const auto& name : kernels) {
+    parts.push_back(pattern::text_until("__global__ void ", not_in_source()));
+    parts.push_back(pattern::text(name + "("));
+  }
+  parts.push_back(pattern::text_until("\n```", not_in_source()));
+  return pattern::sequence(std::move(parts));
 }
 
 pattern program_pattern(const task& t) {
-  const auto head = program_head(t);
-  std::vector<pattern> options{pattern::sequence({pattern::within(head.with_kernels, share_of_head), source()})};
-  if (head.of_operators)
-    options.push_back(pattern::sequence({pattern::within(*head.of_operators, share_of_head), pattern::text("```")}));
+  std::vector<pattern> options;
+  for (const auto& kernels : kernels_of_answers())
+    options.push_back(
+        pattern::sequence({pattern::within(head_with_kernels(t, kernels), share_of_head), source_with(kernels)}));
+  if (auto head = head_of_operators(t))
+    options.push_back(pattern::sequence({pattern::within(std::move(*head), share_of_head), pattern::text("```")}));
   return pattern::choice(std::move(options));
 }
 
 }  // namespace
-
-byte_pattern head_pattern(const task& t) {
-  auto head = program_head(t);
-  std::vector<pattern> options{std::move(head.with_kernels)};
-  if (head.of_operators) options.push_back(std::move(*head.of_operators));
-  return pattern::choice(std::move(options));
-}
 
 expected<byte_automaton> shape_of_answer(const task& t, const lowering_target& target, answer_form form) {
   if (form == answer_form::program) return byte_automaton::make(with_sections(program_pattern(t)));

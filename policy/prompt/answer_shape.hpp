@@ -1,9 +1,9 @@
 // What an answer of a constrained model may be, as an automaton of bytes: its three sections, and in the code block
 //
-//   program:   a head that can be read, whose inputs, weights and outputs are the task's, then free CUDA source that
-//   has
-//              a kernel (ASCII without strings, characters and /* */); or a head of `aten` steps alone. Names are bound
-//              before they are used: outputs, and t0, t1, ... for what lies between.
+//   program:   a head that can be read, whose inputs, weights and outputs are the task's, then free CUDA source (ASCII
+//              without strings, characters and /* */) that has the kernels which the head launches: `kernel`, or
+//              `first_kernel` and then `second_kernel`; or a head of `aten` steps alone. Names are bound before they
+//              are used: outputs, and t0, t1, ... for what lies between.
 //   schedule:  moves by the names and parameters that the task's program has on this target.
 //
 // Analysis, design and source are free text.
@@ -20,8 +20,6 @@ namespace cudal1 {
 // errc::unsupported for a task whose heads would need too many states, or that has no legal move.
 expected<byte_automaton> shape_of_answer(const task& t, const lowering_target& target, answer_form form);
 
-// The head of a program alone, with its line break.
-byte_pattern head_pattern(const task& t);
 // A schedule alone, of the moves that are candidates on the task's program.
 expected<byte_pattern> schedule_pattern(const task& t, const lowering_target& target);
 

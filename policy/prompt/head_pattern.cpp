@@ -19,7 +19,7 @@ namespace {
 
 using pattern = byte_pattern;
 
-constexpr int most_temporaries = 4, most_dimensions = 5, longest_name = 40;
+constexpr int most_temporaries = 4, most_dimensions = 5;
 constexpr std::string_view digits = "0123456789", digits_but_zero = "123456789";
 
 pattern blanks() {
@@ -68,12 +68,6 @@ pattern short_extent() {
        pattern::sequence({pattern::text("6"), pattern::any_of("01234"), pattern::times(digit, 3, 3)})});
 }
 
-// A C identifier.
-pattern kernel_name() {
-  std::string letters = "abcdefghijklmnopqrstuvwxyz", later = letters + "_0123456789";
-  return pattern::sequence({pattern::any_of(letters), pattern::times(pattern::any_of(later), 0, longest_name)});
-}
-
 // Threads of a block: at most 1024 in all.
 pattern block_extent() {
   std::vector<std::string> texts;
@@ -104,7 +98,7 @@ struct bound_names {
   std::vector<std::string> readable, writable;
 };
 
-pattern launch(const bound_names& bound) {
+pattern launch(const bound_names& bound, const std::vector<std::string>& kernels) {
   std::vector<pattern> arguments{
       pattern::sequence({json_pattern("{\"in\":"), string_of(bound.readable), json_pattern("}")}),
       pattern::sequence({json_pattern("{\"i32\":"), integer(), json_pattern("}")}),
@@ -115,10 +109,10 @@ pattern launch(const bound_names& bound) {
                                            json_pattern(":"), string_of(bound.writable), json_pattern("}")}));
   const auto grid = pattern::sequence({json_pattern("["), positive(), json_pattern(","), short_extent(),
                                        json_pattern(","), short_extent(), json_pattern("]")});
-  return pattern::sequence({json_pattern("{\"launch\":"), pattern::text("\""), kernel_name(), pattern::text("\""),
-                            json_pattern(",\"grid\":"), grid, json_pattern(",\"block\":"), block_extent(),
-                            json_pattern(",\"shared_bytes\":"), shared_bytes(), json_pattern(",\"args\":["),
-                            list_of(pattern::choice(std::move(arguments))), json_pattern("]}")});
+  return pattern::sequence({json_pattern("{\"launch\":"), string_of(kernels), json_pattern(",\"grid\":"), grid,
+                            json_pattern(",\"block\":"), block_extent(), json_pattern(",\"shared_bytes\":"),
+                            shared_bytes(), json_pattern(",\"args\":["), list_of(pattern::choice(std::move(arguments))),
+                            json_pattern("]}")});
 }
 
 pattern allocation(const std::string& name) {
@@ -199,18 +193,21 @@ class head_writer {
         given_.push_back(d.name);
   }
 
-  head_patterns write() const {
-    const auto& outputs = task_.reference.text.outputs;
+  pattern with_kernels(const std::vector<std::string>& kernels) const {
     std::vector<pattern> steps;
-    for (const auto& name : outputs) {
+    for (const auto& name : task_.reference.text.outputs) {
       steps.push_back(allocated_output(task_, name));
       steps.push_back(json_pattern(","));
     }
-    steps.push_back(kernels_after(0));
-    head_patterns out{whole(pattern::sequence(std::move(steps))), std::nullopt};
-    if (outputs.size() == 1)
-      if (auto calls = calls_after(0)) out.of_operators = whole(std::move(*calls));
-    return out;
+    steps.push_back(kernels_after(0, kernels));
+    return whole(pattern::sequence(std::move(steps)));
+  }
+
+  std::optional<pattern> of_operators() const {
+    if (task_.reference.text.outputs.size() != 1) return std::nullopt;
+    auto calls = calls_after(0);
+    if (!calls) return std::nullopt;
+    return whole(std::move(*calls));
   }
 
  private:
@@ -237,17 +234,18 @@ class head_writer {
   }
 
   // Launches, and then the last one, or a further temporary and so on.
-  pattern kernels_after(int temporaries) const {
+  pattern kernels_after(int temporaries, const std::vector<std::string>& kernels) const {
     const auto here = bound(temporaries, true);
-    std::vector<pattern> rest{launch(here)};
+    const auto launched = launch(here, kernels);
+    std::vector<pattern> rest{launched};
     if (temporaries < most_temporaries) {
       std::vector<pattern> made{allocation(temporary(temporaries))};
       if (auto computed = call(here, temporary(temporaries))) made.push_back(std::move(*computed));
-      rest.push_back(
-          pattern::sequence({pattern::choice(std::move(made)), json_pattern(","), kernels_after(temporaries + 1)}));
+      rest.push_back(pattern::sequence(
+          {pattern::choice(std::move(made)), json_pattern(","), kernels_after(temporaries + 1, kernels)}));
     }
     return pattern::sequence(
-        {pattern::repeated(pattern::sequence({launch(here), json_pattern(",")})), pattern::choice(std::move(rest))});
+        {pattern::repeated(pattern::sequence({launched, json_pattern(",")})), pattern::choice(std::move(rest))});
   }
 
   std::optional<pattern> calls_after(int temporaries) const {
@@ -301,8 +299,12 @@ byte_pattern json_pattern(std::string_view compact) {
   return pattern::sequence(std::move(parts));
 }
 
-head_patterns program_head(const task& t) {
-  return head_writer(t).write();
+byte_pattern head_with_kernels(const task& t, const std::vector<std::string>& kernels) {
+  return head_writer(t).with_kernels(kernels);
+}
+
+std::optional<byte_pattern> head_of_operators(const task& t) {
+  return head_writer(t).of_operators();
 }
 
 }  // namespace cudal1

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "policy/model/constraint/byte_pattern.hpp"
 #include "sandbox/program/task.hpp"
@@ -12,11 +14,10 @@ namespace cudal1 {
 // This JSON, with blanks and line breaks around its brackets, commas and colons as a writer likes.
 byte_pattern json_pattern(std::string_view compact);
 
-struct head_patterns {
-  byte_pattern with_kernels;                 // outputs are allocated; the last step is a launch
-  std::optional<byte_pattern> of_operators;  // without launches, of tasks with one output
-};
 // Each with the line break after it.
-head_patterns program_head(const task& t);
+// Outputs are allocated, and the last step is a launch. Only these kernels are launched.
+byte_pattern head_with_kernels(const task& t, const std::vector<std::string>& kernels);
+// Without launches; none for tasks with several outputs.
+std::optional<byte_pattern> head_of_operators(const task& t);
 
 }  // namespace cudal1

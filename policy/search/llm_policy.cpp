@@ -149,7 +149,8 @@ expected<model_client*> llm_policy::client_of(std::size_t model) {
   const chat_model& m = models_[model];
   const auto notice = [trouble = setup_.trouble, name = m.name](const std::string& what) { trouble->set(name, what); };
   if (m.is_local()) {
-    client = local_chat::start(m, local_.files_of(m), budget_, cache_, notice);
+    const bool measures = std::ranges::count(setup_.measuring_devices, m.device) > 0 && m.device != "cpu";
+    client = local_chat::start(m, local_.files_of(m), budget_, cache_, measures ? setup_.turns : nullptr, notice);
   } else {
     CUDAL1_TRY(client, chat_client::start(m, budget_, cache_, notice));
   }

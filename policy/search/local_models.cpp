@@ -22,18 +22,13 @@ expected<std::string> device_of(const chat_model& m, const policy_setup& setup) 
     const auto found = std::ranges::find_if(setup.policy_devices, is_gpu);
     return found == setup.policy_devices.end() ? std::string(processor) : *found;
   }
-  if (!is_gpu(m.device) || std::ranges::count(setup.policy_devices, m.device) > 0) return m.device;
-  if (std::ranges::count(setup.measuring_devices, m.device) > 0)
-    return fail(errc::invalid_argument,
-                "model {}: {} measures variants, and a model that is computed there would disturb the times; start the "
-                "node with --set device.policy_devices={} to reserve it for models, or set llm.device=cpu",
-                m.name, m.device, m.device);
-  return fail(
-      errc::not_found,
-      "model {}: llm.device is {}, which is no device that this node reserves for models ({}); set it to cpu or "
-      "to one that device.policy_devices names",
-      m.name, m.device,
-      setup.policy_devices.empty() ? "it has none" : fmt::format("{}", fmt::join(setup.policy_devices, ", ")));
+  const auto has = [&](const std::vector<std::string>& devices) { return std::ranges::count(devices, m.device) > 0; };
+  if (!is_gpu(m.device) || has(setup.policy_devices) || has(setup.measuring_devices)) return m.device;
+  auto names = setup.policy_devices;
+  names.insert(names.end(), setup.measuring_devices.begin(), setup.measuring_devices.end());
+  return fail(errc::not_found,
+              "model {}: llm.device is {}, which is no device of this node ({}); set it to cpu or to one of these",
+              m.name, m.device, names.empty() ? "it has none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 }  // namespace

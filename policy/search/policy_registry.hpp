@@ -9,6 +9,7 @@
 #include "config/configuration.hpp"
 #include "policy/search/policy.hpp"
 #include "policy/search/policy_trouble.hpp"
+#include "sandbox/device/device_turns.hpp"
 
 namespace cudal1 {
 
@@ -26,6 +27,8 @@ struct policy_setup {
   bool only_kept_answers = false;             // of a replay: no model is asked
   // Names of this machine's devices: those that measure, and those that are reserved for models.
   std::vector<std::string> measuring_devices = {}, policy_devices = {};
+  // For models on a device that measures.
+  std::shared_ptr<device_turns> turns = std::make_shared<device_turns>();
   std::shared_ptr<policy_trouble> trouble = std::make_shared<policy_trouble>();
 };
 

@@ -103,54 +103,47 @@ void token_masks::fill(byte_automaton::state s, const room& of, std::span<const 
 
 namespace {
 
-// Where the answers are.
-class positions {
+// Where an answer is.
+class position {
  public:
-  positions(std::vector<constrained_answer> answers, std::vector<token> ends)
-      : answers_(std::move(answers)), ends_(std::move(ends)), at_(answers_.size()) {
-    for (std::size_t i = 0; i < answers_.size(); ++i)
-      if (answers_[i].masks) at_[i].spent.resize(answers_[i].masks->shape().parts());
-  }
+  position(std::shared_ptr<const token_masks> masks, int64_t most_tokens, std::vector<token> ends)
+      : masks_(std::move(masks)), most_tokens_(most_tokens), ends_(std::move(ends)), spent_(masks_->shape().parts()) {}
 
-  bool fill(std::size_t answer, std::span<const token> so_far, std::span<uint32_t> allowed) {
-    const auto& of = answers_[answer];
-    if (!of.masks) return false;
-    const auto& shape = of.masks->shape();
-    auto& here = at_[answer];
-    for (; here.read < so_far.size() && here.state != byte_automaton::none; ++here.read) {
-      ++here.spent[static_cast<std::size_t>(shape.part(here.state))];
-      here.state = shape.after(here.state, of.masks->words().bytes_of(so_far[here.read]));
+  bool fill(std::span<const token> so_far, std::span<uint32_t> allowed) {
+    const auto& shape = masks_->shape();
+    for (; read_ < so_far.size() && state_ != byte_automaton::none; ++read_) {
+      ++spent_[static_cast<std::size_t>(shape.part(state_))];
+      state_ = shape.after(state_, masks_->words().bytes_of(so_far[read_]));
     }
-    if (here.state == byte_automaton::none) return false;  // an end: there is no next token
-    const auto spent = static_cast<double>(here.spent[static_cast<std::size_t>(shape.part(here.state))]);
-    const bool must_leave = spent >= shape.share(here.state) * static_cast<double>(of.most_tokens);
-    of.masks->fill(here.state, {of.most_tokens - static_cast<int64_t>(so_far.size()), must_leave}, ends_, allowed);
+    if (state_ == byte_automaton::none) return false;  // an end: there is no next token
+    const auto spent = static_cast<double>(spent_[static_cast<std::size_t>(shape.part(state_))]);
+    const bool must_leave = spent >= shape.share(state_) * static_cast<double>(most_tokens_);
+    masks_->fill(state_, {most_tokens_ - static_cast<int64_t>(so_far.size()), must_leave}, ends_, allowed);
     return true;
   }
 
  private:
-  struct position {
-    byte_automaton::state state = 0;
-    std::size_t read = 0;             // tokens
-    std::vector<int64_t> spent = {};  // tokens, by part of the pattern
-  };
-  std::vector<constrained_answer> answers_;
+  std::shared_ptr<const token_masks> masks_;
+  int64_t most_tokens_;
   std::vector<token> ends_;
-  std::vector<position> at_;
+  byte_automaton::state state_ = 0;
+  std::size_t read_ = 0;        // tokens
+  std::vector<int64_t> spent_;  // tokens, by part of the pattern
 };
 
 }  // namespace
 
-expected<token_constraint> constraint_of(std::vector<constrained_answer> answers, std::vector<token> ends) {
-  for (const auto& a : answers)
-    if (a.masks && a.most_tokens <= a.masks->shape().distance(a.masks->shape().begin()))
-      return fail(errc::invalid_argument,
-                  "an answer may have {} tokens, but the shortest one that can be read has {} bytes: raise "
-                  "llm.max_answer_tokens above this, or set llm.constrained=false",
-                  a.most_tokens, a.masks->shape().distance(a.masks->shape().begin()));
-  auto where = std::make_shared<positions>(std::move(answers), std::move(ends));
-  return token_constraint([where](std::size_t answer, std::span<const token> so_far, std::span<uint32_t> allowed) {
-    return where->fill(answer, so_far, allowed);
+expected<token_constraint> constraint_of(std::shared_ptr<const token_masks> masks, int64_t most_tokens,
+                                         std::vector<token> ends) {
+  const auto& shape = masks->shape();
+  if (const auto shortest = shape.distance(shape.begin()); most_tokens <= shortest)
+    return fail(errc::invalid_argument,
+                "an answer may have {} tokens, but the shortest one that can be read has {} bytes: raise "
+                "llm.max_answer_tokens above this, or set llm.constrained=false",
+                most_tokens, shortest);
+  auto where = std::make_shared<position>(std::move(masks), most_tokens, std::move(ends));
+  return token_constraint([where](std::size_t, std::span<const token> so_far, std::span<uint32_t> allowed) {
+    return where->fill(so_far, allowed);
   });
 }
 

@@ -71,14 +71,8 @@ class token_masks {
   mutable std::unordered_map<byte_automaton::state, mask> known_;
 };
 
-// One answer.
-struct constrained_answer {
-  std::shared_ptr<const token_masks> masks;  // null: everything is allowed
-  int64_t most_tokens = 0;
-};
-
-// The constraint of answers that are generated side by side, by number. errc::invalid_argument if the shortest answer
-// does not fit most_tokens.
-expected<token_constraint> constraint_of(std::vector<constrained_answer> answers, std::vector<token> ends);
+// The constraint of one answer. errc::invalid_argument if the shortest one does not fit most_tokens.
+expected<token_constraint> constraint_of(std::shared_ptr<const token_masks> masks, int64_t most_tokens,
+                                         std::vector<token> ends);
 
 }  // namespace cudal1

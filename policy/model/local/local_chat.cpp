@@ -15,14 +15,16 @@
 #include "config/base/deadline.hpp"
 #include "config/base/stopwatch.hpp"
 #include "policy/chat/request_text.hpp"
-#include "policy/model/local/answer_batch.hpp"
+#include "policy/model/language_model.hpp"
+#include "policy/model/local/local_answer.hpp"
 
 namespace cudal1 {
 
 namespace {
 
 constexpr double bytes_per_megabyte = 1 << 20;
-constexpr std::chrono::milliseconds time_to_gather{100};
+// After this long a turn ends where others wait for the device.
+constexpr std::chrono::milliseconds longest_turn{500};
 
 error stopped() {
   return {errc::cancelled, "the request was cancelled"};
@@ -45,20 +47,17 @@ std::thread thread_without_signals(Work work) {
 class local_chat::core {
  public:
   core(chat_model model, std::shared_ptr<const local_checkpoint> files, std::shared_ptr<chat_budget> budget,
-       std::shared_ptr<answer_cache> cache, trouble notice)
+       std::shared_ptr<answer_cache> cache, std::shared_ptr<device_turns> turns, trouble notice)
       : model_(std::move(model)),
         files_(std::move(files)),
         budget_(std::move(budget)),
         cache_(std::move(cache)),
+        turns_(std::move(turns)),
         notice_(std::move(notice)) {}
 
   void begin() {
     // It may still be called while, and after, this is destroyed: so what it needs is shared.
-    listener_ = budget_->on_room([signal = signal_] {
-      const std::lock_guard lock(signal->mutex);
-      signal->changed = true;
-      signal->wake.notify_one();
-    });
+    listener_ = budget_->on_room([signal = signal_] { signal->set(); });
     thread_ = thread_without_signals([this] { run(); });
   }
 
@@ -76,7 +75,7 @@ class local_chat::core {
   uint64_t ask(chat_request r, done then) {
     const std::lock_guard lock(signal_->mutex);
     const uint64_t id = ++last_id_;
-    new_.push_back({id, std::move(r), "", std::move(then), {}, {}, {}});
+    new_.push_back({.id = id, .request = std::move(r), .then = std::move(then)});
     signal_->changed = true;
     signal_->wake.notify_one();
     return id;
@@ -91,37 +90,54 @@ class local_chat::core {
 
  private:
   struct waiting {
-    uint64_t id;
-    chat_request request;
-    std::string key;
-    done then;
-    std::vector<token> prompt;
-    std::shared_ptr<const token_masks> masks;
-    std::optional<chat_budget::reservation> room;
+    uint64_t id = 0;
+    chat_request request = {};
+    done then = {};
+    std::string key = {};
+    std::vector<token> prompt = {};
+    std::shared_ptr<const token_masks> masks = {};
+    std::optional<chat_budget::reservation> room = {};
+    // While it is generated.
+    deadline gives_up = {};
+    text_engine::request_id number = 0;      // 0: not yet
+    double seconds = 0, prompt_seconds = 0;  // its share of the steps
+    bool has_token = false;
+    std::optional<error> ended = {};  // before it was complete
   };
   struct signals {
     std::mutex mutex;
     std::condition_variable wake;
     bool changed = false;
+    device_turns::turn turn;  // that the thread has asked for, once it has begun
+
+    void set() {
+      const std::lock_guard lock(mutex);
+      changed = true;
+      wake.notify_one();
+    }
   };
 
   void run() {
     while (true) {
-      {
+      if (active_.empty() || is_asked_) {
         std::unique_lock lock(signal_->mutex);
         signal_->wake.wait(lock, [&] { return signal_->changed; });
         signal_->changed = false;
       }
-      // What is asked together comes one by one, and would wait for the first to be answered.
-      if (!is_closing_) std::this_thread::sleep_for(time_to_gather);
       take_new();
+      take_turn();
       if (is_closing_) break;
-      while (answer_some() && !is_closing_)
-        take_new();
+      start_some();
+      if (active_.empty())
+        turn_.end();
+      else if (has_turn())
+        step();
     }
-    take_new();
+    engine_.reset();
+    for (auto& w : std::exchange(active_, {}))
+      finish(*w, tl::unexpected<error>(stopped()));
     for (auto& w : std::exchange(queue_, {}))
-      w.then(tl::unexpected<error>(stopped()));
+      finish(w, tl::unexpected<error>(stopped()));
   }
 
   // What was asked and cancelled meanwhile.
@@ -136,15 +152,48 @@ class local_chat::core {
     std::deque<waiting> kept;
     for (auto& w : std::exchange(queue_, {}))
       if (ids.contains(w.id))
-        w.then(tl::unexpected<error>(stopped()));
+        finish(w, tl::unexpected<error>(stopped()));
       else
         kept.push_back(std::move(w));
     queue_ = std::move(kept);
+    for (auto& w : active_)
+      if (ids.contains(w->id)) end_early(*w, stopped());
   }
 
-  bool is_cancelled(uint64_t id) {
+  void end_early(waiting& w, error why) {
+    if (w.ended) return;
+    w.ended = std::move(why);
+    if (w.number != 0) engine_->cancel(w.number);
+  }
+
+  // ---- turns on a device that measures --------------------------------------------------------------------------
+
+  // Asks for it where there is none; the thread is woken when it begins.
+  bool has_turn() {
+    if (!turns_ || turn_) return true;
+    if (std::exchange(is_asked_, true)) return false;
+    in_turn_ = {};
+    turns_->ask(model_.device, [signal = signal_](device_turns::turn t) {
+      const std::lock_guard lock(signal->mutex);
+      signal->turn = std::move(t);
+      signal->changed = true;
+      signal->wake.notify_one();
+    });
+    return false;
+  }
+
+  void take_turn() {
     const std::lock_guard lock(signal_->mutex);
-    return is_closing_ || cancelled_.contains(id);
+    if (!signal_->turn) return;
+    turn_ = std::move(signal_->turn);
+    is_asked_ = false;
+    waited_ms_ += in_turn_.ms();
+    in_turn_ = {};
+  }
+
+  void end_turn_for_others() {
+    if (turn_ && in_turn_.ms() >= static_cast<double>(longest_turn.count()) && turns_->is_awaited(model_.device))
+      turn_.end();
   }
 
   tl::unexpected<error> refusal(error e) const {
@@ -160,39 +209,29 @@ class local_chat::core {
            cache_bytes_of_token(files_->shape(), model_.precision);
   }
 
-  // Answers the requests that can be answered now. False if none is left that could be.
-  bool answer_some() {
-    std::vector<waiting> batch;
-    int64_t bytes = 0;
+  // Begins those that can be answered now; the others wait.
+  void start_some() {
     std::deque<waiting> later;
     bool has_room = true;
     for (auto& w : std::exchange(queue_, {})) {
-      if (!has_room || static_cast<int64_t>(batch.size()) >= model_.parallel) {
+      if (!has_room || static_cast<int64_t>(active_.size()) >= model_.parallel) {
         later.push_back(std::move(w));
         continue;
       }
       if (auto ready = prepare(w); !ready) {
         finish(w, tl::unexpected<error>(std::move(ready).error()));
-        continue;
       } else if (*ready) {
         w.then(std::move(**ready));  // kept before
-        continue;
-      }
-      const bool fits = batch.empty() || (bytes + cache_bytes_of(w) <= cache_limit() &&
-                                          w.request.temperature == batch.front().request.temperature &&
-                                          w.request.top_p == batch.front().request.top_p);
-      if (!fits || !reserve(w, has_room)) {
+      } else if (!reserve(w, has_room)) {
         if (w.then) later.push_back(std::move(w));
-        continue;
+      } else {
+        active_.push_back(std::make_unique<waiting>(std::move(w)));
+        active_.back()->gives_up =
+            deadline_in(std::chrono::milliseconds(static_cast<int64_t>(model_.patience_s * 1000)));
       }
-      bytes += cache_bytes_of(w);
-      batch.push_back(std::move(w));
     }
     for (auto& w : std::exchange(queue_, std::move(later)))
       queue_.push_back(std::move(w));
-    if (batch.empty()) return false;
-    generate(batch);
-    return true;
   }
 
   // Sets what a request leaves open. An answer that was kept, or nothing.
@@ -264,8 +303,8 @@ class local_chat::core {
     std::exchange(w.then, nullptr)(std::move(result));
   }
 
-  expected<const language_model*> loaded() {
-    if (weights_) return weights_.get();
+  expected<void> load() {
+    if (engine_) return {};
     const stopwatch watch;
     say("the weights are being read");
     // A GPU's model is fed by one thread. On the CPU one core is left to what is measured beside it.
@@ -273,51 +312,77 @@ class local_chat::core {
     CUDAL1_CHECK(language_model::use_threads(model_.device == "cpu" ? std::max(1, cores - 1) : 1));
     const auto precision = model_.precision == "bfloat16" ? model_precision::bfloat16 : model_precision::float32;
     CUDAL1_TRY(weights_, language_model::open(model_.path, precision, model_.device));
-    weights_->set_engine_options({.cache_bytes = cache_limit(), .answers_at_once = model_.parallel});
+    CUDAL1_TRY(engine_, weights_->make_engine({.cache_bytes = cache_limit(), .answers_at_once = model_.parallel}));
     say("");
     spdlog::info("model {} on {}: {} parameters in {}, {:.0f} MiB, read in {:.1f} s", model_.name, model_.device,
                  files_->shape().parameters(), model_.precision, static_cast<double>(bytes()) / bytes_per_megabyte,
                  watch.ms() / 1000);
-    return weights_.get();
+    return {};
   }
 
   int64_t bytes() const { return files_->shape().parameters() * (model_.precision == "bfloat16" ? 2 : 4); }
 
-  void generate(std::vector<waiting>& batch) {
-    std::vector<batched_request> requests;
-    for (auto& w : batch)
-      requests.push_back({w.request, w.prompt, w.masks});
-    const auto gives_up = deadline_in(std::chrono::milliseconds(static_cast<int64_t>(model_.patience_s * 1000)));
-    std::vector<std::optional<error>> ended(batch.size());  // before they were complete
-    const auto goes_on = [&](std::size_t i) {
-      if (is_cancelled(batch[i].id)) {
-        ended[i] = stopped();
-      } else if (std::chrono::steady_clock::now() >= gives_up) {
-        ended[i] = error{errc::timeout, fmt::format("no complete answer within {} s, beside {} others; llm.patience_s "
-                                                    "is the limit, llm.parallel how many are written at a time",
-                                                    model_.patience_s, batch.size() - 1)};
-      }
-      return !ended[i];
-    };
-    const auto model = loaded();
-    auto answers = model ? answer_together(**model, *files_, requests, goes_on)
-                         : expected<std::vector<chat_answer>>(tl::unexpected<error>(model.error()));
-    if (!answers) {
-      for (auto& w : batch)
-        finish(w, tl::unexpected<error>(answers.error()));
+  // One step of all answers; those that have begun since the last one join.
+  void step() {
+    if (const auto ready = load(); !ready) {
+      for (auto& w : std::exchange(active_, {}))
+        finish(*w, tl::unexpected<error>(ready.error()));
       return;
     }
-    log(*answers);
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      auto& a = (*answers)[i];
-      const double cost = cost_of(a.prompt_tokens, a.answer_tokens);
-      if (ended[i]) {
-        static_cast<void>(batch[i].room->charge({a.prompt_tokens, a.answer_tokens, cost}));
-        finish(batch[i], tl::unexpected<error>(*ended[i]));
-      } else {
-        deliver(batch[i], std::move(a), cost);
-        say("");
-      }
+    for (const auto& w : active_)
+      if (w->number == 0) submit(*w);
+    const stopwatch watch;
+    engine_->step();
+    const double share = watch.ms() / 1000 / static_cast<double>(std::max<std::size_t>(active_.size(), 1));
+    for (auto& w : active_) {
+      w->seconds += share;
+      if (!w->has_token) w->prompt_seconds += share;
+      if (std::chrono::steady_clock::now() >= w->gives_up)
+        end_early(*w, {errc::timeout, fmt::format("no complete answer within {} s, beside {} others; llm.patience_s is "
+                                                  "the limit, llm.parallel how many are written at a time",
+                                                  model_.patience_s, active_.size() - 1)});
+    }
+    for (auto& [w, made] : std::exchange(made_, {}))
+      take(*w, std::move(made));
+    std::erase_if(active_, [](const auto& w) { return !w->then; });
+    if (active_.empty()) log();
+    end_turn_for_others();
+  }
+
+  void submit(waiting& w) {
+    auto request = generation_of(w.request, w.prompt, w.masks, files_->chat().ends());
+    if (!request || w.ended) {
+      made_.emplace_back(&w, tl::unexpected<error>(w.ended ? *w.ended : std::move(request).error()));
+      return;
+    }
+    request->listener = [&w](std::size_t, token) {
+      w.has_token = true;
+      return true;
+    };
+    request->done = [this, &w](expected<generated_tokens> made) { made_.emplace_back(&w, std::move(made)); };
+    if (const auto number = engine_->submit(std::move(*request)); number)
+      w.number = *number;
+    else
+      made_.emplace_back(&w, tl::unexpected<error>(number.error()));
+  }
+
+  void take(waiting& w, expected<generated_tokens> made) {
+    if (!made) {
+      finish(w, tl::unexpected<error>(w.ended ? *w.ended : std::move(made).error()));
+      return;
+    }
+    auto a = answer_of(*made, static_cast<int64_t>(w.prompt.size()), *files_);
+    a.seconds = w.seconds;
+    a.prompt_seconds = w.prompt_seconds;
+    a.cache_bytes = engine_->report().cache_bytes;
+    const double cost = cost_of(a.prompt_tokens, a.answer_tokens);
+    log_.add(a);
+    if (w.ended) {
+      static_cast<void>(w.room->charge({a.prompt_tokens, a.answer_tokens, cost}));
+      finish(w, tl::unexpected<error>(*w.ended));
+    } else {
+      deliver(w, std::move(a), cost);
+      say("");
     }
   }
 
@@ -332,27 +397,40 @@ class local_chat::core {
     finish(w, std::move(a));
   }
 
-  void log(const std::vector<chat_answer>& answers) const {
-    int64_t prompt = 0, written = 0;
+  // Of what was generated since there was nothing to do.
+  struct totals {
+    int64_t answers = 0, prompt = 0, written = 0, cache_bytes = 0;
     double seconds = 0, prompt_seconds = 0;
-    for (const auto& a : answers) {
+
+    void add(const chat_answer& a) {
+      ++answers;
       prompt += a.prompt_tokens;
       written += a.answer_tokens;
       seconds += a.seconds;
       prompt_seconds += a.prompt_seconds;
+      cache_bytes = std::max(cache_bytes, a.cache_bytes);
     }
+  };
+
+  void log() {
+    const auto of = std::exchange(log_, {});
+    const double waited_ms = std::exchange(waited_ms_, 0);
+    if (of.answers == 0) return;
     spdlog::info(
         "model {} on {}: {} answers; prompts of {} tokens in {:.1f} s, {} tokens of answers in {:.1f} s ({:.1f} a "
-        "second); keys and values {:.0f} MiB",
-        model_.name, model_.device, answers.size(), prompt, prompt_seconds, written, seconds - prompt_seconds,
-        static_cast<double>(written) / std::max(seconds - prompt_seconds, 1e-9),
-        static_cast<double>(answers.front().cache_bytes) / bytes_per_megabyte);
+        "second); keys and values {:.0f} MiB{}",
+        model_.name, model_.device, of.answers, of.prompt, of.prompt_seconds, of.written,
+        of.seconds - of.prompt_seconds,
+        static_cast<double>(of.written) / std::max(of.seconds - of.prompt_seconds, 1e-9),
+        static_cast<double>(of.cache_bytes) / bytes_per_megabyte,
+        turns_ ? fmt::format("; {:.1f} s waited for turns on the device, which measures", waited_ms / 1000) : "");
   }
 
   chat_model model_;
   std::shared_ptr<const local_checkpoint> files_;
   std::shared_ptr<chat_budget> budget_;
   std::shared_ptr<answer_cache> cache_;
+  std::shared_ptr<device_turns> turns_;  // null: nothing measures on the device
   trouble notice_;
   std::shared_ptr<signals> signal_ = std::make_shared<signals>();
   // Under signal_->mutex.
@@ -362,17 +440,25 @@ class local_chat::core {
   std::atomic<bool> is_closing_ = false;
   // Of the thread.
   std::deque<waiting> queue_;
+  std::vector<std::unique_ptr<waiting>> active_;  // that are generated, or about to be
+  std::vector<std::pair<waiting*, expected<generated_tokens>>> made_;
   std::deque<std::shared_ptr<const token_masks>> masks_;
   std::unique_ptr<language_model> weights_;
+  std::unique_ptr<text_engine> engine_;
+  device_turns::turn turn_;
+  bool is_asked_ = false;
+  stopwatch in_turn_;  // since it began, or was asked for
+  double waited_ms_ = 0;
+  totals log_;
   uint64_t listener_ = 0;
   std::thread thread_;
 };
 
 std::unique_ptr<local_chat> local_chat::start(chat_model model, std::shared_ptr<const local_checkpoint> files,
                                               std::shared_ptr<chat_budget> budget, std::shared_ptr<answer_cache> cache,
-                                              trouble notice) {
+                                              std::shared_ptr<device_turns> turns, trouble notice) {
   auto made = std::make_unique<core>(std::move(model), std::move(files), std::move(budget), std::move(cache),
-                                     std::move(notice));
+                                     std::move(turns), std::move(notice));
   made->begin();
   return std::unique_ptr<local_chat>(new local_chat(std::move(made)));
 }

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <thread>
 
+#include <unistd.h>
+
 #include "config/base/hash.hpp"
 #include "config/base/thread_cores.hpp"
 #include "sandbox/cuda/gpus/gpu.hpp"
@@ -132,10 +134,12 @@ std::optional<gpu_condition> cuda_session::condition(std::chrono::milliseconds a
   return last_condition_;
 }
 
-// With contexts on the GPU, the referee first, which has one as long as this session.
+// With contexts on the GPU, the referee first, which has one as long as this session; this process at the end, which
+// may compute a model there in turns with the session.
 std::vector<int> cuda_session::our_pids() const {
   std::vector<int> ours = runner_pids();
   ours.insert(ours.begin(), referee_pid());
+  ours.push_back(::getpid());
   return ours;
 }
 

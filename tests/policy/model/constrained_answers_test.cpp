@@ -2,7 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "policy/model/local/answer_batch.hpp"
+#include "policy/model/language_model.hpp"
+#include "policy/model/local/local_answer.hpp"
 #include "policy/moves/lowering.hpp"
 #include "policy/prompt/answer_code.hpp"
 #include "policy/prompt/answer_reader.hpp"
@@ -32,17 +33,25 @@ class constrained_answers : public testing::Test {
     const auto shape = std::make_shared<const byte_automaton>(
         value_of(shape_of_answer(t, *value_of(find_lowering_target("cpu")), form)));
     const auto masks = std::make_shared<const token_masks>(value_of(files_->trie()), shape);
-    batched_request r;
-    r.request.messages = {{"user", "Write."}};
-    r.request.temperature = 1;
-    r.request.top_p = 1;
-    r.request.max_tokens = most_tokens;
-    r.prompt = value_of(files_->chat().prompt_of(r.request.messages));
-    r.masks = masks;
-    std::vector<batched_request> batch(count, r);
-    for (std::size_t i = 0; i < count; ++i)
-      batch[i].request.sample = static_cast<int64_t>(i);
-    return value_of(answer_together(*model_, *files_, batch, [](std::size_t) { return true; }));
+    chat_request r;
+    r.messages = {{"user", "Write."}};
+    r.temperature = 1;
+    r.top_p = 1;
+    r.max_tokens = most_tokens;
+    const auto prompt = value_of(files_->chat().prompt_of(r.messages));
+    const auto engine = value_of(model_->make_engine({.answers_at_once = static_cast<int64_t>(count)}));
+    std::vector<chat_answer> all(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      r.sample = static_cast<int64_t>(i);
+      auto request = value_of(generation_of(r, prompt, masks, files_->chat().ends()));
+      request.done = [&, i](expected<generated_tokens> made) {
+        all[i] = answer_of(value_of(std::move(made)), static_cast<int64_t>(prompt.size()), *files_);
+      };
+      value_of(engine->submit(std::move(request)));
+    }
+    while (engine->step()) {
+    }
+    return all;
   }
 
   temporary_folder folder_;
@@ -106,9 +115,8 @@ TEST_F(constrained_answers, end_within_the_tokens_that_they_may_have) {
   read_programs(*t, answers(*t, answer_form::program, 20, least));
   read_programs(*t, answers(*t, answer_form::program, 20, least + 7));
   EXPECT_FALSE(constraint_of(
-      {{std::make_shared<const token_masks>(value_of(files_->trie()), std::make_shared<const byte_automaton>(shape)),
-        least - 1}},
-      files_->chat().ends()));
+      std::make_shared<const token_masks>(value_of(files_->trie()), std::make_shared<const byte_automaton>(shape)),
+      least - 1, files_->chat().ends()));
 }
 
 // The programs of the library, but those with steps that the shape leaves out, could have been written.
@@ -117,9 +125,9 @@ TEST_F(constrained_answers, include_programs_as_people_write_them) {
   const auto shape = value_of(shape_of_answer(*t, *value_of(find_lowering_target("cpu")), answer_form::program));
   const std::string words = "## Performance analysis\nOne pass `over` each row.\n\n## Design\nRows.\n\n## Code\n```\n";
   const std::string source =
-      "__global__ void k(const float* x, float* y) {\n  y[threadIdx.x] = x[threadIdx.x];\n}\n```";
+      "__global__ void kernel(const float* x, float* y) {\n  y[threadIdx.x] = x[threadIdx.x];\n}\n```";
   const std::string launch =
-      R"({"launch":"k","grid":[128,1,1],"block":[16,1,1],"shared_bytes":0,"args":[{"in":"x"},{"out":"y"},{"i32":-7},{"f32":0.5}]})";
+      R"({"launch":"kernel","grid":[128,1,1],"block":[16,1,1],"shared_bytes":0,"args":[{"in":"x"},{"out":"y"},{"i32":-7},{"f32":0.5}]})";
   const std::string declared =
       R"("inputs":[{"name":"x","dtype":"float32","shape":[2048,1024]}],"weights":[],"setup":[],)";
   const std::string one_line = R"({"format":1,"name":"softmax",)" + declared +
@@ -131,6 +139,17 @@ TEST_F(constrained_answers, include_programs_as_people_write_them) {
   EXPECT_TRUE(shape.accepts(words + readable + "---\n" + source));
   EXPECT_TRUE(shape.accepts("<think>a ``` b</think>\n\n" + words + readable + "---\n// " + source));
   EXPECT_FALSE(shape.accepts(words + readable + "---\n" + source + "\n```"));
+  // A head launches what its source has.
+  auto two = one_line;
+  two.replace(two.find(launch), launch.size(), launch + "," + launch);
+  for (const char* name : {"first_kernel", "second_kernel"})
+    two.replace(two.find("\"kernel\""), 8, fmt::format("\"{}\"", name));
+  const std::string first = "__global__ void first_kernel(float* y) {}\n",
+                    second = "__global__ void second_kernel(float* y) {}\n";
+  EXPECT_TRUE(shape.accepts(words + two + "\n---\n" + first + second + "```"));
+  EXPECT_FALSE(shape.accepts(words + two + "\n---\n" + first + "```"));
+  EXPECT_FALSE(shape.accepts(words + two + "\n---\n" + source));
+  EXPECT_FALSE(shape.accepts(words + one_line + "\n---\n" + second + "```"));
   // Names that are not bound, other outputs, too many threads.
   for (const auto& [was, is] :
        {std::pair("\"in\":\"x\"", "\"in\":\"z\""), std::pair("\"outputs\":[\"y\"]", "\"outputs\":[\"x\"]"),

@@ -54,8 +54,9 @@ class local_chat_model : public testing::Test {
   }
   static std::unique_ptr<local_chat> client(const chat_model& m, std::shared_ptr<answer_cache> cache = nullptr,
                                             std::shared_ptr<chat_budget> budget = chat_budget::make(0, 0),
-                                            model_client::trouble notice = {}) {
-    return local_chat::start(m, files(), std::move(budget), std::move(cache), std::move(notice));
+                                            model_client::trouble notice = {},
+                                            std::shared_ptr<device_turns> turns = nullptr) {
+    return local_chat::start(m, files(), std::move(budget), std::move(cache), std::move(turns), std::move(notice));
   }
 
   static temporary_folder* folder_;
@@ -123,6 +124,43 @@ TEST_F(local_chat_model, gives_each_request_the_answer_that_it_has_alone) {
     together.push_back(w.get().value().text);
   EXPECT_EQ(alone, together);
   EXPECT_NE(alone[0], alone[1]) << "samples differ";
+}
+
+TEST_F(local_chat_model, takes_a_request_beside_those_that_are_generated) {
+  auto m = model();
+  m.max_answer_tokens = 1800;
+  const auto c = client(m);
+  auto long_one = begin(*c, request("long")).second;
+  auto r = request("short");
+  r.max_tokens = 1;
+  EXPECT_EQ(ask(*c, r).value().answer_tokens, 1);
+  EXPECT_EQ(long_one.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  const auto a = long_one.get();
+  ASSERT_TRUE(a) << a.error().message;
+  EXPECT_EQ(a->answer_tokens == files()->longest_answer(m), a->finish_reason == "length");
+}
+
+TEST_F(local_chat_model, waits_for_its_turn_on_a_device_that_measures_and_gives_it_back) {
+  const auto turns = std::make_shared<device_turns>();
+  auto measuring = turns->wait_for("cpu");
+  auto m = model();
+  m.max_answer_tokens = 1800;
+  m.parallel = 1;
+  const auto c = client(m, nullptr, chat_budget::make(0, 0), {}, turns);
+  auto answer = begin(*c, request("hello")).second;
+  EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  EXPECT_TRUE(turns->is_awaited("cpu"));
+  measuring.end();
+  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    turns->wait_for("cpu");  // not for more than half a second while it goes on
+  ASSERT_TRUE(answer.get());
+  measuring = turns->wait_for("cpu");
+  // What is cancelled while it waits gets no turn.
+  auto other = begin(*c, request("other"));
+  c->cancel(other.first);
+  EXPECT_EQ(other.second.get().error().code, errc::cancelled);
+  measuring.end();
+  EXPECT_TRUE(turns->wait_for("cpu"));
 }
 
 TEST_F(local_chat_model, answers_from_the_cache_without_loading_weights) {

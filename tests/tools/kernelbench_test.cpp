@@ -679,8 +679,8 @@ TEST_F(model_files, come_with_scripts_that_python_can_compile) {
     names.push_back(name);
     EXPECT_TRUE(python_says(std::string(text), fmt::format("compile(text, '{}', 'exec')", name)));
   }
-  EXPECT_THAT(names,
-              testing::ElementsAre("check.py", "evaluate_file.py", "pytorch_calls.py", "host_pace.py", "measuring.py"));
+  EXPECT_THAT(names, testing::ElementsAre("check.py", "evaluate_file.py", "pytorch_calls.py", "core_turns.py",
+                                          "host_pace.py", "measuring.py"));
 }
 
 }  // namespace

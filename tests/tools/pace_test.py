@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import tempfile
+import threading
 import types
 import unittest
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "python"))
 
+import core_turns  # noqa: E402
 import host_pace  # noqa: E402
 import measuring  # noqa: E402
 import pytorch_calls  # noqa: E402
@@ -198,6 +201,32 @@ class Measuring(unittest.TestCase):
         self.assertEqual(calls.cores, wanted)
         self.assertGreaterEqual(len(calls.call_us), 3)
         self.assertEqual(os.sched_getaffinity(0), before)
+
+    def test_waits_for_what_a_node_times_on_its_cores(self) -> None:
+        self.addCleanup(setattr, core_turns, "FOLDER", core_turns.FOLDER)
+        with tempfile.TemporaryDirectory() as folder:
+            core_turns.FOLDER = folder
+            core = max(os.sched_getaffinity(0))
+            calls = self.Watched(self.Subject())
+            request = {"seconds": 0.01, "least_samples": 3, "cores": [core]}
+            measuring_thread = threading.Thread(
+                target=lambda: measuring.measure(self.Clock(), Pace(self.Subject.device), calls, request))
+            of_node = core_turns.CoreTurns([core])
+            with of_node:
+                measuring_thread.start()
+                measuring_thread.join(0.2)
+                self.assertEqual(calls.call_us + calls.rows, [])
+            measuring_thread.join(30)
+            self.assertGreaterEqual(len(calls.call_us), 3)
+            with of_node:  # it was given back
+                pass
+
+    def test_turns_are_those_of_nodes(self) -> None:
+        sources = pathlib.Path(__file__).resolve().parents[2] / "sandbox" / "device"
+        self.assertIn(f'default_folder = "{core_turns.FOLDER}"', (sources / "machine_claims.hpp").read_text())
+        for name in ("queue-core-{}", "turn-core-{}"):
+            self.assertIn(f'"{name}"', (sources / "core_turn.cpp").read_text())
+            self.assertIn(name.format("{core}"), pathlib.Path(core_turns.__file__).read_text())
 
     def test_returns_after_a_failure_too(self) -> None:
         before = os.sched_getaffinity(0)

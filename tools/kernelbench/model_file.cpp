@@ -276,6 +276,7 @@ std::vector<support_file> support_files() {
   return {{"check.py", texts::check()},
           {"evaluate_file.py", texts::evaluate_file()},
           {"pytorch_calls.py", texts::pytorch_calls()},
+          {"core_turns.py", texts::core_turns()},
           {"host_pace.py", texts::host_pace()},
           {"measuring.py", texts::measuring()}};
 }

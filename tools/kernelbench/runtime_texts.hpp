@@ -35,6 +35,7 @@ std::string_view model_new();
 std::string_view check();
 std::string_view evaluate_file();
 std::string_view pytorch_calls();  // tools/python, as the next two: check uses them for timing
+std::string_view core_turns();
 std::string_view host_pace();
 std::string_view measuring();
 // CUDA: what nvcc lacks besides the dialect's own functions.

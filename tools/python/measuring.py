@@ -11,6 +11,7 @@ import statistics
 import time
 from typing import Any
 
+from core_turns import CoreTurns
 from host_pace import SAME_PACE, Pace
 from pytorch_calls import Calls, Clock, Row, samples_of
 
@@ -94,10 +95,12 @@ def count_rows(calls: Calls, pace: Pace, least: int) -> None:
 def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
     """Measures until the calls' median is known well enough or their time is over. Does not alternate with other calls,
     which would leave their own code and data in the caches. Uses request["cores"], or all that this thread may use if
-    there are none; for calls on a GPU, one of them at a time."""
+    there are none; for calls on a GPU, one of them at a time. Calls on request["cores"] of the CPU take turns with what
+    nodes of this machine time there."""
     spent = 0.0
     before = os.sched_getaffinity(0)
     cores = request["cores"] or before
+    turns = CoreTurns(request["cores"] if clock.device.type == "cpu" else [])
     # Until the end this thread is on one core, or on few: threads that start meanwhile stay there.
     if clock.device.type == "cuda":
         pace.cores.use(cores)
@@ -109,10 +112,12 @@ def measure(clock: Clock, pace: Pace, calls: Calls, request: dict) -> None:
         calls.in_thread(lambda: pace.watch(clock))
         find_spin(clock, calls)
         while not enough(calls, pace, spent, request):
-            begin = time.perf_counter()
-            take_samples(clock, pace, calls)
-            spent += time.perf_counter() - begin
+            with turns:
+                begin = time.perf_counter()
+                take_samples(clock, pace, calls)
+                spent += time.perf_counter() - begin
     finally:
+        turns.close()
         gc.enable()
         use_cores(before)
     count_rows(calls, pace, request["least_samples"])

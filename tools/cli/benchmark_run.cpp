@@ -1,0 +1,237 @@
+#include "tools/cli/benchmark_run.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "config/base/describe.hpp"
+#include "config/base/durable_file.hpp"
+#include "config/base/stopwatch.hpp"
+#include "config/base/text_file.hpp"
+#include "sandbox/device/device_names.hpp"
+#include "store/store.hpp"
+#include "tools/cli/format.hpp"
+#include "tools/cli/own_command.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using words = std::vector<std::string>;
+
+// What the paper compares with; on a CPU graphs do not exist, and compiling is slow.
+constexpr const char* kinds_on_gpu = "eager,compile,reduce-overhead,graph";
+constexpr const char* kinds_on_cpu = "eager";
+
+int64_t number_of(const std::string& experiment) {
+  int64_t number = 0;
+  if (experiment.size() > 1) std::from_chars(experiment.data() + 1, experiment.data() + experiment.size(), number);
+  return number;
+}
+
+class benchmark {
+ public:
+  benchmark(std::string folder, benchmark_state state, const context& c)
+      : folder_(std::move(folder)), state_(std::move(state)), c_(c) {}
+
+  expected<int> run() {
+    CUDAL1_CHECK(save());
+    CUDAL1_TRY(const bool imported, step("import", import_words(), {exit_code::negative}));
+    if (!imported) return end();
+    CUDAL1_TRY(const bool searched, search());
+    if (!searched) return end();
+    CUDAL1_TRY(const auto experiment, record());
+    const bool on_gpu = experiment.device != "cpu";
+    const std::string kinds = !state_.request.kinds.empty() ? fmt::format("{}", fmt::join(state_.request.kinds, ","))
+                              : on_gpu                      ? kinds_on_gpu
+                                                            : kinds_on_cpu;
+    words baseline{"baseline", "--experiment", experiment.id, "--kinds", kinds};
+    add_settings(baseline);
+    CUDAL1_TRY(const bool measured, step("baseline", std::move(baseline), {exit_code::negative}));
+    if (!measured) return end();
+    CUDAL1_TRY(const bool exported, export_files(experiment, on_gpu));
+    if (!exported) return end();
+    return reports(experiment, kinds);
+  }
+
+ private:
+  bool is_done(const std::string& name) const { return std::ranges::count(state_.done, name) > 0; }
+
+  expected<void> save() const {
+    return write_durably({.path = folder_ + "/bench.json"}, to_json(state_).text(2) + "\n");
+  }
+
+  void say(const std::string& text) const {
+    if (!c_.quiet) c_.err.print(text);
+  }
+
+  // Runs a command of this program on our data folder.
+  expected<int> command(words w, const std::string& output = "") const {
+    w.insert(w.end(), {"--data", c_.data});
+    if (c_.quiet) w.emplace_back("--quiet");
+    say(c_.err.bold("$ " + command_text(w)) + "\n");
+    return run_own_command(w, output);
+  }
+
+  // False if it has ended without success; `fine`: other exit codes with which the next step may begin.
+  expected<bool> step(const std::string& name, words w, const std::vector<int>& fine) {
+    if (is_done(name)) return true;
+    const stopwatch watch;
+    CUDAL1_TRY(exit_, command(std::move(w)));
+    if (exit_ != exit_code::success && std::ranges::count(fine, exit_) == 0) return false;
+    say(fmt::format("{}: {}\n\n", name, format_clock(watch.ms() / 1000)));
+    state_.done.push_back(name);
+    CUDAL1_CHECK(save());
+    return true;
+  }
+
+  // Of a step that has failed, or was interrupted.
+  expected<int> end() const {
+    note(c_, fmt::format("what is done is kept in {}; the same command goes on", folder_));
+    return exit_;
+  }
+
+  void add_settings(words& w) const {
+    for (const auto& setting : state_.request.settings)
+      w.insert(w.end(), {"--set", setting});
+  }
+
+  words import_words() const {
+    const auto& r = state_.request;
+    words w{"tasks", "import"};
+    w.insert(w.end(), r.sources.begin(), r.sources.end());
+    w.insert(w.end(), {"--out", folder_ + "/tasks"});
+    if (r.level > 0) w.insert(w.end(), {"--level", std::to_string(r.level)});
+    if (!r.only.empty()) w.insert(w.end(), {"--only", fmt::format("{}", fmt::join(r.only, ","))});
+    if (r.confined) w.emplace_back("--confined");
+    return w;
+  }
+
+  expected<std::vector<experiment_record>> experiments() const {
+    if (!store_exists(c_)) return std::vector<experiment_record>();
+    CUDAL1_TRY(const auto reader, open_for_reading(c_));
+    return reader->experiments();
+  }
+
+  // The one that leads, of those that the search has begun.
+  expected<void> find_experiment() {
+    CUDAL1_TRY(const auto all, experiments());
+    for (const auto& e : all)
+      if (state_.experiment.empty() && e.lead.empty() && e.policy != hand_policy &&
+          number_of(e.id) > number_of(state_.before))
+        state_.experiment = e.id;
+    return save();
+  }
+
+  expected<experiment_record> record() const {
+    CUDAL1_TRY(const auto reader, open_for_reading(c_));
+    return reader->get_experiment(state_.experiment);
+  }
+
+  expected<bool> search() {
+    if (is_done("search")) return true;
+    const auto& r = state_.request;
+    if (state_.experiment.empty() && !state_.before.empty()) CUDAL1_CHECK(find_experiment());  // it was killed
+    words w{"run"};
+    if (!state_.experiment.empty()) {
+      w.insert(w.end(), {"--resume", state_.experiment});
+    } else {
+      CUDAL1_TRY(const auto all, experiments());
+      state_.before = "e0";
+      for (const auto& e : all)
+        if (number_of(e.id) > number_of(state_.before)) state_.before = e.id;
+      CUDAL1_CHECK(save());
+      w.insert(w.end(), {"--tasks", folder_ + "/tasks", "--evaluations", std::to_string(r.evaluations)});
+      if (!r.device.empty()) w.insert(w.end(), {"--device", r.device});
+      if (!r.policy.empty()) w.insert(w.end(), {"--policy", r.policy});
+      if (!r.time.empty()) w.insert(w.end(), {"--time", r.time});
+    }
+    w.insert(w.end(), {"--against", "program"});
+    add_settings(w);
+    const auto ended = step("search", std::move(w), {});
+    CUDAL1_CHECK(find_experiment());
+    if (ended && *ended && state_.experiment.empty())
+      return fail(errc::infrastructure, "the search left no experiment in {}", c_.data);
+    return ended;
+  }
+
+  expected<bool> export_files(const experiment_record& experiment, bool on_gpu) {
+    if (!state_.request.exports) return true;
+    if (!on_gpu) {
+      note(c_, "no files with ModelNew: kernels that were searched on cpu are no CUDA files that could be checked");
+      return true;
+    }
+    return step("export",
+                {"export", folder_ + "/submission", "--experiment", experiment.id, "--format", "kernelbench", "--all",
+                 "--force"},
+                {exit_code::negative});
+  }
+
+  expected<int> reports(const experiment_record& experiment, const std::string& kinds) const {
+    std::vector<std::string> all;
+    for (std::size_t from = 0; from <= kinds.size();) {
+      const auto to = std::min(kinds.find(',', from), kinds.size());
+      all.push_back(kinds.substr(from, to - from));
+      from = to + 1;
+    }
+    int worst = exit_code::success;
+    for (const auto& kind : all) {
+      const words report{"report", "--experiment", experiment.id, "--against", kind};
+      CUDAL1_TRY(const int shown, command(report));
+      auto as_json = report;
+      as_json.emplace_back("--json");
+      CUDAL1_TRY(const int written, run_own_command(with_data(as_json), fmt::format("{}/{}.json", folder_, kind)));
+      worst = std::max({worst, shown, written});
+    }
+    c_.out.print(fmt::format("Kept in {}: tasks/, {}{}.json.\n", folder_,
+                             is_done("export") ? "submission/ (checked files with ModelNew), " : "",
+                             fmt::join(all, ".json, ")));
+    return worst;
+  }
+
+  words with_data(words w) const {
+    w.insert(w.end(), {"--data", c_.data});
+    return w;
+  }
+
+  const std::string folder_;
+  benchmark_state state_;
+  const context& c_;
+  int exit_ = exit_code::success;
+};
+
+// What was done before, if it was for the same request.
+expected<benchmark_state> state_of(const benchmark_request& r, const std::string& folder) {
+  std::error_code problem;
+  const std::string path = folder + "/bench.json";
+  if (!fs::exists(path, problem)) {
+    if (fs::exists(folder, problem) && !fs::is_empty(folder, problem))
+      return fail(errc::invalid_argument, "{} has other files; give another folder with --out", folder);
+    fs::create_directories(folder, problem);
+    if (problem) return fail(errc::io_error, "cannot create {}: {}", folder, problem.message());
+    return benchmark_state{r, {}, "", ""};
+  }
+  CUDAL1_TRY(const std::string text, read_text_file(path));
+  auto state = from_text<benchmark_state>(text);
+  if (!state) return fail_in(path, std::move(state).error());
+  if (to_json(state->request) != to_json(r))
+    return fail(errc::invalid_argument,
+                "{} is of a run with other sources or options; repeat that command ({} has them), or give another "
+                "folder with --out",
+                folder, path);
+  return std::move(*state);
+}
+
+}  // namespace
+
+expected<int> run_benchmark(const benchmark_request& r, const std::string& folder, const context& c) {
+  CUDAL1_TRY(auto state, state_of(r, folder));
+  return benchmark(folder, std::move(state), c).run();
+}
+
+}  // namespace cudal1::cli

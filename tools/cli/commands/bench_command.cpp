@@ -1,0 +1,95 @@
+// cudal1 bench kernelbench: the paper's table in one command.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "tools/cli/benchmark_run.hpp"
+#include "tools/cli/command.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+struct bench_options {
+  benchmark_request request;
+  std::string folder = "bench", only, kinds;
+  bool no_export = false;
+};
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t from = 0; from < text.size();) {
+    const auto to = std::min(text.find(',', from), text.size());
+    if (to > from) parts.push_back(text.substr(from, to - from));
+    from = to + 1;
+  }
+  return parts;
+}
+
+expected<int> bench(bench_options o, context& c) {
+  CUDAL1_CHECK(refuse_remote(c, "`cudal1 bench`, which executes models' files,"));
+  std::error_code problem;
+  for (auto& source : o.request.sources) {
+    if (!std::filesystem::exists(source, problem))
+      return fail(errc::not_found, "there is no file or folder {}", source);
+    source = std::filesystem::absolute(source).lexically_normal().string();
+  }
+  o.request.only = split_list(o.only);
+  o.request.kinds = split_list(o.kinds);
+  o.request.exports = !o.no_export;
+  return run_benchmark(o.request, std::filesystem::absolute(o.folder).lexically_normal().string(), c);
+}
+
+void add_bench(CLI::App& app, context&) {
+  auto* sub = app.add_subcommand("bench", "a whole benchmark: import, search, PyTorch's times, checked files, tables");
+  sub->require_subcommand(1);
+}
+
+void add_bench_kernelbench(CLI::App& app, context& c) {
+  auto o = std::make_shared<bench_options>();
+  auto* sub = app.add_subcommand("kernelbench",
+                                 "KernelBench's problems; their Python is executed, unconfined unless "
+                                 "with --confined");
+  auto& r = o->request;
+  sub->add_option("source", r.sources, "folders of problems, problems, or *.jsonl (`cudal1 tasks import --help`)")
+      ->type_name("SOURCE ...")
+      ->required();
+  sub->add_option("--out", o->folder, "where tasks, files and tables go; the same folder again goes on")
+      ->type_name("DIR")
+      ->capture_default_str();
+  sub->add_option("--level", r.level, "only problems of this level")->type_name("N");
+  sub->add_option("--only", o->only, "only these: names or prefixes, as in level1_023,level2_017")->type_name("NAMES");
+  sub->add_option("--device", r.device, "as for `cudal1 run`")->type_name("DEVICE");
+  sub->add_option("--policy", r.policy, "as for `cudal1 run`")->type_name("NAME");
+  sub->add_option("--evaluations", r.evaluations, "of each task")->type_name("N")->capture_default_str();
+  sub->add_option("--time", r.time, "stop searching after this long, as in 10m")->type_name("DURATION");
+  sub->add_option("--kinds", o->kinds,
+                  "of PyTorch, as for `cudal1 baseline` (default: eager,compile,reduce-overhead,graph on a GPU, eager "
+                  "on cpu)")
+      ->type_name("KINDS");
+  sub->add_flag("--confined", r.confined, "import the models' Python as `cudal1 tasks import --confined` does");
+  sub->add_flag("--no-export", o->no_export, "no files with ModelNew");
+  sub->add_option("--set", r.settings, "one setting of the node that is started; may be repeated")
+      ->type_name("KEY=VALUE ...")
+      ->allow_extra_args(false);
+  sub->footer(footer(
+      "  cudal1 bench kernelbench KernelBench/KernelBench/level1 KernelBench/KernelBench/level2 --time 20m\n"
+      "  cudal1 bench kernelbench problems.jsonl --level 2 --device cuda --out kb2\n"
+      "  cudal1 bench kernelbench problems.jsonl --level 2 --device cuda --out kb2     after Ctrl-C: it goes on\n"
+      "Each step is a command that is shown, and may be typed by itself. What was searched and measured is in "
+      "the data folder.",
+      "  0    all steps were carried out\n"
+      "  1    a step had nothing to show; its output says why\n"
+      "  2    the command line, a source, or the folder of another benchmark\n"
+      "  3    no node, no Python with torch, or a disk\n"
+      "  130  Ctrl-C; the same command goes on"));
+  sub->callback([o, &c] { finish(c, bench(*o, c)); });
+}
+
+const command_registration registered_bench(95, add_bench);
+const command_registration registered_bench_kernelbench(96, add_bench_kernelbench, "bench");
+
+}  // namespace
+
+}  // namespace cudal1::cli

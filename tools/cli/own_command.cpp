@@ -1,0 +1,82 @@
+#include "tools/cli/own_command.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/cli/arguments.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+bool is_plain(const std::string& word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+  return !word.empty() && word.find_first_not_of(plain) == std::string::npos;
+}
+
+std::string quoted(const std::string& word) {
+  if (is_plain(word)) return word;
+  std::string out = "'";
+  for (const char c : word)
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// Ctrl-C reaches the whole group of processes: it is the child's to end.
+class interrupts_left_to_child {
+ public:
+  interrupts_left_to_child() {
+    struct sigaction ignore = {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGINT, &ignore, &before_);
+  }
+  ~interrupts_left_to_child() { ::sigaction(SIGINT, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ = {};
+};
+
+}  // namespace
+
+std::string command_text(const std::vector<std::string>& words) {
+  std::string text = "cudal1";
+  for (const auto& word : words)
+    text += " " + quoted(word);
+  return text;
+}
+
+expected<int> run_own_command(const std::vector<std::string>& words, const std::string& output) {
+  std::vector<std::string> all{"cudal1"};
+  all.insert(all.end(), words.begin(), words.end());
+  const std::vector<char*> arguments = arguments_of(all);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  if (!output.empty())
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGINT);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const interrupts_left_to_child guard;
+  pid_t child = -1;
+  const int problem = ::posix_spawn(&child, "/proc/self/exe", &files, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (problem != 0)
+    return fail(errc::infrastructure, "cannot start `{}`: {}", command_text(words), std::strerror(problem));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace cudal1::cli

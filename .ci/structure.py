@@ -52,6 +52,7 @@ tools/cli
 tools/cli/report
 tools/baseline
 tools/kernelbench
+tools/serve
 tools/cli/commands
 tools
 tests

@@ -29,4 +29,4 @@ install(
   "^lib(c|m|dl|rt|pthread|resolv|util|mvec)\\.so"
   LIBRARY DESTINATION lib)
 install(PROGRAMS cudal1-setup DESTINATION bin)
-install(DIRECTORY examples python DESTINATION share/cudal1 PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY agents examples python python_client DESTINATION share/cudal1 PATTERN __pycache__ EXCLUDE)

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <mutex>
@@ -42,6 +43,7 @@
 #include "tools/node_cluster.hpp"
 #include "tools/node_compilers.hpp"
 #include "tools/node_devices.hpp"
+#include "tools/node_serving.hpp"
 
 namespace cudal1 {
 
@@ -55,6 +57,7 @@ constexpr int exit_ok = 0, exit_failed = 1, exit_usage = 2, exit_weak_confinemen
 struct flags {
   std::string data, device, config, log_level = "info", worker, listen, join, identity;
   std::vector<std::string> settings;
+  serve::serving_options serving;
   int threads = 0;
   double exit_when_idle_s = -1;
   bool allow_weak_confinement = false, no_resume = false;
@@ -80,6 +83,7 @@ constexpr const char* footer =
     "  cudal1-node --data /var/tmp/search --device cuda:0,cuda:1\n"
     "  cudal1-node --set timing.max_forks=20 --set search.group_size=16\n"
     "  cudal1-node --listen 0.0.0.0:4977            other machines can join\n"
+    "  cudal1-node --serve 127.0.0.1:4980           evaluations over HTTP, for agents and trainers\n"
     "  cudal1-node --join gpu1:4977                 with this machine's certificate in DATA/cluster/identity.pem\n";
 
 void define(CLI::App& app, flags& f) {
@@ -96,6 +100,8 @@ void define(CLI::App& app, flags& f) {
   app.add_option("--identity", f.identity,
                  "with --join: this machine's certificate (default: DATA/cluster/identity.pem)")
       ->type_name("FILE");
+  serve::add_serving_flags(app, f.serving, true);
+  app.get_option("--serve")->excludes("--join");
   app.add_option("--threads", f.threads, "threads of a timed call (device.threads)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
@@ -263,8 +269,8 @@ expected<node_options> options_of(const flags& f, replay_devices& replays) {
 }
 
 // Returns when the process should end: true if it was asked to, false if it was idle for long enough.
-bool wait_for_shutdown(const flags& f, client_server& clients, caf::scoped_actor& self, const coordinator_actor& node,
-                       tls_transport* cluster) {
+bool wait_for_shutdown(const flags& f, const std::function<bool()>& has_clients, caf::scoped_actor& self,
+                       const coordinator_actor& node, tls_transport* cluster) {
   using clock = std::chrono::steady_clock;
   auto busy = clock::now();
   for (;;) {
@@ -272,8 +278,8 @@ bool wait_for_shutdown(const flags& f, client_server& clients, caf::scoped_actor
     if (::poll(&end, 1, f.exit_when_idle_s >= 0 ? 250 : cluster != nullptr ? 2000 : -1) > 0) return true;
     if (cluster != nullptr) cluster->close_refused();
     if (f.exit_when_idle_s < 0) continue;
-    const auto status = clients.connections() > 0 ? fail(errc::cancelled, "busy")
-                                                  : ask_blocking<node_status>(self, node, 10s, message::status_query{});
+    const auto status = has_clients() ? fail(errc::cancelled, "busy")
+                                      : ask_blocking<node_status>(self, node, 10s, message::status_query{});
     if (!status || !status->experiments.empty()) busy = clock::now();
     if (clock::now() - busy > std::chrono::duration<double>(f.exit_when_idle_s)) return false;
   }
@@ -305,8 +311,8 @@ void log_missing_confinement(const node_status& s) {
 }
 
 // Serves clients from the start of the node until it is drained.
-expected<int> serve(const flags& f, caf::actor_system& system, const coordinator_actor& node, const node_options& o,
-                    const std::shared_ptr<store>& db) {
+expected<int> serve_clients(const flags& f, caf::actor_system& system, const coordinator_actor& node,
+                            const node_options& o, const std::shared_ptr<store>& db) {
   caf::scoped_actor self(system);
   std::unique_ptr<metrics_server> metrics;
   if (const auto& where = o.settings.operation.metrics; !where.empty()) {
@@ -323,10 +329,14 @@ expected<int> serve(const flags& f, caf::actor_system& system, const coordinator
     CUDAL1_TRY(cluster, open_cluster(system, o.data, where, node, clients));
   }
   CUDAL1_CHECK(clients.listen());
+  CUDAL1_TRY(const auto evaluations,
+             serve_evaluations(f.serving, o, system, node, static_cast<int>(ready.devices.size())));
   spdlog::info("node {} is ready on {}", ::getpid(), o.data);
-  const bool asked = wait_for_shutdown(f, clients, self, node, cluster.get());
+  const auto has_clients = [&] { return clients.connections() > 0 || (evaluations && evaluations->is_busy()); };
+  const bool asked = wait_for_shutdown(f, has_clients, self, node, cluster.get());
   spdlog::info(asked ? "ending: finishing the evaluations in flight; a second signal ends at once" : "idle: ending");
   clients.ending();
+  if (evaluations) evaluations->take_no_more();
   if (auto drained = ask_blocking<message::done>(self, node, 5min, message::drain{}); !drained)
     spdlog::error("evaluations in flight did not finish; the next node repeats them: {}", drained.error().message);
   clients.stop();  // while they are connected
@@ -387,7 +397,7 @@ expected<int> coordinate(const flags& f, const node_options& options,
       node_setup{options, db, std::move(compilers), make_baseline_process, died.handler()});
   const auto node = system.spawn(run_coordinator, setup);
   setup.reset();
-  auto code = serve(f, system, node, options, db);
+  auto code = serve_clients(f, system, node, options, db);
   const int status = code && !died ? *code : exit_failed;
   all_ends.emplace(all_limit, status, "its actors and the store");
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);

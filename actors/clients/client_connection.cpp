@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto progress_interval = 500ms;
+constexpr auto progress_interval = 500ms, evaluation_interval = 25ms;
 constexpr auto write_limit = 10s;   // a client that reads nothing for this long is disconnected
 constexpr auto request_limit = 1h;  // between requests
 // Of clients on other machines: until the first request, and for one that is turned away to leave.
@@ -321,7 +321,10 @@ bool client_connection::evaluate(const client_request& r) {
   if (r.program.empty()) return refuse({errc::invalid_argument, "evaluate needs the text of a program"});
   auto started = ask_node<message::started>(std::move(m), 2min);
   if (!started) return refuse(started.error());
-  for (;;) {
+  client_answer begun;
+  begun.progress.emplace().experiment = started->experiment;
+  bool there = !r.stop_on_disconnect || send(begun);
+  while (there) {
     auto now = ask_node<message::progress_answer>(message::progress_query{started->experiment});
     if (!now) return refuse(now.error());
     if (now->ended) {
@@ -334,8 +337,13 @@ bool client_connection::evaluate(const client_request& r) {
       a.result = std::move(found->back());
       return send(a);
     }
-    if (const wake why = wait(100ms); why == wake::gone) return false;
+    there = wait(evaluation_interval) != wake::gone;
   }
+  if (!r.stop_on_disconnect) return false;
+  if (auto stopped = stop_all({started->experiment}); !stopped && stopped.error().code != errc::not_found)
+    spdlog::warn("experiment {}: its client left, and it could not be stopped: {}", started->experiment,
+                 stopped.error().message);
+  return false;
 }
 
 bool client_connection::stop(const client_request& r) {

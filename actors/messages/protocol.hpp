@@ -60,7 +60,7 @@ struct client_request {
   std::string device;       // "cpu", "cuda:0", "cuda" (every GPU) or a list of GPUs; "" lets the node choose
   // follow, stop; run with an id resumes
   std::string experiment;
-  // run, follow: the experiment stops when this client disconnects (a run in the foreground); else it continues
+  // run, follow, evaluate (which sends progress first): the experiment stops when this client disconnects
   bool stop_on_disconnect = false;
   // evaluate
   std::string task;     // canonical text

@@ -27,10 +27,13 @@ KEY = "sk-readme-5e1c"
 SOFTMAX = (ROOT / "tools/examples/softmax_rows.cu1").read_text()
 
 BUILDS = "builds and tests what this test is a part of; .ci/run runs tools/bootstrap.sh test"
+SERVES = "stays until Ctrl-C; serve_test.py and mcp_test.py run it"
 # The only commands that do not run here, or that a machine without a GPU refuses: why, and the exit status that they
 # have here (None: they are not run, but the program must know the command and its options).
 EXCEPTIONS = {
     "cudal1 run --model ./Qwen2.5-Coder-1.5B-Instruct --task softmax": ("3 GB; local_model_test.py has tiny ones", None),
+    "cudal1 serve": (SERVES, None),
+    "cudal1 mcp": (SERVES, None),
     "tools/bootstrap.sh demo": (BUILDS, None),
     "tools/bootstrap.sh test": (BUILDS, None),
     "tools/bootstrap.sh build": (BUILDS, None),

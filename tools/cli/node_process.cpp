@@ -5,16 +5,11 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,11 +19,9 @@
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "store/replay/replay_devices.hpp"
-#include "tools/cli/arguments.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/node_child.hpp"
 #include "tools/cli/node_settings.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
 namespace cudal1::cli {
 
@@ -36,72 +29,18 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The last lines of the log, from offset `from` on.
-std::string end_of_log(const std::string& path, std::streamoff from) {
-  std::ifstream log(path, std::ios::binary);
-  log.seekg(from);
-  const std::string text((std::istreambuf_iterator<char>(log)), {});
-  auto lines = split_lines(text);
-  if (lines.size() > 8) lines.erase(lines.begin(), lines.end() - 8);
-  std::string out;
-  for (const auto& line : lines)
-    out += "\n  " + line;
-  return out;
-}
-
 // Exit codes of cudal1-node, as in its --help.
 constexpr int node_ended = 0, node_usage = 2, node_weak_confinement = 3, node_data_in_use = 4;
 
-class node_child {
- public:
-  static expected<node_child> spawn(const std::string& data, const node_flags& flags) {
-    CUDAL1_TRY(const std::string program, find_sibling("cudal1-node"));
-    node_child child;
-    child.log_ = data + "/node.log";
-    std::error_code none;
-    const auto size = std::filesystem::file_size(child.log_, none);
-    child.log_start_ = none ? 0 : static_cast<std::streamoff>(size);
-
-    std::vector<std::string> words = {program, "--data", data, "--exit-when-idle"};
-    if (!flags.config.empty()) words.insert(words.end(), {"--config", flags.config});
-    if (!flags.device.empty()) words.insert(words.end(), {"--device", flags.device});
-    if (!flags.resume) words.emplace_back("--no-resume");
-    for (const auto& setting : flags.settings)
-      words.insert(words.end(), {"--set", setting});
-    const std::vector<char*> arguments = arguments_of(words);
-
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, child.log_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    // A session of its own: Ctrl-C in this terminal does not reach the node, and it may outlive this process.
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    const int problem = ::posix_spawn(&child.pid_, program.c_str(), &files, &attributes, arguments.data(), environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    if (problem != 0)
-      return fail(errc::infrastructure, "cannot start {} with its log in {}: {}", program, child.log_,
-                  std::strerror(problem));
-    return child;
-  }
-
-  // Its wait status; nullopt while it runs.
-  std::optional<int> ended() {
-    int status = 0;
-    if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-    return status;
-  }
-  std::string log_tail() const { return end_of_log(log_, log_start_); }
-  const std::string& log() const { return log_; }
-
- private:
-  pid_t pid_ = -1;
-  std::string log_;
-  std::streamoff log_start_ = 0;
-};
+std::vector<std::string> words_of(const node_flags& flags) {
+  std::vector<std::string> words = {"--exit-when-idle"};
+  if (!flags.config.empty()) words.insert(words.end(), {"--config", flags.config});
+  if (!flags.device.empty()) words.insert(words.end(), {"--device", flags.device});
+  if (!flags.resume) words.emplace_back("--no-resume");
+  for (const auto& setting : flags.settings)
+    words.insert(words.end(), {"--set", setting});
+  return words;
+}
 
 expected<connected_node> greet(node_client client, std::chrono::milliseconds limit, int wake_fd) {
   client_request hello;
@@ -289,6 +228,7 @@ expected<void> check_settings(const connected_node& node, const node_flags& flag
 
 // Finds the node of this machine, or starts one.
 expected<connected_node> find_or_start(const std::string& data, const node_flags& flags,
+                                       const std::vector<std::string>& words,
                                        const std::function<void(const std::string&)>& progress, int wake_fd) {
   const auto end =
       clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(flags.start_limit_s));
@@ -318,7 +258,7 @@ expected<connected_node> find_or_start(const std::string& data, const node_flags
     } else {
       --starts_left;
       progress(again ? "waiting for the previous node to exit" : "starting a node on " + data);
-      CUDAL1_TRY(child, node_child::spawn(data, flags));
+      CUDAL1_TRY(child, node_child::spawn(data, words));
     }
     if (!pause(wake_fd, again ? 500 : 20)) return fail(errc::cancelled, "interrupted while a node was starting");
   }
@@ -329,7 +269,8 @@ expected<connected_node> find_or_start(const std::string& data, const node_flags
 }  // namespace
 
 expected<connected_node> connect_or_start(const context& c, const node_flags& flags,
-                                          const std::function<void(const std::string&)>& progress, int wake_fd) {
+                                          const std::function<void(const std::string&)>& progress, int wake_fd,
+                                          const std::vector<std::string>& more) {
   if (c.coordinator) {
     if (!flags.settings.empty())
       return fail(errc::invalid_argument,
@@ -339,7 +280,9 @@ expected<connected_node> connect_or_start(const context& c, const node_flags& fl
   }
   CUDAL1_CHECK(check_setting_names(flags));
   CUDAL1_CHECK(make_data_folder(c.data));
-  CUDAL1_TRY(auto node, find_or_start(c.data, flags, progress, wake_fd));
+  auto words = words_of(flags);
+  words.insert(words.end(), more.begin(), more.end());
+  CUDAL1_TRY(auto node, find_or_start(c.data, flags, words, progress, wake_fd));
   if (!node.started) CUDAL1_CHECK(check_settings(node, flags, c.data));
   return node;
 }

@@ -58,7 +58,8 @@ void wait_for_device(const context& c, const std::string& device);
 // the error has the end of its log: errc::refused if the system lacks a required confinement, errc::invalid_argument
 // for a flag or setting, also one that the node that runs already does not have, else errc::infrastructure.
 expected<connected_node> connect_or_start(const context& c, const node_flags& flags,
-                                          const std::function<void(const std::string&)>& progress, int wake_fd = -1);
+                                          const std::function<void(const std::string&)>& progress, int wake_fd = -1,
+                                          const std::vector<std::string>& more = {});
 
 // The path of another of our programs (cudal1-node, cudal1-worker), which must be in this program's folder.
 expected<std::string> find_sibling(const std::string& name);

@@ -22,14 +22,18 @@ expected<verdict> verdict_of(expected<client_answer> answer) {
 
 }  // namespace
 
-expected<verdict> ask_for_verdict(node_client& client, const client_request& r, int wake_fd) {
+expected<verdict> ask_for_verdict(node_client& client, const client_request& r, int wake_fd,
+                                  const std::function<void(const std::string&)>& begun) {
   CUDAL1_CHECK(client.send(r));
   for (;;) {
     // Compiling, checking and measuring have timeouts of their own, minutes below this one.
     auto answer = client.receive(std::chrono::minutes(10), wake_fd);
     if (answer) {
       if (auto problem = error_of(*answer)) return verdict_of(tl::unexpected<error>(std::move(*problem)));
-      if (!answer->last && !answer->result) continue;
+      if (!answer->last && !answer->result) {
+        if (begun && answer->progress) begun(answer->progress->experiment);
+        continue;
+      }
     }
     return verdict_of(std::move(answer));
   }

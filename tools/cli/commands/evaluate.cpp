@@ -8,12 +8,10 @@
 
 #include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
-#include "policy/codegen/lowering_target.hpp"
-#include "policy/moves/lowering.hpp"
-#include "policy/moves/proof_checks.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/hand_variants.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/replay_choice.hpp"
@@ -68,14 +66,9 @@ expected<std::vector<candidate>> read_programs(const std::vector<std::string>& p
 expected<std::vector<candidate>> lower_schedules(const std::vector<std::string>& texts, const task& what,
                                                  std::string_view target) {
   std::vector<candidate> out;
-  CUDAL1_TRY(const lowering_target* t, find_lowering_target(target));
-  proof_checks checks;
   for (const auto& text : texts) {
-    CUDAL1_TRY(const schedule moves, parse_schedule(text));
-    auto made = lower(what, moves, *t);
-    if (!made) return fail(errc::invalid_argument, "the schedule {}: {}", text, made.error().message);
-    CUDAL1_CHECK(refuse_wrong_proofs(checks.of(what, moves, *t, made->certificates)));
-    out.push_back({text, "schedule by hand: " + text, print_program(made->checked.text)});
+    CUDAL1_TRY(auto program, lower_schedule_text(text, what, target));
+    out.push_back({text, "schedule by hand: " + text, std::move(program)});
   }
   return out;
 }

@@ -1,0 +1,158 @@
+#include "tools/serve/evaluation_workers.hpp"
+
+#include <chrono>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/clients/client.hpp"
+#include "policy/codegen/lowering_target.hpp"
+#include "policy/prompt/answer_reader.hpp"
+#include "sandbox/device/device_type.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/hand_variants.hpp"
+#include "tools/cli/node_process.hpp"
+#include "tools/cli/task_source.hpp"
+#include "tools/cli/verdict_request.hpp"
+#include "tools/serve/verdict_document.hpp"
+
+namespace cudal1::serve {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int most_tries = 4;  // of an evaluation that meets an infrastructure fault
+constexpr auto retry_delay = 1s;
+
+bool is_readable(int fd, std::chrono::milliseconds wait = 0ms) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, static_cast<int>(wait.count())) > 0;
+}
+
+struct evaluated_item {
+  json verdict;
+  double device_s = 0;
+};
+
+evaluated_item evaluated(const verdict& v, const std::string& experiment, const std::string& device) {
+  return {verdict_document(v, experiment, device), device_ms_of(v.stage_ms) / 1000};
+}
+
+// What breaks a rule of its format gets a verdict without a device.
+evaluated_item invalid(const task& what, const std::string& device, const error& why) {
+  verdict v;
+  v.task = what.id;
+  v.result = outcome::invalid;
+  v.reason = why.message;
+  return evaluated(v, "", device);
+}
+
+bool is_fault_of_text(errc code) {
+  return code == errc::parse_error || code == errc::invalid_argument || code == errc::invalid_program ||
+         code == errc::unsupported;
+}
+
+expected<std::string> text_of(const job_item& item, const task& what, const std::string& target) {
+  if (!item.schedule.empty()) return cli::lower_schedule_text(item.schedule, what, target);
+  if (item.answer.empty()) return item.program;
+  CUDAL1_TRY(const lowering_target* t, find_lowering_target(target));
+  const auto read = read_answer(item.answer, {&what, t, answer_form::program, ""});
+  if (read.problem) return tl::unexpected<error>(*read.problem);
+  return print_program(read.program->text);
+}
+
+std::string origin_of(const work_item& w) {
+  return fmt::format("hand: {} of {}{}", w.item.label.empty() ? "a variant" : w.item.label, w.client,
+                     w.item.schedule.empty() ? "" : ", by the schedule " + w.item.schedule);
+}
+
+// The verdict that an evaluation of an earlier node has left in the store.
+expected<std::optional<verdict>> earlier_verdict(const cli::context& c, const std::string& experiment) {
+  CUDAL1_TRY(const auto store, cli::open_for_reading(c));
+  CUDAL1_TRY(const auto record, store->get_experiment(experiment));
+  for (const auto& task : record.tasks) {
+    CUDAL1_TRY(auto verdicts, store->verdicts_of_task(task, experiment));
+    if (!verdicts.empty()) return std::optional(std::move(verdicts.back()));
+  }
+  return std::nullopt;
+}
+
+expected<evaluated_item> evaluate(const cli::context& c, const work_item& w, job_board& board) {
+  if (!w.item.experiment.empty())
+    if (const auto before = earlier_verdict(c, w.item.experiment); before && *before)
+      return evaluated(**before, w.item.experiment, w.device);
+  CUDAL1_TRY(auto node, cli::connect_to_node(c));
+  CUDAL1_TRY(const device_report device, cli::choose_device(node.status, w.device));
+  const std::string& name = device.where.device;
+  CUDAL1_TRY(const std::string profile, cli::profile_of(name));
+  CUDAL1_TRY(const auto tasks, cli::choose_tasks("", {w.task}, profile, c.data));
+  CUDAL1_CHECK(cli::copy_task_blobs(c, tasks));
+  const task& what = tasks.front();
+  auto text = text_of(w.item, what, std::string(traits_of(name).target));
+  if (!text && is_fault_of_text(text.error().code)) return invalid(what, name, text.error());
+  if (!text) return tl::unexpected<error>(text.error());
+
+  client_request r;
+  r.verb = client_verb::evaluate;
+  r.device = name;
+  r.task = canonical_text(what);
+  r.program = std::move(*text);
+  r.origin = origin_of(w);
+  r.stop_on_disconnect = true;
+  std::string experiment;
+  const auto begun = [&](const std::string& id) {
+    experiment = id;
+    board.begun(w, id);
+  };
+  CUDAL1_TRY(const verdict v, cli::ask_for_verdict(node.client, r, w.cancelled_fd, begun));
+  return evaluated(v, experiment, name);
+}
+
+bool may_try_again(errc code) {
+  return code == errc::infrastructure || code == errc::timeout || code == errc::io_error;
+}
+
+}  // namespace
+
+evaluation_workers::evaluation_workers(std::string data, std::shared_ptr<job_board> board, int count)
+    : data_(std::move(data)), board_(std::move(board)) {
+  for (int i = 0; i < count; ++i)
+    threads_.emplace_back([this] { work(); });
+}
+
+evaluation_workers::~evaluation_workers() {
+  board_->end();
+  for (auto& thread : threads_)
+    thread.join();
+}
+
+void evaluation_workers::work() const {
+  cli::context c;
+  c.data = data_;
+  c.quiet = true;
+  while (const auto w = board_->take()) {
+    for (int tries = 1;; ++tries) {
+      auto result = evaluate(c, *w, *board_);
+      if (result) {
+        board_->finish(*w, std::move(result->verdict), result->device_s);
+        break;
+      }
+      const auto& e = result.error();
+      const bool is_interrupted = is_readable(w->cancelled_fd);
+      if (is_interrupted || board_->is_ending()) {
+        board_->put_back(*w);
+        break;
+      }
+      if (!may_try_again(e.code) || tries == most_tries) {
+        spdlog::warn("job {}: an evaluation failed: {}", w->place.job, e.message);
+        board_->fail_item(*w, e);
+        break;
+      }
+      is_readable(w->cancelled_fd, retry_delay);
+    }
+  }
+}
+
+}  // namespace cudal1::serve

@@ -47,9 +47,11 @@ actors/experiment
 actors/coordinator
 actors/clients
 actors
+tools/charts
 tools/kernelbench/runtime
 tools/cli
 tools/cli/report
+tools/cli/page
 tools/baseline
 tools/kernelbench
 tools/serve

@@ -1,16 +1,16 @@
 // cudal1 report: the speedups that a search reached, over all tasks, by level and by family.
-#include <algorithm>
-#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/commands/report_page.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/estimate_summary.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/report/speedup_groups.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/kernelbench/exportable.hpp"
 
@@ -22,32 +22,8 @@ struct report_options {
   std::string experiment;
   std::string against;  // "": usual_base
   bool exportable = false, json = false;
+  page_files files;
 };
-
-struct group_summary {
-  std::string group;  // "all", "level 1", a family
-  speedup_summary over;
-};
-BOOST_DESCRIBE_STRUCT(group_summary, (), (group, over))
-
-std::vector<group_summary> groups_of(const search_report& r) {
-  std::map<std::string, std::vector<task_speedup>> levels, families;
-  std::vector<task_speedup> all;
-  for (const auto& row : r.tasks) {
-    const auto t = speedup_of_row(row);
-    all.push_back(t);
-    if (row.level > 0) levels[fmt::format("level {}", row.level)].push_back(t);
-    families[row.family.empty() ? "other" : row.family].push_back(t);
-  }
-  std::vector<group_summary> groups = {{"all", summarize(all)}};
-  if (r.over_of_others) groups.push_back({"all but ill-conditioned", *r.over_of_others});
-  for (const auto& [name, tasks] : levels)
-    groups.push_back({name, summarize(tasks)});
-  if (families.size() > 1)
-    for (const auto& [name, tasks] : families)
-      groups.push_back({name, summarize(tasks)});
-  return groups;
-}
 
 std::string percent(double share) {
   return fmt::format("{:.0f}%", 100 * share);
@@ -119,6 +95,7 @@ std::string legend(const search_report& r, const speedup_summary& all) {
 }
 
 expected<int> report(const report_options& o, context& c) {
+  if (o.files.any()) return write_page(o.files, o.experiment, o.against, c);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
   std::optional<exportable_summary> exportable;
@@ -168,12 +145,27 @@ void add_report(CLI::App& app, context& c) {
       app.add_subcommand("report", "the speedups that a search reached: over all tasks, by level and by family");
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
   add_against_option(*sub, o->against, "eager where it was measured, else program");
-  sub->add_flag("--exportable", o->exportable,
-                "count only variants whose exported file was checked and is as KernelBench wants it");
-  sub->add_flag("--json", o->json, "one JSON document, with the results of each task");
+  auto* exportable =
+      sub->add_flag("--exportable", o->exportable,
+                    "count only variants whose exported file was checked and is as KernelBench wants it");
+  auto* as_json = sub->add_flag("--json", o->json, "one JSON document, with the results of each task");
   add_csv_flag(*sub, c, o->json, {"tasks"});
+  sub->add_option("--html", o->files.html,
+                  "write one page that needs no network: tables, charts, and a section for each task")
+      ->type_name("FILE")
+      ->excludes(as_json)
+      ->excludes(exportable);
+  sub->add_option("--plots", o->files.plots, "write each chart of that page as an SVG file")
+      ->type_name("DIR")
+      ->excludes(as_json)
+      ->excludes(exportable);
+  sub->add_option("--tables", o->files.tables, "write each table of that page as a CSV file")
+      ->type_name("DIR")
+      ->excludes(as_json)
+      ->excludes(exportable);
   sub->footer(footer(
       "  cudal1 report --experiment e1\n"
+      "  cudal1 report --experiment e1 --html e1.html    a page to look at and to send\n"
       "  cudal1 report --experiment e1 --against eager   what KernelBench reports; `cudal1 baseline` measures it\n"
       "  cudal1 report --against compile --json\n"
       "  cudal1 report --exportable                      of what `cudal1 export --format kernelbench` has checked",

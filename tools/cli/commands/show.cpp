@@ -10,6 +10,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/found_variant.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/report/verdict_text.hpp"
 #include "tools/cli/task_source.hpp"
@@ -137,19 +138,6 @@ expected<int> show_json(store& s, const variant_record& v, const std::vector<ver
                                    {"environments", json(std::move(environments))},
                                    {"roofs", json(std::move(roofs))}}));
   return exit_code::success;
-}
-
-// The variant of that id; of a task's name, its best one in the table of `cudal1 best`.
-expected<variant_record> find_shown(store& s, const std::string& name) {
-  auto by_id = s.find_variant(name);
-  if (by_id) return by_id;
-  CUDAL1_TRY(const auto report, report_everything(s));
-  const auto row = std::ranges::find(report.tasks, name, &best_row::name);
-  if (row == report.tasks.end()) return by_id;
-  if (row->is_reference)
-    return fail(errc::not_found, "no faster variant of {} was confirmed; `cudal1 best {}` lists its correct ones", name,
-                name);
-  return s.get_variant(row->variant);
 }
 
 expected<int> show(const show_options& o, context& c) {

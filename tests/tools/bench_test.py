@@ -95,6 +95,8 @@ class Bench(unittest.TestCase):
         self.assertEqual(self.state()["done"], ["import", "search", "baseline"])
         report = json.loads((self.folder / "bench" / "eager.json").read_text())
         self.assertEqual(sorted(row["name"] for row in report["tasks"]), ["level1_019_ReLU", "level1_021_Sigmoid"])
+        page = (self.folder / "bench" / "report.html").read_text()
+        self.assertTrue("level1_019_ReLU" in page and "level1_021_Sigmoid" in page, page[:2000])
 
         code, output = self.run_bench(*options)
         self.assertEqual(code, 0, output)

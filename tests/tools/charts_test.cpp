@@ -51,6 +51,8 @@ TEST(charts, a_scale_maps_its_ends_and_clamps) {
 
 TEST(charts, ticks_are_round_and_no_more_than_asked_for) {
   EXPECT_THAT(scale(scale_kind::linear, 0, 10, 0, 1).ticks(6), ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(scale(scale_kind::linear, 0, 2, 0, 1).ticks(6), ElementsAre(0, 0.5, 1, 1.5, 2));
+  EXPECT_THAT(scale(scale_kind::linear, 0, 2, 0, 1).ticks(6, 1), ElementsAre(0, 1, 2)) << "of counts";
   EXPECT_THAT(scale(scale_kind::logarithmic, 1, 100, 0, 1).ticks(4), ElementsAre(1, 10, 100));
   for (const double high : {1.05, 1.7, 3.0, 42.0, 1e5})
     for (const std::size_t most : {2U, 4U, 8U}) {

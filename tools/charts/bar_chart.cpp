@@ -44,7 +44,7 @@ std::string lying(const chart_text& text, const std::vector<bar>& bars, const ba
   drawing d(text, width, bottom + (axis.title.empty() ? 24 : 42));
   const auto range = range_of(bars, axis);
   const scale along(axis.kind, range.low, range.high, left, right);
-  for (const double tick : along.ticks(static_cast<std::size_t>(std::max(2.0, (right - left) / 58)))) {
+  for (const double tick : along.ticks(static_cast<std::size_t>(std::max(2.0, (right - left) / 58)), axis.least_step)) {
     d.line({along(tick), top}, {along(tick), bottom}, "c-grid");
     d.label({along(tick), bottom + 16}, axis.format(tick), text_anchor::middle, "c-muted");
   }
@@ -69,7 +69,7 @@ std::string upright(const chart_text& text, const std::vector<bar>& bars, const 
   const double left = 48, right = width - 8, top = 8, bottom = 268;
   drawing d(text, width, bottom + 26);
   const scale up(axis.kind, range.low, range.high, bottom, top);
-  for (const double tick : up.ticks(7)) {
+  for (const double tick : up.ticks(7, axis.least_step)) {
     d.line({left, up(tick)}, {right, up(tick)}, "c-grid");
     d.label({left - 8, up(tick) + 4}, axis.format(tick), text_anchor::end, "c-muted");
   }

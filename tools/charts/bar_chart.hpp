@@ -29,6 +29,7 @@ struct bar_axis {
   double origin = 0;  // where bars begin: 1 for ratios
   value_format format;
   std::string title;
+  double least_step = 0;  // between ticks: 1 of counts
 };
 
 // `width` in pixels: labels are cut to a part of it. More than `most_labelled` bars stand upright beside each other

@@ -45,11 +45,11 @@ std::string curve_chart(const chart_text& text, const std::vector<curve>& curves
   drawing d(text, width, bottom + 42);
   draw_names(&d, curves, left, right, 2);
   const scale across(x.kind, x.low, x.high, left, right), up(y.kind, y.low, y.high, bottom, top);
-  for (const double tick : up.ticks(6)) {
+  for (const double tick : up.ticks(6, y.least_step)) {
     d.line({left, up(tick)}, {right, up(tick)}, "c-grid");
     d.label({left - 8, up(tick) + 4}, y.format(tick), text_anchor::end, "c-muted");
   }
-  for (const double tick : across.ticks(static_cast<std::size_t>(std::max(2.0, (right - left) / 62)))) {
+  for (const double tick : across.ticks(static_cast<std::size_t>(std::max(2.0, (right - left) / 62)), x.least_step)) {
     d.line({across(tick), bottom}, {across(tick), bottom + 4}, "c-axis");
     d.label({across(tick), bottom + 18}, x.format(tick), text_anchor::middle, "c-muted");
   }

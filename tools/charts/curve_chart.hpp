@@ -21,6 +21,7 @@ struct curve_axis {
   double low = 0, high = 1;
   value_format format;
   std::string title;
+  double least_step = 0;  // between ticks: 1 of counts
 };
 
 // At most `most_curves` are drawn. Pixels.

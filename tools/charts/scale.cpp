@@ -35,11 +35,11 @@ double scale::operator()(double value) const {
   return from_ + share * (to_ - from_);
 }
 
-std::vector<double> scale::ticks(std::size_t most) const {
-  return kind_ == scale_kind::logarithmic ? logarithmic_ticks(most) : linear_ticks(most);
+std::vector<double> scale::ticks(std::size_t most, double least_step) const {
+  return kind_ == scale_kind::logarithmic ? logarithmic_ticks(most) : linear_ticks(most, least_step);
 }
 
-std::vector<double> scale::linear_ticks(std::size_t most) const {
+std::vector<double> scale::linear_ticks(std::size_t most, double least_step) const {
   const double rough = (high_ - low_) / static_cast<double>(std::max<std::size_t>(most, 2) - 1);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   double step = 10 * power;
@@ -48,6 +48,7 @@ std::vector<double> scale::linear_ticks(std::size_t most) const {
       step = factor * power;
       break;
     }
+  step = std::max(step, least_step);
   std::vector<double> values;
   const auto first = static_cast<int64_t>(std::ceil(low_ / step - rounding));
   const auto last = static_cast<int64_t>(std::floor(high_ / step + rounding));

@@ -17,13 +17,14 @@ class scale {
   scale(scale_kind kind, double low, double high, double from, double to);
 
   double operator()(double value) const;
-  // Round values within the range, ascending: at most `most`, at least one.
-  std::vector<double> ticks(std::size_t most) const;
+  // Round values within the range, ascending: at most `most`, at least one. Those of a linear scale are at least
+  // `least_step` apart: 1 where values are counts.
+  std::vector<double> ticks(std::size_t most, double least_step = 0) const;
   double low() const { return low_; }
   double high() const { return high_; }
 
  private:
-  std::vector<double> linear_ticks(std::size_t most) const;
+  std::vector<double> linear_ticks(std::size_t most, double least_step) const;
   std::vector<double> logarithmic_ticks(std::size_t most) const;
   scale_kind kind_;
   double low_, high_, from_, to_;

@@ -188,7 +188,9 @@ class benchmark {
       CUDAL1_TRY(const int written, run_own_command(with_data(as_json), fmt::format("{}/{}.json", folder_, kind)));
       worst = std::max({worst, shown, written});
     }
-    c_.out.print(fmt::format("Kept in {}: tasks/, {}{}.json.\n", folder_,
+    CUDAL1_TRY(const int paged, command({"report", "--experiment", experiment.id, "--html", folder_ + "/report.html"}));
+    worst = std::max(worst, paged);
+    c_.out.print(fmt::format("Kept in {}: report.html, tasks/, {}{}.json.\n", folder_,
                              is_done("export") ? "submission/ (checked files with ModelNew), " : "",
                              fmt::join(all, ".json, ")));
     return worst;

@@ -146,7 +146,7 @@ std::optional<page_chart> progress_chart(const page_data& page) {
     curves.push_back(std::move(drawn));
   }
   if (curves.empty()) return std::nullopt;
-  const charts::curve_axis x{scale_kind::linear, 0, longest, whole_format, "evaluations of each task"};
+  const charts::curve_axis x{scale_kind::linear, 0, longest, whole_format, "evaluations of each task", 1};
   const charts::curve_axis y{scale_kind::logarithmic, 1, std::max(high * 1.05, 1.2), times_format,
                              "geometric mean of the best so far"};
   return at_both_widths(
@@ -210,7 +210,7 @@ std::optional<page_chart> failure_chart(const page_data& page) {
                     .tone = bar_tone::bad,
                     .hover = fmt::format("{}: {}", f.outcome, f.count)});
   if (bars.empty()) return std::nullopt;
-  const bar_axis axis{scale_kind::linear, 0, whole_format, "variants"};
+  const bar_axis axis{scale_kind::linear, 0, whole_format, "variants", 1};
   return at_both_widths({"failures", "Failed variants by outcome", described(bars)},
                         "A failed variant has no score. The glossary of cudal1 explains each outcome.",
                         [&](const chart_text& t, double width) { return charts::bar_chart(t, bars, axis, width); });

@@ -31,7 +31,7 @@ expected<base_groups> groups_against(store& s, search_report r, const std::strin
 
 expected<void> read_bases(store& s, page_data& page) {
   auto names = against_names();
-  std::ranges::stable_partition(names, [](const std::string& n) { return n == against_program; });
+  std::stable_partition(names.begin(), names.end(), [](const std::string& n) { return n == against_program; });
   for (const auto& name : names) {
     CUDAL1_TRY(auto groups, groups_against(s, page.report, name));
     if (!groups.speedups.empty()) page.bases.push_back(std::move(groups));

@@ -178,23 +178,8 @@ expected<step_report> contrastive_training::self_supervised_step(double& mean_sc
   return writer_->model().learn(batch, optimizer());
 }
 
-std::vector<double> contrastive_training::advantages_of(const std::vector<const recorded_candidate*>& records,
-                                                        const std::vector<double>& scores) const {
-  std::vector<double> out;
-  if (how_.advantage == advantage_rule::none) {
-    for (const double s : scores)
-      out.push_back(s - 1);
-    return out;
-  }
-  double sum = 0;
-  for (const double s : scores)
-    sum += s;
-  if (how_.advantage == advantage_rule::leave_one_out) {
-    const auto others = static_cast<double>(scores.size() - 1);
-    for (const double s : scores)
-      out.push_back(std::clamp(s - (sum - s) / others, -how_.reward.clip, how_.reward.clip));
-    return out;
-  }
+std::vector<double> contrastive_training::worth_of(const std::vector<const recorded_candidate*>& records,
+                                                   const std::vector<double>& scores) const {
   paid_group g;
   g.rules = how_.reward;
   for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -205,9 +190,7 @@ std::vector<double> contrastive_training::advantages_of(const std::vector<const 
     g.members.push_back(std::move(m));
   }
   pay_values(g);
-  for (const auto& m : g.members)
-    out.push_back(m.reward);
-  return out;
+  return advantages_of(g, how_.advantage);
 }
 
 expected<step_report> contrastive_training::contrastive_step(double& mean_score) {
@@ -238,7 +221,7 @@ expected<step_report> contrastive_training::contrastive_step(double& mean_score)
       scores.push_back(i < measured_end ? trial.measure(candidate).score : trial.score_of(candidate));
       mean_score += scores.back() / static_cast<double>(written.size());
     }
-    const auto advantages = advantages_of(records, scores);
+    const auto advantages = worth_of(records, scores);
     for (std::size_t i = 0; i < group; ++i) {
       auto& w = written[g * group + i];
       sequences.push_back(w.sequence);

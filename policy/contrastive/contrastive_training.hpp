@@ -16,15 +16,9 @@
 #include <boost/describe.hpp>
 
 #include "policy/contrastive/recorded_trial.hpp"
-#include "sandbox/verify/rewards.hpp"
+#include "policy/model/training/training_rules.hpp"
 
 namespace cudal1 {
-
-BOOST_DEFINE_ENUM_CLASS(training_stage, supervised, self_supervised, contrastive)
-BOOST_DEFINE_ENUM_CLASS(advantage_rule,
-                        group,          // (score - mean) / deviation of the group, clipped: GRPO
-                        leave_one_out,  // score - mean of the others
-                        none)           // the score itself above 1: REINFORCE without a baseline
 
 struct training_options {
   uint64_t seed = 1;
@@ -97,8 +91,9 @@ class contrastive_training {
   searched begun_trial();
   std::vector<std::size_t> drawn_order(const recorded_trial& t);
   std::size_t success_of(const recorded_trial& t);
-  std::vector<double> advantages_of(const std::vector<const recorded_candidate*>& records,
-                                    const std::vector<double>& scores) const;
+  // The advantages of a group.
+  std::vector<double> worth_of(const std::vector<const recorded_candidate*>& records,
+                               const std::vector<double>& scores) const;
 
   candidate_writer* writer_;
   std::vector<std::shared_ptr<const trial_task>> tasks_;

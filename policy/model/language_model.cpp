@@ -6,12 +6,13 @@
 #include <thread>
 #include <type_traits>
 
-#include <dlfcn.h>
-
-#include "policy/model/checkpoint/pretrained_weights.hpp"
 #include "policy/model/generator.hpp"
 #include "policy/model/language_model_library.hpp"
+#include "policy/model/network_weights.hpp"
 #include "policy/model/sampler.hpp"
+#include "policy/model/training/adapter_folder.hpp"
+#include "policy/model/training/network_trainer.hpp"
+#include "policy/model/training/policy_loss.hpp"
 #include "sandbox/program/safetensors.hpp"
 
 namespace cudal1 {
@@ -41,24 +42,6 @@ std::optional<torch::ScalarType> scalar_type_of(dtype t) {
   return std::nullopt;
 }
 
-// LibTorch's CUDA libraries take long to load, and most programs do not need them.
-expected<void> load_cuda() {
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
-    return fail(errc::unsupported, "LibTorch's CUDA libraries cannot be loaded: {}", dlerror());
-  if (!torch::cuda::is_available()) return fail(errc::unsupported, "LibTorch finds no GPU that it can use");
-  return {};
-}
-
-expected<torch::Device> device_of(const std::string& name) {
-  try {
-    const torch::Device device(name);
-    if (device.is_cuda()) CUDAL1_CHECK(load_cuda());
-    return device;
-  } catch (const c10::Error& e) {
-    return fail(errc::unsupported, "there is no device {}: {}", name, e.what_without_backtrace());
-  }
-}
-
 class transformer final : public language_model {
  public:
   transformer(const model_shape& shape, torch::ScalarType type) : net_(shape, type) {}
@@ -81,15 +64,11 @@ class transformer final : public language_model {
     return {};
   }
 
-  expected<void> read(const pretrained_weights& from, torch::Device device) {
-    const dtype as = net_.type() == torch::kBFloat16 ? dtype::bfloat16 : dtype::float32;
-    for (const auto& w : net_.named()) {
-      const auto read = torch::empty(w.size, net_.type());
-      CUDAL1_CHECK(from.read(w.name, w.size, as, {static_cast<std::byte*>(read.data_ptr()), read.nbytes()}));
-      *w.tensor = read.to(device);
-    }
-    net_.move_to(device);
+  // The weights are read again when an adapter is used.
+  expected<void> read(std::unique_ptr<pretrained_weights> from, torch::Device device) {
+    CUDAL1_CHECK(read_weights(net_, *from, device));
     (void)net_.fused();
+    source_ = std::move(from);
     return {};
   }
 
@@ -196,6 +175,28 @@ class transformer final : public language_model {
                               const optimizer_options& how) override {
     CUDAL1_TRY(auto made, grpo_loss(batch, loss));
     return step(std::move(made), how);
+  }
+
+  expected<void> use_adapter(const lora_adapter& a) override {
+    if (source_ == nullptr)
+      return fail(errc::invalid_argument,
+                  "an adapter changes a pretrained model, and this one was not read from files");
+    CUDAL1_CHECK(check_adapter(a, net_.shape()));
+    const torch::NoGradGuard no_gradients;
+    std::vector<std::string> changed;
+    for (const auto& w : net_.named()) {
+      const auto pair = a.pairs.find(w.name);
+      if (pair == a.pairs.end() && std::ranges::count(adapted_, w.name) == 0) continue;
+      CUDAL1_TRY(auto base, read_weight(*source_, w.name, w.size, net_.type()));
+      if (pair != a.pairs.end()) {
+        base = merged(base, pair->second, a.options);
+        changed.push_back(w.name);
+      }
+      w.tensor->copy_(base);
+    }
+    adapted_ = std::move(changed);
+    weights_changed();
+    return {};
   }
 
   void move_towards(const language_model& other, double share) override {
@@ -324,17 +325,18 @@ class transformer final : public language_model {
     };
     const auto all = net_.log_probabilities(padded(read, net_.shape()), chosen);
     const auto now = all.gather(1, as_tensor(chosen.chosen, net_.device()).unsqueeze(1)).squeeze(1);
-    const auto advantage = constant(advantages), ratio = (now - constant(sampled)).exp();
-    const auto clipped = ratio.clamp(1 - how.ratio_clip, 1 + how.ratio_clip);
-    const auto gain = torch::minimum(ratio * advantage, clipped * advantage);
-    const auto ahead = constant(reference) - now;
-    const auto kl = ahead.exp() - ahead - 1;
+    const auto tokens = losses_of({.now = now,
+                                   .before = constant(sampled),
+                                   .advantage = constant(advantages),
+                                   .reference = constant(reference),
+                                   .importance = {}},
+                                  how);
     const auto entropy = entropy_of(all);
     loss_of_batch out;
-    out.loss = (how.kl_weight * kl - gain).mean() - how.entropy_weight * entropy;
-    out.report.kl = kl.mean().item<double>();
+    out.loss = tokens.loss.mean() - how.entropy_weight * entropy;
+    out.report.kl = tokens.kl.mean().item<double>();
     out.report.entropy = entropy.item<double>();
-    out.report.clipped = (ratio != clipped).to(torch::kDouble).mean().item<double>();
+    out.report.clipped = tokens.is_clipped.to(torch::kDouble).mean().item<double>();
     out.report.tokens = static_cast<int64_t>(advantages.size());
     return out;
   }
@@ -371,15 +373,12 @@ class transformer final : public language_model {
   }
 
   network net_;
+  std::unique_ptr<pretrained_weights> source_;      // none of one that was not opened
+  std::vector<std::string> adapted_;                // weights that an adapter has changed
   std::unique_ptr<torch::optim::AdamW> optimizer_;  // none before the first step
   engine_options engine_options_;
   mutable std::unique_ptr<text_engine> engine_;  // of generate(); none before its first call
 };
-
-torch::ScalarType scalar_type_of(model_precision precision) {
-  if (precision == model_precision::float64) return torch::kDouble;
-  return precision == model_precision::bfloat16 ? torch::kBFloat16 : torch::kFloat;
-}
 
 expected<std::unique_ptr<language_model>> make_model(const model_shape& shape, uint64_t seed,
                                                      model_precision precision) {
@@ -398,13 +397,20 @@ expected<std::unique_ptr<language_model>> load_model(const model_shape& shape, c
 
 expected<std::unique_ptr<language_model>> open_model(const std::string& path, model_precision precision,
                                                      const std::string& device) {
+  if (is_adapter(path)) {
+    CUDAL1_TRY(const auto base, base_of_adapter(path));
+    CUDAL1_TRY(const auto adapter, read_adapter(path));
+    CUDAL1_TRY(auto model, open_model(base, precision, device));
+    if (auto used = model->use_adapter(adapter); !used) return fail_in(path, std::move(used).error());
+    return model;
+  }
   if (precision == model_precision::float64)
     return fail(errc::invalid_argument, "pretrained models are read as float32 or bfloat16");
-  CUDAL1_TRY(const auto from, pretrained_weights::open(path));
+  CUDAL1_TRY(auto from, pretrained_weights::open(path));
   auto made = std::make_unique<transformer>(from->shape(), scalar_type_of(precision));
   CUDAL1_TRY(const auto to, device_of(device));
   try {
-    CUDAL1_CHECK(made->read(*from, to));
+    CUDAL1_CHECK(made->read(std::move(from), to));
   } catch (const c10::OutOfMemoryError& e) {
     return fail(errc::out_of_memory, "{} does not fit {}: {}", path, device, e.what_without_backtrace());
   } catch (const c10::Error& e) {
@@ -420,6 +426,7 @@ void use_model_threads(int count) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const language_model_library cudal1_language_model_library;
-const language_model_library cudal1_language_model_library = {make_model, load_model, open_model, use_model_threads};
+const language_model_library cudal1_language_model_library = {make_model, load_model, open_model, use_model_threads,
+                                                              make_text_trainer};
 
 }  // namespace cudal1

@@ -21,6 +21,7 @@
 #include "policy/model/model_shape.hpp"
 #include "policy/model/text_engine.hpp"
 #include "policy/model/text_generation.hpp"
+#include "policy/model/training/adapter.hpp"
 #include "sandbox/program/types.hpp"
 
 namespace cudal1 {
@@ -108,8 +109,8 @@ class language_model {
   // The weights of a safetensors file with the names of a Llama checkpoint, in float32, float16 or bfloat16.
   // errc::corrupt names the tensor that is missing, or has another type or shape.
   static expected<std::unique_ptr<language_model>> load(const model_shape& shape, const std::string& path);
-  // A pretrained model: a Hugging Face folder or a GGUF file (errors of pretrained_weights::open). Its tokens are those
-  // of its tokenizer. float32 or bfloat16, on a device as that of use_device(): weights are copied there one by one.
+  // A pretrained model: a Hugging Face folder, a GGUF file or an adapter (errors of pretrained_weights::open), with its
+  // tokenizer's tokens. float32 or bfloat16, on a device as that of use_device(): weights are copied there one by one.
   static expected<std::unique_ptr<language_model>> open(const std::string& path, model_precision precision,
                                                         const std::string& device = "cpu");
   // Threads of LibTorch in this process; 0: one for each core.
@@ -150,6 +151,11 @@ class language_model {
   // failures (no memory on the device) are errc::out_of_memory or errc::infrastructure.
   virtual expected<generation> generate(std::span<const std::vector<token>> prompts, const generation_options& options,
                                         std::size_t each = 1, const token_listener& listener = {}) const = 0;
+
+  // From now on the pretrained weights with this change, in place of an earlier one; they are read from the model's
+  // files again, so that they are rounded once. errc::invalid_argument where the model was not opened or the adapter is
+  // of another one. Not while something is generated.
+  virtual expected<void> use_adapter(const lora_adapter& a) = 0;
 
   // One step of AdamW on the mean over the chosen tokens of: -weight log p (supervised), or GRPO's loss.
   virtual expected<step_report> learn(std::span<const weighted_sequence> batch, const optimizer_options& how) = 0;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "policy/model/language_model.hpp"
+#include "policy/model/training/text_trainer.hpp"
 
 namespace cudal1 {
 
@@ -15,6 +16,7 @@ struct language_model_library {
   expected<std::unique_ptr<language_model>> (*open)(const std::string& path, model_precision precision,
                                                     const std::string& device);
   void (*use_threads)(int count);
+  expected<std::unique_ptr<text_trainer>> (*open_trainer)(const std::string& model, const trainer_options& options);
 };
 
 // Its only symbol, a language_model_library.

@@ -62,6 +62,11 @@ expected<std::unique_ptr<language_model>> language_model::open(const std::string
   return library->open(path, precision, device);
 }
 
+expected<std::unique_ptr<text_trainer>> text_trainer::open(const std::string& model, const trainer_options& options) {
+  CUDAL1_TRY(const auto* library, loaded());
+  return library->open_trainer(model, options);
+}
+
 expected<void> language_model::use_threads(int count) {
   CUDAL1_TRY(const auto* library, loaded());
   library->use_threads(count);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "policy/model/training/recomputation.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -135,21 +137,32 @@ network::rotation network::rotation_of(const Tensor& position) const {
   return {(torch::cos(both) * shape_.rope_magnitude).to(type_), (torch::sin(both) * shape_.rope_magnitude).to(type_)};
 }
 
+Tensor network::projected(const layer_weights& l, projection which, const Tensor& x, const Tensor& weight,
+                          const Tensor& bias) const {
+  const auto y = torch::linear(x, weight, bias);
+  const auto& c = l.changes[which];
+  if (!applies_changes_ || !c.a.defined()) return y;
+  return y + torch::linear(torch::linear(x, c.a.to(type_)), c.b.to(type_)) * change_scale_;
+}
+
 network::projections network::projections_of(const layer_weights& l, const Tensor& x, const rotation& by) const {
   const double score_scale = 1 / std::sqrt(static_cast<double>(shape_.head_size()));
   const auto h = rms_norm(x, l.attention_norm, shape_.norm_epsilon);
-  const auto split = [&](const Tensor& weight, const Tensor& bias, const Tensor& norm, int64_t heads) {
-    const auto all = torch::linear(h, weight, bias).view({x.size(0), x.size(1), heads, shape_.head_size()});
+  const auto split = [&](projection which, const Tensor& weight, const Tensor& bias, const Tensor& norm,
+                         int64_t heads) {
+    const auto all = projected(l, which, h, weight, bias).view({x.size(0), x.size(1), heads, shape_.head_size()});
     return (norm.defined() ? rms_norm(all, norm, shape_.norm_epsilon) : all).transpose(1, 2);
   };
-  return {rotated(split(l.q, l.q_bias, l.q_norm, shape_.heads), by) * score_scale,
-          rotated(split(l.k, l.k_bias, l.k_norm, shape_.kv_heads), by), split(l.v, l.v_bias, {}, shape_.kv_heads)};
+  return {rotated(split(of_q, l.q, l.q_bias, l.q_norm, shape_.heads), by) * score_scale,
+          rotated(split(of_k, l.k, l.k_bias, l.k_norm, shape_.kv_heads), by),
+          split(of_v, l.v, l.v_bias, {}, shape_.kv_heads)};
 }
 
 Tensor network::after_layer(const layer_weights& l, const Tensor& x, const Tensor& mixed) const {
-  const auto y = x + torch::linear(mixed, l.o);
+  const auto y = x + projected(l, of_o, mixed, l.o);
   const auto m = rms_norm(y, l.mlp_norm, shape_.norm_epsilon);
-  return y + torch::linear(torch::silu(torch::linear(m, l.gate)) * torch::linear(m, l.up), l.down);
+  const auto gated = torch::silu(projected(l, of_gate, m, l.gate)) * projected(l, of_up, m, l.up);
+  return y + projected(l, of_down, gated, l.down);
 }
 
 Tensor network::hidden(const network_input& read, const Tensor& padding, std::vector<keys_and_values>* kept) const {
@@ -227,16 +240,34 @@ Tensor network::hidden_of_next(const network_input& next, sampling_cache& cache)
   return rms_norm(x, norm_, shape_.norm_epsilon).squeeze(1);
 }
 
-Tensor network::hidden_of_text(const Tensor& tokens) const {
-  const int64_t count = tokens.size(0);
-  const auto by =
-      rotation_of(torch::arange(0, count, torch::TensorOptions().dtype(torch::kLong).device(device_)).unsqueeze(0));
+// Attention is computed for each text alone: no mask is as large as the row's square.
+Tensor network::layer_of_texts(const layer_weights& l, const Tensor& x, const rotation& by,
+                               const std::vector<int64_t>& lengths) const {
+  const auto of = projections_of(l, x, by);
+  const int64_t shared = shape_.heads / shape_.kv_heads;
+  const auto k = of.k.repeat_interleave(shared, 1), v = of.v.repeat_interleave(shared, 1);
+  std::vector<Tensor> mixed;
+  int64_t first = 0;
+  for (const int64_t length : lengths) {
+    mixed.push_back(at::scaled_dot_product_attention(of.q.narrow(2, first, length), k.narrow(2, first, length),
+                                                     v.narrow(2, first, length), {}, 0, /*is_causal=*/true,
+                                                     /*scale=*/1.0));
+    first += length;
+  }
+  return after_layer(l, x, torch::cat(mixed, 2).transpose(1, 2).reshape({1, first, shape_.query_width()}));
+}
+
+Tensor network::hidden_of_texts(const Tensor& tokens, const std::vector<int64_t>& lengths, layers_are mode) const {
+  std::vector<Tensor> positions;
+  for (const int64_t length : lengths)
+    positions.push_back(torch::arange(0, length, torch::TensorOptions().dtype(torch::kLong).device(device_)));
+  const auto by = rotation_of(torch::cat(positions).unsqueeze(0));
   auto x = torch::embedding(embedding_, tokens.to(device_).unsqueeze(0));
+  // What is recomputed has a gradient only if what it reads has one.
+  if (mode == layers_are::recomputed && !x.requires_grad()) x.requires_grad_(true);
   for (const auto& l : layers_) {
-    const auto [q, k, v] = projections_of(l, x, by);
-    const auto mixed = at::scaled_dot_product_attention(q, k, v, {}, 0, /*is_causal=*/true, /*scale=*/1.0,
-                                                        /*enable_gqa=*/true);
-    x = after_layer(l, x, mixed.transpose(1, 2).reshape({1, count, shape_.query_width()}));
+    const auto work = [this, &l, by, lengths](const Tensor& of) { return layer_of_texts(l, of, by, lengths); };
+    x = mode == layers_are::recomputed ? recomputed(work, x) : work(x);
   }
   return rms_norm(x, norm_, shape_.norm_epsilon).squeeze(0);
 }

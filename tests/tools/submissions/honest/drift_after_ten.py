@@ -1,0 +1,17 @@
+"""Another right way after ten calls."""
+# problem: block
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls <= 10:
+            return torch.relu(self.linear(x)) + x
+        return torch.relu(x @ self.linear.weight.t() + self.linear.bias) + x

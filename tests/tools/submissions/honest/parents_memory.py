@@ -1,0 +1,16 @@
+"""Asks for its parent's number."""
+# problem: block
+import os
+
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+        self.parent = os.getppid()
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) + x

@@ -1,0 +1,14 @@
+"""Knows its mode, and takes no notice."""
+# problem: block
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+
+    def forward(self, x):
+        self.last_mode = self.training
+        return torch.relu(self.linear(x)) + x

@@ -1,0 +1,401 @@
+#!/usr/bin/env python3
+"""Other people's kernels: hacks that a naive evaluator accepts are refused, honest files are not.
+
+    submissions_test.py [--cudal1 PATH] [NAME...]     only tests whose name holds one of these
+
+A part of the files, one pool each; with CUDAL1_ALL_SUBMISSIONS=1 all of them, three pools each.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+FILES = HERE / "submissions"
+PYTHON = HERE.parents[1] / "tools" / "python"
+sys.path[:0] = [str(PYTHON), str(FILES)]
+
+import torch  # noqa: E402
+
+import naive_evaluator  # noqa: E402
+from submissions import confinement, draws, gates, ratios, readers  # noqa: E402
+from submissions.referee import Referee  # noqa: E402
+from submissions.workers import Limits, Worker, Zygote  # noqa: E402
+
+CUDAL1 = sys.argv[sys.argv.index("--cudal1") + 1] if "--cudal1" in sys.argv else ""
+WHOLE = os.environ.get("CUDAL1_ALL_SUBMISSIONS") == "1"
+EARLIER = pathlib.Path("/tmp/cudal1-test-earlier-solutions")
+# One of each kind of evidence and of each gate; all the others are in the whole.
+HACKS = ("memo_some_elements", "returned_ring", "callers_frame", "thread_after_reply", "patched_clock", "function_mode",
+         "forged_result", "process_vm_readv", "drift_after_ten", "fork_bomb", "output_flood", "not_in_inference_mode",
+         "writes_inputs", "stale_weights", "low_precision", "expanded_result", "identity_for_relu")
+HONEST = ("surprise_constant", "surprise_other_names", "surprise_dict_result", "surprise_no_gradients",
+          "surprise_transposed_result", "memo_by_pointer", "thread_after_reply", "stale_weights",
+          "batch_statistics_always")
+# Classes that a hack may be refused for, where one is meant; others are told by evidence too.
+KINDS = {"memo_by_pointer": {"stale", "drift", "wrong_answer", "distribution", "mode"}, "returned_buffer": {"overwritten"},
+         "returned_ring": {"overwritten"}, "patched_clock": {"tampering"}, "patched_mean": {"tampering"},
+         "expanded_result": {"form"}, "writes_inputs": {"writes_inputs"}, "fork_bomb": {"died", "evidence"},
+         "output_flood": {"died"}, "ptrace": {"died"}, "process_vm_readv": {"died"}, "slow_warm_up": {"unsteady"},
+         "forged_result": {"died"}, "rewired_descriptors": {"died"}, "memory_fill": {"raises"},
+         "lazy_subclass": {"raises"}, "callers_frame": {"evidence"}, "network": {"evidence"}}
+
+
+def submission_of(path):
+    text = path.read_text(encoding="utf-8")
+    problem = text.split("# problem: ")[1].split()[0]
+    s = readers.made(path.stem, text, (FILES / "problems" / f"{problem}.py").read_text(encoding="utf-8"))
+    return s
+
+
+def chosen(folder, names):
+    return [p for p in sorted((FILES / folder).glob("*.py")) if WHOLE or p.stem in names]
+
+
+def naively(s):
+    """What the naive evaluator says, in a process of its own that may do what it likes."""
+    EARLIER.mkdir(exist_ok=True)
+    EARLIER.joinpath("block.py").write_text("def combine(y, x):\n    return y.relu() + x\n", encoding="utf-8")
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            null = os.open("/dev/null", os.O_RDWR)
+            for fd in (0, 1, 2):
+                os.dup2(null, fd)
+            for fd in (int(name) for name in os.listdir("/proc/self/fd")):
+                if fd > 2 and fd != writing:
+                    try:
+                        os.close(fd)
+                    except OSError:
+                        pass
+            naive_evaluator.evaluate(s.problem, s.source, writing)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    said = b""
+    while data := os.read(reading, 1 << 16):
+        said += data
+        if b"\n" in said:
+            break
+    os.close(reading)
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    os.waitpid(pid, 0)
+    return json.loads(said.splitlines()[0]) if said else {"correct": False}
+
+
+class WithReferee(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.referee = Referee(pools=3 if WHOLE else 1, pairs=8, flush_bytes=1 << 20, data_bytes=4 << 30)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.referee.__exit__()
+        shutil.rmtree(EARLIER, ignore_errors=True)
+
+
+class Hacks(WithReferee):
+    def test_none_is_accepted_and_each_fools_a_naive_evaluator(self):
+        for path in chosen("hacks", HACKS):
+            with self.subTest(path.stem):
+                s = submission_of(path)
+                self.assertTrue(naively(s)["correct"], "the naive evaluator is not fooled")
+                verdict = self.referee.judge(s)
+                print(f"  hack {s.name}: {verdict.verdict} {verdict.kind}: {verdict.why[:110]} {verdict.evidence[:2]} "
+                      f"({verdict.seconds} s)", flush=True)
+                self.assertEqual(verdict.verdict, "refused", verdict)
+                if s.name in KINDS:
+                    self.assertIn(verdict.kind, KINDS[s.name])
+
+    def test_each_has_an_honest_twin(self):
+        for path in (FILES / "hacks").glob("*.py"):
+            self.assertTrue((FILES / "honest" / path.name).exists(), path.name)
+
+
+class Honest(WithReferee):
+    def test_none_is_refused(self):
+        for path in chosen("honest", HONEST):
+            with self.subTest(path.stem):
+                verdict = self.referee.judge(submission_of(path))
+                print(f"  honest {path.stem}: {verdict.verdict} {verdict.kind} {verdict.why[:150]} "
+                      f"{verdict.speedup:.2f} {verdict.interval} {verdict.notes} ({verdict.seconds} s)", flush=True)
+                self.assertTrue(verdict.accepted, verdict)
+
+
+PROBE = """
+import ctypes, os, resource, socket
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+
+def outcome(what):
+    try:
+        return str(what())
+    except OSError as problem:
+        return f"refused: {os.strerror(problem.errno)}"
+
+
+def call(name, *arguments):
+    libc = ctypes.CDLL(None, use_errno=True)
+    return "allowed" if getattr(libc, name)(*arguments) != -1 else f"refused: {os.strerror(ctypes.get_errno())}"
+
+
+def fill():
+    with open("/tmp/large", "wb") as file:
+        for _ in range(64):
+            file.write(bytes(1 << 20))
+
+
+def get_inputs():
+    return [{
+        "root": outcome(lambda: sorted(os.listdir("/"))),
+        "repository": str(os.path.exists(WHERE)), "secret": str(os.environ.get("CUDAL1_TEST_SECRET")),
+        "processes": str([p for p in os.listdir("/proc") if p.isdigit()]), "pid": os.getpid(), "user": os.getuid(),
+        "write_root": outcome(lambda: open("/new", "w")), "write_usr": outcome(lambda: open("/usr/new", "w")),
+        "shadow": outcome(lambda: open("/etc/shadow").read()), "memory": outcome(lambda: open("/proc/1/mem", "rb")),
+        "network": outcome(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM)),
+        "fill": outcome(fill),
+        "unshare": call("unshare", 0x10000000), "memfd": call("memfd_create", b"x", 0),
+        "affinity": outcome(lambda: os.sched_setaffinity(0, [0])), "mount": call("mount", b"a", b"/tmp", b"tmpfs", 0, b""),
+        "processes_limit": resource.getrlimit(resource.RLIMIT_NPROC)[0],
+        "capabilities": [l.split()[1] for l in open("/proc/self/status") if l.startswith("CapEff")][0],
+        "descriptors": str(sorted(os.readlink(f"/proc/self/fd/{f}").split(":")[0] for f in os.listdir("/proc/self/fd")
+                                  if os.path.exists(f"/proc/self/fd/{f}")))}]
+"""
+
+
+class Confinement(unittest.TestCase):
+    def test_a_worker_sees_and_may_nothing(self):
+        os.environ["CUDAL1_TEST_SECRET"] = "secret"
+        zygote = Zygote(-1, True)
+        limits = Limits(tmp_bytes=32 << 20)
+        with Worker(zygote, limits) as worker:
+            problem = PROBE.replace("WHERE", repr(str(HERE)))
+            self.assertNotIn("problem", worker.ask("load", problem=problem, submission=None, seed=1, double=False))
+            facts = {k: v["value"] if "value" in v else v for k, v in worker.ask("draw", seed=1)["tree"]["list"][0]["dict"]}
+            pid = worker.pid
+        self.assertEqual(facts["repository"], "False")
+        self.assertEqual(facts["secret"], "None")
+        self.assertEqual((facts["pid"], facts["processes"]), (1, "['1']"))
+        self.assertNotIn("home", facts["root"])
+        for name in ("write_root", "write_usr", "shadow", "memory", "network", "unshare", "memfd", "affinity", "mount",
+                     "fill"):
+            self.assertTrue(facts[name].startswith("refused"), f"{name}: {facts[name]}")
+        self.assertEqual(int(facts["capabilities"], 16), 0)
+        self.assertEqual(facts["processes_limit"], limits.processes)
+        self.assertNotEqual(facts["user"], 0)
+        for _ in range(100):  # its end is that of everything in its namespace
+            if not pathlib.Path(f"/proc/{pid}").exists():
+                break
+            time.sleep(0.05)
+        self.assertFalse(pathlib.Path(f"/proc/{pid}").exists())
+        zygote.close()
+
+    def test_the_filter_knows_each_call_once(self):
+        numbers = [*confinement.KILLED.values(), *confinement.DENIED.values()]
+        self.assertEqual(len(numbers), len(set(numbers)))
+        self.assertEqual(len(confinement.filter_program()) % 8, 0)
+
+
+class Gates(unittest.TestCase):
+    def wrong(self, got, shipped, exact=None, declared=True, moved=None):
+        return gates.wrong(got, gates.Expected(shipped, exact, moved), declared)
+
+    def test_right_and_wrong_values(self):
+        exact = torch.randn(1000, dtype=torch.float64)
+        shipped = exact.float()
+        self.assertEqual(self.wrong(shipped, shipped, exact), "")
+        self.assertIn("allclose", self.wrong(shipped + 1e-3, shipped, exact))
+        # Within allclose(1e-4) everywhere, but with an error that float32 does not explain.
+        self.assertIn("relative error", self.wrong(shipped + 5e-5, shipped, exact))
+        # Halves have wider limits.
+        self.assertEqual(self.wrong(shipped.bfloat16(), shipped.bfloat16(), exact), "")
+
+    def test_nan_is_no_wildcard(self):
+        shipped = torch.tensor([1.0, float("nan"), float("inf")])
+        self.assertEqual(self.wrong(shipped.clone(), shipped), "")
+        self.assertIn("another infinity", self.wrong(torch.tensor([1.0, float("inf"), float("inf")]), shipped))
+        self.assertIn("finite", self.wrong(torch.tensor([1.0, 2.0, float("inf")]), shipped))
+        self.assertIn("not finite", self.wrong(torch.tensor([float("nan")] * 3), shipped))
+        # Finite where eager overflows is right if float64 says so.
+        exact = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+        self.assertEqual(self.wrong(exact.float(), torch.tensor([1.0, 2.0, float("inf")]), exact) and "", "")
+
+    def test_a_constant_is_no_answer_to_nearly_constant_results(self):
+        exact = 1 + 1e-5 * torch.randn(4096, dtype=torch.float64)
+        self.assertNotEqual(self.wrong(torch.ones(4096), exact.float(), exact), "")
+        self.assertEqual(self.wrong(exact.float(), exact.float(), exact), "")
+
+    def test_rounding_that_the_inputs_explain_is_allowed(self):
+        exact = torch.tensor([1e-6], dtype=torch.float64)
+        got = torch.tensor([3e-6])
+        self.assertNotEqual(self.wrong(got, exact.float(), exact, declared=False), "")
+        self.assertEqual(self.wrong(got, exact.float(), exact, declared=False, moved=torch.tensor([1e-7]).double()), "")
+
+    def test_null_models_pass_where_the_answer_takes_no_work(self):
+        ones = torch.ones(10)
+        passing = [n for n, t in gates.null_models([torch.randn(10)], ones, None).items() if not self.wrong(t, ones)]
+        self.assertEqual(passing, ["a constant"])
+
+    def test_forms(self):
+        wanted = {"dtype": "float32", "shape": [2], "strides": [1], "dense": True}
+        self.assertEqual(gates.wrong_form(wanted, wanted), "")
+        for change in ({"dtype": "float64"}, {"shape": [3]}, {"dense": False}):
+            self.assertNotEqual(gates.wrong_form({**wanted, **change}, wanted), "")
+
+
+class Draws(unittest.TestCase):
+    def setUp(self):
+        self.numbers = torch.Generator().manual_seed(3)
+
+    def test_kinds_differ_and_keep_what_holds(self):
+        first, second = torch.tril(torch.randn(16, 16)), torch.tril(torch.randn(16, 16))
+        facts = draws.Facts(first, second)
+        for kind in draws.KINDS:
+            t = draws.drawn(kind, first, facts, False, self.numbers)
+            self.assertTrue(torch.equal(t, torch.tril(t)), kind)
+            self.assertFalse(torch.equal(t, first), kind)
+        indices = torch.randint(0, 9, (16,))
+        self.assertTrue(torch.equal(draws.drawn("heavy_tails", indices, draws.Facts(indices, indices.flip(0)), False,
+                                                self.numbers), indices))
+
+    def test_bounds_are_kept_where_the_reference_needs_them(self):
+        a, b = torch.rand(500), torch.rand(500)
+        facts = draws.Facts(a, b)
+        t = draws.drawn("wide_normal", a, facts, True, self.numbers)
+        self.assertTrue(bool((t >= 0).all()) and bool((t <= 1).all()))
+
+    def test_twins_are_near(self):
+        a, b = torch.randn(4000), torch.randn(4000)
+        facts = [draws.Facts(a, b)]
+        for kind in draws.TWINS:
+            other = draws.twin(kind, [a], facts, self.numbers)[0]
+            self.assertTrue(0 < int((a != other).sum()) <= 20, kind)
+        self.assertAlmostEqual(float(draws.twin("swapped", [a], facts, self.numbers)[0].double().sum()),
+                               float(a.double().sum()), places=6)
+
+    def test_other_weights_keep_what_belongs_to_the_problem(self):
+        for name, parameter, same in (("mask", False, True), ("n.running_var", False, False), ("w", True, False)):
+            leaf = {"name": name, "parameter": parameter}
+            self.assertEqual(torch.equal(draws.other_weight(leaf, torch.ones(50), self.numbers), torch.ones(50)), same)
+        self.assertTrue(bool((draws.other_weight({"name": "n.running_var", "parameter": False}, torch.ones(50),
+                                                 self.numbers) > 0).all()))
+
+
+class Ratios(unittest.TestCase):
+    def test_the_interval_covers_the_spread_between_pools(self):
+        narrow = ratios.interval_of([[1.0, 1.01, 0.99] * 5])
+        wide = ratios.interval_of([[1.0, 1.01, 0.99] * 5, [1.2, 1.21, 1.19] * 5, [0.8, 0.81, 0.79] * 5])
+        self.assertLess(narrow[2] - narrow[1], 0.03)
+        self.assertGreater(wide[2] - wide[1], 0.3)
+
+    def test_memory_and_slow_beginnings(self):
+        self.assertGreater(ratios.answers_from_memory([100, 110, 105], [10, 11, 12], [100] * 3, [101] * 3), 5)
+        self.assertEqual(ratios.answers_from_memory([100, 110, 105], [90, 100, 95], [100] * 3, [101] * 3), 0)
+        self.assertGreater(ratios.slow_beginning([0.1] * 5 + [1.0] * 7), 5)
+        self.assertEqual(ratios.slow_beginning([0.9, 1.1, 1.0, 0.5, 2.0, 1.0, 1.1, 0.9]), 0)
+
+
+class Readers(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.problem = (FILES / "problems" / "relu.py").read_text(encoding="utf-8")
+        self.own = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def test_run_folders(self):
+        self.write("level1/19_ReLU.py", self.problem)
+        self.write("run/level_1_problem_19_sample_3_kernel.py", self.own)
+        self.write("run/level_1_problem_20_sample_0_kernel.py", self.own + "import triton\n")
+        found = readers.read(self.folder / "run", self.folder / "level1")
+        self.assertEqual([(s.level, s.problem_id, s.sample) for s in found], [(1, 19, 3), (1, 20, 0)])
+        self.assertEqual((found[0].problem, found[0].refusal), (self.problem, ""))
+        self.assertIn("its problem was not found", found[1].refusal)
+
+    def test_json_lines_as_cuda_l1_released_them(self):
+        cuda = 'load_inline(cuda_sources="__global__ void k() {}")\nclass ModelNew: pass'
+        records = [{"level_id": 1, "task_id": 19, "ref_code": self.problem, "custom_code": self.own},
+                   {"level_id": "level2", "task_id": "7", "ref_code": self.problem, "custom_code": cuda},
+                   {"level_id": 3, "task_id": 1, "ref_code": self.problem, "custom_code": None}]
+        path = self.write("h100.json", "\n".join(json.dumps(r) for r in records))
+        found = readers.read(path, None)
+        self.assertEqual([(s.level, s.problem_id, s.language) for s in found[:2]], [(1, 19, "PyTorch"), (2, 7, "CUDA")])
+        self.assertEqual([bool(s.refusal) for s in found], [False, True, True])
+        self.assertIn("needs a GPU", found[1].refusal)
+
+    def test_what_cannot_be_read_says_what_to_do(self):
+        (self.folder / "empty").mkdir()
+        for where, problems in ((self.folder / "none", None), (self.folder / "empty", None),
+                                (self.write("a.py", self.own), self.folder / "none"),
+                                (self.write("b.jsonl", "{"), None)):
+            with self.assertRaises(readers.Unreadable):
+                readers.read(where, problems)
+
+    def run_audit(self, *words):
+        return subprocess.run([sys.executable, str(PYTHON / "audit_submissions.py"), *map(str, words)],
+                              capture_output=True, text=True, timeout=300)
+
+    def test_the_command_goes_on_where_it_was(self):
+        self.write("level1/19_ReLU.py", self.problem)
+        self.write("run/level_1_problem_19_sample_0_kernel.py", self.own)
+        self.write("run/level_1_problem_19_sample_1_kernel.py", self.own.replace("x.relu()", "x.clone()"))
+        words = (self.folder / "run", "--problems", self.folder / "level1", "--out", self.folder / "out", "--pools", 1)
+        first = self.run_audit(*words, "--json")
+        self.assertEqual(first.returncode, 1, first.stderr)
+        verdicts = json.loads(first.stdout)["submissions"]
+        self.assertEqual([v["correct"] for v in verdicts], [True, False], verdicts)
+        self.assertEqual(len(verdicts[0]["interval"]), 2)
+        again = self.run_audit(*words, "--json")
+        self.assertTrue(all(v["kept"] for v in json.loads(again.stdout)["submissions"]))
+        self.assertEqual([v["speedup"] for v in json.loads(again.stdout)["submissions"]], [v["speedup"] for v in verdicts])
+        table = self.run_audit(*words).stdout
+        self.assertIn("1 correct", table)
+        self.assertIn("refused: distribution", table)
+
+    @unittest.skipUnless(CUDAL1, "without --cudal1")
+    def test_cudal1_audit(self):
+        path = self.write("own.py", self.own.replace("x.relu()", "x.clone()"))
+        problem = self.write("problem/19_ReLU.py", self.problem)
+        done = subprocess.run([CUDAL1, "audit", "--kernelbench", path, "--problems", problem, "--pools", "1", "--json"],
+                              capture_output=True, text=True, timeout=300, env={**os.environ, "CUDAL1_PYTHON": sys.executable})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["submissions"][0]["kind"], "distribution")
+        for words in (["--kernelbench", path, "--device", "cuda:0"], ["--kernelbench", path, "--hacks"],
+                      ["--out", "x"]):
+            self.assertEqual(subprocess.run([CUDAL1, "audit", *words], capture_output=True, timeout=300,
+                                            env={**os.environ, "CUDAL1_PYTHON": sys.executable}).returncode, 2, words)
+
+    def test_devices_that_were_not_tried_are_refused(self):
+        done = self.run_audit(self.write("a.py", self.own), "--device", "cuda:0")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("was not tried", done.stderr)
+
+
+if __name__ == "__main__":
+    names = [word for word in sys.argv[1:] if word not in ("--cudal1", CUDAL1)]
+    unittest.main(argv=[sys.argv[0], *(f"-k={name}" for name in names)], verbosity=1)

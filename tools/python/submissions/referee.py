@@ -1,0 +1,186 @@
+"""Judges submissions: builds, pools of calls, and the verdict. Runs no line of a problem or of a submission itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from typing import Any
+
+import torch
+
+from core_turns import CoreTurns
+from submissions import ratios
+from submissions.pool import Found, NotJudged, Pool, Refused
+from submissions.readers import Submission
+from submissions.workers import Died, Limits, Worker, Zygote
+
+FLUSHED_BYTES = 40 << 20
+MOST_BUILT = 512 << 20
+LEAST_DATA = 2 << 30  # that a worker may have; more on a machine with more than 8 GB
+BUILDS = ("load_inline", "cpp_extension", "torch.compile", "_inductor", "ninja", "subprocess", "os.system", "ctypes")
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@dataclasses.dataclass
+class Verdict:
+    name: str
+    verdict: str  # faster, correct, slower; refused; not_judged
+    correct: bool = False
+    kind: str = ""  # of a refusal
+    why: str = ""
+    evidence: list[str] = dataclasses.field(default_factory=list)
+    speedup: float = 0.0
+    interval: list[float] = dataclasses.field(default_factory=list)
+    eager_us: float = 0.0
+    own_us: float = 0.0
+    pairs: int = 0
+    calls: int = 0
+    pools: int = 0
+    notes: list[str] = dataclasses.field(default_factory=list)
+    confined: bool = True
+    seconds: float = 0.0
+    language: str = ""
+    level: int = 0
+    problem_id: int = 0
+    sample: int = 0
+    ratios: list[list[float]] = dataclasses.field(default_factory=list)
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict in ("faster", "correct", "slower")
+
+
+def version() -> str:
+    """Of the referee: what its verdicts depend on beside submission and problem."""
+    digest = hashlib.sha256(f"{torch.__version__} {sys.version}".encode())
+    for path in sorted(HERE.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class Referee:
+    """Start one, judge many, close it."""
+
+    def __init__(self, confined: bool = True, pools: int = 3, pairs: int = 12,
+                 flush_bytes: int = FLUSHED_BYTES, data_bytes: int = 0):
+        self.pool_count, self.pairs, self.confined = pools, pairs, confined
+        cores = sorted(os.sched_getaffinity(0))
+        self.core = cores[-1]
+        self.zygote = Zygote(self.core, confined)
+        torch.set_num_threads(1)
+        if len(cores) > 1:  # the last one is for what is timed
+            os.sched_setaffinity(0, cores[:-1])
+        self.turns = CoreTurns([self.core])
+        self.buffer = torch.ones(max(1, flush_bytes // 4))
+        self.missing: set[str] = set()
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.limits = Limits(data_bytes=data_bytes or max(LEAST_DATA, physical // 4))
+
+    def __enter__(self) -> Referee:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.turns.close()
+        self.zygote.close()
+
+    def flush(self) -> None:
+        torch.amax(self.buffer)
+
+    def key_of(self, s: Submission, device: str) -> str:
+        parts = (s.source, s.problem, version(), device, str(self.confined), str(self.pool_count), str(self.pairs))
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def judge(self, s: Submission) -> Verdict:
+        begin = time.perf_counter()
+        verdict = Verdict(s.name, "not_judged", confined=self.confined, language=s.language, level=s.level,
+                          problem_id=s.problem_id, sample=s.sample)
+        if s.refusal:
+            verdict.why = s.refusal
+            return verdict
+        folder = tempfile.mkdtemp(prefix="cudal1-build-")
+        try:
+            self.judge_in(s, folder, verdict)
+        except NotJudged as problem:
+            verdict.why = str(problem)
+        except Refused as refused:
+            verdict.verdict, verdict.kind, verdict.why = "refused", refused.kind, str(refused)
+            verdict.evidence = refused.evidence
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        verdict.seconds = round(time.perf_counter() - begin, 2)
+        return verdict
+
+    def judge_in(self, s: Submission, folder: str, verdict: Verdict) -> None:
+        limits = self.limits
+        built = ""
+        if not self.confined or any(word in s.source for word in BUILDS):
+            built = folder
+            self.build(s, folder, limits)
+        numbers = random.Random(int.from_bytes(os.urandom(16), "big"))
+        found: list[Found] = []
+        slower: list[float] = []  # in the beginning, once a pool that shows it
+        while len(found) < self.pool_count or len(slower) == 1 and len(found) == self.pool_count:
+            pool = Pool(self.zygote, limits, s.problem, s.source, built, numbers, self.flush, self.pairs, self.turns)
+            found.append(pool.judge())
+            if times := ratios.slow_beginning(found[-1].all_ratios):
+                slower.append(times)
+            if len(slower) > 1:  # twice: not by chance of what else the machine does
+                raise Refused("unsteady", f"its first calls are {min(slower):.1f} times slower than its later ones, after "
+                                          "three that do not count")
+        self.conclude(found, verdict)
+
+    def conclude(self, found: list[Found], verdict: Verdict) -> None:
+        def all_of(name: str) -> list[int]:
+            return [ns for f in found for ns in getattr(f, name)]
+
+        gain = ratios.answers_from_memory(all_of("first_ns"), all_of("again_ns"), all_of("eager_first_ns"),
+                                          all_of("eager_again_ns"))
+        if gain:
+            raise Refused("memo", f"inputs that it has met take {gain:.1f} times less of the processor than new ones")
+        verdict.ratios = [[round(r, 4) for r in f.ratios] for f in found]
+        verdict.speedup, low, high = ratios.interval_of([f.ratios for f in found])
+        verdict.interval = [low, high]
+        verdict.correct = True
+        verdict.verdict = "faster" if low > 1 else "slower" if high < 1 else "correct"
+        verdict.eager_us = statistics.median(all_of("eager_ns")) / 1000
+        verdict.own_us = statistics.median(all_of("own_ns")) / 1000
+        verdict.pairs, verdict.calls, verdict.pools = len(all_of("own_ns")), sum(f.calls for f in found), len(found)
+        notes = set().union(*(f.notes for f in found))
+        passing = set.intersection(*(f.passing_null_models or set() for f in found))
+        if passing:
+            notes.add(f"{' and '.join(sorted(passing))} is right on every draw, too: the task takes no work")
+        verdict.notes = sorted(notes)
+
+    def build(self, s: Submission, folder: str, limits: Limits) -> None:
+        """In a worker of its own, whose /tmp/build stays: what a submission compiles when it is loaded and first called.
+        The workers that are timed get a copy."""
+        os.chmod(folder, 0o777)
+        with Worker(self.zygote, dataclasses.replace(limits, load_s=300.0, call_s=300.0, processes=256),
+                    build_into=folder) as worker:
+            self.missing.update(worker.missing)
+            try:
+                reply = worker.ask("load", 300.0, problem=s.problem, submission=s.source, seed=random.getrandbits(31),
+                                   double=False)
+                if "problem" not in reply:
+                    reply = worker.ask("rehearse", 300.0, seed=random.getrandbits(31))
+            except Died as problem:
+                raise Refused("build", f"its build: {problem}") from problem
+            if "problem" in reply:
+                printed = [line for line in worker.output.kept.decode(errors="replace").splitlines() if "error:" in line]
+                raise Refused("build", f"its build: {reply['problem']}" + (f"; {printed[0][:200]}" if printed else ""))
+        size = sum(f.stat().st_size for f in pathlib.Path(folder).rglob("*") if f.is_file() and not f.is_symlink())
+        if size > MOST_BUILT:
+            raise Refused("build", f"its build left {size >> 20} MB; at most {MOST_BUILT >> 20} MB are kept")
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    return dataclasses.asdict(verdict)

@@ -41,7 +41,7 @@ class letter_judge final : public answer_judge {
       judged_answer& j = out.emplace_back();
       j.claim.result = a.front() == 'c' ? outcome::wrong_answer : outcome::correct;
       j.claim.score = j.claim.result == outcome::correct ? (a == "ba." ? 2.0 : 1.0) : 0.0;
-      if (a == "aa.") j.claim.score = 50, j.claim.doubt = "too fast to be true";
+      if (a == "ac.") j.claim.score = 50, j.claim.doubt = "too fast to be true";
       if (j.claim.result != outcome::correct && round < repair_rounds) {
         j.repair = to;
         j.repair->messages.push_back({"user", "repair"});
@@ -96,7 +96,7 @@ stages_options some_stages() {
   stages_options how;
   how.steps = {6, 2, 30};
   how.batch = 2;
-  how.rate = 1e-2;
+  how.rate = 3e-3;
   how.warm_up = 0;
   how.kl_weight = 0;
   how.groups.group = 16;

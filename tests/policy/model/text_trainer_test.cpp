@@ -182,7 +182,7 @@ void expect_optimum(const std::string& folder, bool constrained) {
       batch[i].weight = (rewards[i] - mean) / (deviation + 1e-3);
     policy_loss_options loss;
     loss.kl_weight = 0;
-    const auto report = value_of(trainer->learn(batch, loss, optimizer_options{.rate = constrained ? 5e-3 : 1e-2}));
+    const auto report = value_of(trainer->learn(batch, loss, optimizer_options{.rate = 5e-3}));
     gap = std::max(gap, report.sampler_gap);
   }
   EXPECT_GT(late, 0.9);

@@ -97,14 +97,14 @@ def naively(s):
 
 
 class WithReferee(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.referee = Referee(pools=3 if WHOLE else 1, pairs=8, flush_bytes=1 << 20, data_bytes=4 << 30)
+    referee = None  # one for all
 
     @classmethod
-    def tearDownClass(cls):
-        cls.referee.__exit__()
-        shutil.rmtree(EARLIER, ignore_errors=True)
+    def setUpClass(cls):
+        if WithReferee.referee is None:
+            WithReferee.referee = Referee(pools=3 if WHOLE else 1, pairs=8, flush_bytes=1 << 20, data_bytes=4 << 30)
+            unittest.addModuleCleanup(WithReferee.referee.__exit__)
+        unittest.addModuleCleanup(shutil.rmtree, EARLIER, ignore_errors=True)
 
 
 class Hacks(WithReferee):

@@ -90,6 +90,7 @@ class Problems:
     def __init__(self, where: pathlib.Path | None):
         self.by_key: dict[tuple[int, int], str] = {}
         self.by_name: dict[str, str] = {}
+        self.only = ""  # of one file, which is everybody's problem
         if where is None:
             return
         if not where.exists():
@@ -99,6 +100,7 @@ class Problems:
                 self.add(path)
         elif where.suffix == ".py":
             self.add(where)
+            self.only = self.by_name.get(where.stem, "")
         else:
             for record in lines_of(where):
                 code = first_of(record, ("code", "ref_code"))
@@ -122,9 +124,7 @@ class Problems:
         for key in ((level, problem_id), (0, problem_id)):
             if problem_id and key in self.by_key:
                 return self.by_key[key]
-        stem = name.split("__")[0]
-        return self.by_name.get(name) or self.by_name.get(stem) or (
-            next(iter(self.by_name.values())) if len(self.by_name) == 1 and not self.by_key else "")
+        return self.by_name.get(name, self.only)
 
 
 def of_file(path: pathlib.Path, problems: Problems) -> Submission:

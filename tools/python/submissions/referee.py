@@ -173,7 +173,7 @@ class Referee:
                 if "problem" not in reply:
                     reply = worker.ask("rehearse", 300.0, seed=random.getrandbits(31))
             except Died as problem:
-                raise Refused("build", f"its build: {problem}") from problem
+                raise Refused("died", f"its build: {problem}") from problem
             if "problem" in reply:
                 printed = [line for line in worker.output.kept.decode(errors="replace").splitlines() if "error:" in line]
                 raise Refused("build", f"its build: {reply['problem']}" + (f"; {printed[0][:200]}" if printed else ""))

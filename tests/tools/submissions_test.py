@@ -358,7 +358,7 @@ class Readers(unittest.TestCase):
 
     def run_audit(self, *words):
         return subprocess.run([sys.executable, str(PYTHON / "audit_submissions.py"), *map(str, words)],
-                              capture_output=True, text=True, timeout=300)
+                              capture_output=True, text=True, timeout=900)
 
     def test_the_command_goes_on_where_it_was(self):
         self.write("level1/19_ReLU.py", self.problem)
@@ -382,12 +382,12 @@ class Readers(unittest.TestCase):
         path = self.write("own.py", self.own.replace("x.relu()", "x.clone()"))
         problem = self.write("problem/19_ReLU.py", self.problem)
         done = subprocess.run([CUDAL1, "audit", "--kernelbench", path, "--problems", problem, "--pools", "1", "--json"],
-                              capture_output=True, text=True, timeout=300, env={**os.environ, "CUDAL1_PYTHON": sys.executable})
+                              capture_output=True, text=True, timeout=900, env={**os.environ, "CUDAL1_PYTHON": sys.executable})
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(json.loads(done.stdout)["submissions"][0]["kind"], "distribution")
         for words in (["--kernelbench", path, "--device", "cuda:0"], ["--kernelbench", path, "--hacks"],
                       ["--out", "x"]):
-            self.assertEqual(subprocess.run([CUDAL1, "audit", *words], capture_output=True, timeout=300,
+            self.assertEqual(subprocess.run([CUDAL1, "audit", *words], capture_output=True, timeout=900,
                                             env={**os.environ, "CUDAL1_PYTHON": sys.executable}).returncode, 2, words)
 
     def test_devices_that_were_not_tried_are_refused(self):

@@ -18,8 +18,8 @@ namespace cudal1 {
 // Thread-safe.
 class local_checkpoint {
  public:
-  // A Hugging Face folder, a .gguf file or the folder of an adapter; one object for all that use the same path at the same time. Errors of
-  // pretrained_weights::open and pretrained_chat::open.
+  // A Hugging Face folder, a .gguf file or the folder of an adapter; one object for all that use the same path at the
+  // same time. Errors of pretrained_weights::open and pretrained_chat::open.
   static expected<std::shared_ptr<const local_checkpoint>> open(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -28,7 +28,7 @@ import torch  # noqa: E402
 import naive_evaluator  # noqa: E402
 from submissions import confinement, draws, gates, ratios, readers  # noqa: E402
 from submissions.referee import Referee  # noqa: E402
-from submissions.workers import Limits, Worker, Zygote  # noqa: E402
+from submissions.workers import Limits, MachineRefuses, Worker, Zygote  # noqa: E402
 
 CUDAL1 = sys.argv[sys.argv.index("--cudal1") + 1] if "--cudal1" in sys.argv else ""
 WHOLE = os.environ.get("CUDAL1_ALL_SUBMISSIONS") == "1"
@@ -396,6 +396,21 @@ class Readers(unittest.TestCase):
         self.assertIn("was not tried", done.stderr)
 
 
+def refusal_of_machine():
+    """Why it confines no worker; "" where it does."""
+    zygote = Zygote(max(os.sched_getaffinity(0)), confined=True)
+    try:
+        with Worker(zygote, Limits()):
+            return ""
+    except MachineRefuses as problem:
+        return str(problem)
+    finally:
+        zygote.close()
+
+
 if __name__ == "__main__":
+    if refused := refusal_of_machine():
+        print(f"skipped: {refused}")
+        sys.exit(77)  # ctest's SKIP_RETURN_CODE
     names = [word for word in sys.argv[1:] if word not in ("--cudal1", CUDAL1)]
     unittest.main(argv=[sys.argv[0], *(f"-k={name}" for name in names)], verbosity=1)

@@ -26,7 +26,7 @@ sys.path[:0] = [str(PYTHON), str(FILES)]
 import torch  # noqa: E402
 
 import naive_evaluator  # noqa: E402
-from submissions import confinement, draws, gates, ratios, readers  # noqa: E402
+from submissions import confinement, draws, eval_results, gates, ratios, readers  # noqa: E402
 from submissions.referee import Referee  # noqa: E402
 from submissions.workers import Limits, MachineRefuses, Worker, Zygote  # noqa: E402
 
@@ -373,9 +373,27 @@ class Readers(unittest.TestCase):
         again = self.run_audit(*words, "--json")
         self.assertTrue(all(v["kept"] for v in json.loads(again.stdout)["submissions"]))
         self.assertEqual([v["speedup"] for v in json.loads(again.stdout)["submissions"]], [v["speedup"] for v in verdicts])
-        table = self.run_audit(*words).stdout
+        results = self.folder / "run" / "eval_results.json"
+        table = self.run_audit(*words, "--eval-results", results).stdout
+        samples = json.loads(results.read_text())["19"]
+        self.assertEqual([(s["sample_id"], s["compiled"], s["correctness"]) for s in samples],
+                         [(0, True, True), (1, True, False)])
+        self.assertEqual(samples[0]["runtime"], samples[0]["runtime_stats"]["mean"])
+        self.assertAlmostEqual(samples[0]["runtime"] * 1000, verdicts[0]["own_us"])
+        self.assertEqual(samples[1]["runtime"], -1)
+        self.assertIn("distribution", samples[1]["metadata"]["refused"])
         self.assertIn("1 correct", table)
         self.assertIn("refused: distribution", table)
+
+    def test_results_for_kernelbench_are_of_one_level(self):
+        verdict = {"verdict": "refused", "kind": "build", "why": "no compiler", "evidence": [], "confined": True, "sample": 0,
+                   "correct": False, "level": 1, "problem_id": 3}
+        results = eval_results.results_of([verdict, {**verdict, "verdict": "not_judged", "level": 2},
+                                           {**verdict, "problem_id": 0}])
+        self.assertEqual([(s["compiled"], s["correctness"]) for s in results["3"]], [(False, False)])
+        self.assertEqual(list(results), ["3"])
+        with self.assertRaises(eval_results.SeveralLevels):
+            eval_results.results_of([verdict, {**verdict, "level": 2}])
 
     @unittest.skipUnless(CUDAL1, "without --cudal1")
     def test_cudal1_audit(self):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Judges other people's kernels, for `cudal1 audit --kernelbench`: see submissions/README.md.
 
-    audit_submissions.py WHERE [--problems DIR] [--device cpu] [--json] [--out DIR] [--unconfined]
+    audit_submissions.py WHERE [--problems DIR] [--device cpu] [--json] [--out DIR] [--eval-results FILE]
+                         [--unconfined]
 
 WHERE is a Python file with ModelNew, a folder of such, a KernelBench run folder, or JSON lines. Exit codes: 0: all were
 accepted; 1: one was not; 2: there is nothing to judge; 3: the machine cannot confine a worker.
@@ -31,6 +32,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=pathlib.Path, help="keeps verdicts; those that are there are not judged again")
+    parser.add_argument("--eval-results", type=pathlib.Path, help="also writes the verdicts as KernelBench's scripts read "
+                                                                  "them: eval_results.json")
     parser.add_argument("--unconfined", action="store_true", help="where the machine cannot confine: marked in every row")
     parser.add_argument("--pools", type=int, default=3, help="fresh workers, seeds and weights, so many times")
     parser.add_argument("--pairs", type=int, default=12, help="of timed calls a pool")
@@ -149,6 +152,16 @@ def main() -> int:
                              "right to make them. Only for files that you trust: --unconfined")
     if o.out:
         o.out.joinpath("verdicts.json").write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
+    if o.eval_results:
+        from submissions import eval_results
+
+        try:
+            count = eval_results.write(o.eval_results, verdicts)
+        except (eval_results.SeveralLevels, OSError) as problem:
+            several = isinstance(problem, eval_results.SeveralLevels)
+            return fail(NOTHING, f"--eval-results has one level, and these are of {problem}" if several else str(problem))
+        print(f"{count} of {len(verdicts)} submissions are in {o.eval_results}; what was not judged, or has no problem's "
+              "number, is not", file=sys.stderr)
     if o.json:
         print(json.dumps({"submissions": verdicts}))
     else:

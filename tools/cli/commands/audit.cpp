@@ -202,6 +202,10 @@ void add_audit(CLI::App& app, context& c) {
   sub->add_option("--out", o->foreign.out, "a folder that keeps verdicts: the same command goes on there")
       ->type_name("DIR")
       ->needs(foreign);
+  sub->add_option("--eval-results", o->foreign.eval_results,
+                  "also write the verdicts as KernelBench's own scripts read them, as in runs/mine/eval_results.json")
+      ->type_name("FILE")
+      ->needs(foreign);
   sub->add_option("--pools", o->foreign.pools, "rounds with fresh processes, draws and weights")
       ->check(CLI::Range(1, 100))
       ->needs(foreign);

@@ -13,6 +13,7 @@ expected<int> audit_submissions(const submission_audit_options& o, const context
       o.submissions, "--device", o.device, "--pools", std::to_string(o.pools), "--width", std::to_string(c.out.width)};
   if (!o.problems.empty()) words.insert(words.end(), {"--problems", o.problems});
   if (!o.out.empty()) words.insert(words.end(), {"--out", o.out});
+  if (!o.eval_results.empty()) words.insert(words.end(), {"--eval-results", o.eval_results});
   if (o.json) words.emplace_back("--json");
   if (o.unconfined) words.emplace_back("--unconfined");
   CUDAL1_TRY(const auto ended, run_python(python, script, words));

@@ -11,7 +11,8 @@ struct submission_audit_options {
   std::string submissions;  // a Python file, a folder, a run folder or JSON lines
   std::string problems;     // "": beside them, or in the records
   std::string device = "cpu";
-  std::string out;  // the folder that keeps verdicts; "": none
+  std::string out;           // the folder that keeps verdicts; "": none
+  std::string eval_results;  // the file that KernelBench's scripts read; "": none
   int pools = 3;
   bool json = false, unconfined = false;
 };

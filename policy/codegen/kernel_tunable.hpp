@@ -28,5 +28,14 @@ std::span<const kernel_tunable> known_tunables();
 // The known one of that name with a template's values.
 kernel_tunable declared(std::string_view name, std::span<const int64_t> values,
                         bool (*is_useful)(int64_t, const kernel_body&, const kernel_options&));
+// For declared(): whether the choice changes `divided`, which says for a body and options how the kernel divides its
+// work, or why it cannot (an expected value that compares).
+template <const std::string_view& name, auto divided>
+bool changes(int64_t value, const kernel_body& body, const kernel_options& now) {
+  kernel_options chosen = now;
+  chosen.choose(name, value);
+  const auto before = divided(body, now), after = divided(body, chosen);
+  return before && after && *before != *after;
+}
 
 }  // namespace cudal1

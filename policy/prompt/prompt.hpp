@@ -69,4 +69,7 @@ struct prompt {
   uint64_t seed = 0;           // all randomness of a proposal comes from here
 };
 
+// Shows it what was drawn. Errors of exemplar_of.
+expected<void> show(prompt& p, exemplar_sample drawn);
+
 }  // namespace cudal1

@@ -116,10 +116,7 @@ policy_traits llm_policy::traits() const {
   t.models = setup_.models;
   t.keeps_groups = true;
   if (o.mode == "evolutionary") {
-    t.exemplars.sample.correct = static_cast<std::size_t>(o.exemplars);
-    t.exemplars.sample.failed = static_cast<std::size_t>(o.failed_exemplars);
-    t.exemplars.sample.scheme = enum_value<sampling_scheme>(o.scheme).value_or(sampling_scheme::buckets);
-    t.exemplars.sample.temperature = o.sample_temperature;
+    t.exemplars.sample = exemplars_of(o);
     t.island_reset = t.exemplars.sample.scheme == sampling_scheme::islands ? o.island_reset : 0;
   }
   if (o.mode == "evolutionary" || o.mode == "repair") t.repair_rounds = o.repair_rounds;

@@ -13,6 +13,15 @@ prompt_detail detail_of(const std::string& setting, bool is_local) {
   return setting == "compact" ? prompt_detail::compact : prompt_detail::full;
 }
 
+exemplar_query exemplars_of(const language_model_options& o) {
+  return {.task = "",
+          .environment_class = "",
+          .correct = static_cast<std::size_t>(o.exemplars),
+          .failed = static_cast<std::size_t>(o.failed_exemplars),
+          .scheme = enum_value<sampling_scheme>(o.scheme).value_or(sampling_scheme::buckets),
+          .temperature = o.sample_temperature};
+}
+
 expected<llm_request> llm_request_writer::write(const prompt& p, const std::optional<prompt_room>& room) {
   auto& library = libraries_[p.what->profile];
   if (!library) {

@@ -35,6 +35,10 @@ struct prompt_room {
 // How much a prompt explains, by llm.prompt: `auto` is all of it for endpoints, which have room.
 prompt_detail detail_of(const std::string& setting, bool is_local);
 
+// The earlier variants that llm.exemplars and the settings beside it ask for; task, class of environments and seed are
+// set for each prompt.
+exemplar_query exemplars_of(const language_model_options& o);
+
 // The request of a prompt, as it is stored with its group.
 struct llm_request {
   std::vector<chat_message> messages;
@@ -50,7 +54,7 @@ BOOST_DESCRIBE_STRUCT(llm_request, (), (messages, form, dropped, compact, tokens
 class llm_request_writer {
  public:
   llm_request_writer(language_model_options options, verification_options gates, std::string blobs_folder)
-      : options_(std::move(options)), gates_(gates), blobs_folder_(std::move(blobs_folder)) {}
+      : options_(std::move(options)), gates_(std::move(gates)), blobs_folder_(std::move(blobs_folder)) {}
   // `room`: of a local model. errc::unsupported for a target without a guide; errc::invalid_argument if the budget is
   // too small.
   expected<llm_request> write(const prompt& p, const std::optional<prompt_room>& room = {});

@@ -6,9 +6,10 @@
 #include <ctime>
 
 #include <linux/futex.h>
-#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "config/base/readable.hpp"
 
 namespace cudal1 {
 namespace {
@@ -22,9 +23,7 @@ void pause_briefly() noexcept {
 }
 
 bool has_ended(int watched) {
-  if (watched < 0) return false;
-  pollfd entry{watched, POLLIN, 0};
-  return ::poll(&entry, 1, 0) > 0;
+  return watched >= 0 && is_readable(watched);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "tools/cli/benchmark_run.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "config/base/stopwatch.hpp"
 #include "config/base/text_file.hpp"
 #include "sandbox/device/device_names.hpp"
+#include "store/keys.hpp"
 #include "store/store.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/own_command.hpp"
@@ -25,13 +25,8 @@ namespace fs = std::filesystem;
 using words = std::vector<std::string>;
 
 // What the paper compares with; on a CPU graphs do not exist, and compiling is slow.
-constexpr const char* kinds_on_gpu = "eager,compile,reduce-overhead,graph";
-constexpr const char* kinds_on_cpu = "eager";
-
-int64_t number_of(const std::string& experiment) {
-  int64_t number = 0;
-  if (experiment.size() > 1) std::from_chars(experiment.data() + 1, experiment.data() + experiment.size(), number);
-  return number;
+words usual_kinds(bool on_gpu) {
+  return on_gpu ? words{"eager", "compile", "reduce-overhead", "graph"} : words{"eager"};
 }
 
 class benchmark {
@@ -47,10 +42,8 @@ class benchmark {
     if (!searched) return end();
     CUDAL1_TRY(const auto experiment, record());
     const bool on_gpu = experiment.device != "cpu";
-    const std::string kinds = !state_.request.kinds.empty() ? fmt::format("{}", fmt::join(state_.request.kinds, ","))
-                              : on_gpu                      ? kinds_on_gpu
-                                                            : kinds_on_cpu;
-    words baseline{"baseline", "--experiment", experiment.id, "--kinds", kinds};
+    const words kinds = state_.request.kinds.empty() ? usual_kinds(on_gpu) : state_.request.kinds;
+    words baseline{"baseline", "--experiment", experiment.id, "--kinds", fmt::format("{}", fmt::join(kinds, ","))};
     add_settings(baseline);
     CUDAL1_TRY(const bool measured, step("baseline", std::move(baseline), {exit_code::negative}));
     if (!measured) return end();
@@ -71,11 +64,11 @@ class benchmark {
   }
 
   // Runs a command of this program on our data folder.
-  expected<int> command(words w, const std::string& output = "") const {
-    w.insert(w.end(), {"--data", c_.data});
+  expected<int> command(words w) const {
+    w = with_data(std::move(w));
     if (c_.quiet) w.emplace_back("--quiet");
     say(c_.err.bold("$ " + command_text(w)) + "\n");
-    return run_own_command(w, output);
+    return run_own_command(w);
   }
 
   // False if it has ended without success; `fine`: other exit codes with which the next step may begin.
@@ -123,7 +116,7 @@ class benchmark {
     CUDAL1_TRY(const auto all, experiments());
     for (const auto& e : all)
       if (state_.experiment.empty() && e.lead.empty() && e.policy != hand_policy &&
-          number_of(e.id) > number_of(state_.before))
+          keys::experiment_number(e.id) > keys::experiment_number(state_.before))
         state_.experiment = e.id;
     return save();
   }
@@ -144,7 +137,7 @@ class benchmark {
       CUDAL1_TRY(const auto all, experiments());
       state_.before = "e0";
       for (const auto& e : all)
-        if (number_of(e.id) > number_of(state_.before)) state_.before = e.id;
+        if (keys::experiment_number(e.id) > keys::experiment_number(state_.before)) state_.before = e.id;
       CUDAL1_CHECK(save());
       w.insert(w.end(), {"--tasks", folder_ + "/tasks", "--evaluations", std::to_string(r.evaluations)});
       if (!r.device.empty()) w.insert(w.end(), {"--device", r.device});
@@ -172,15 +165,9 @@ class benchmark {
                 {exit_code::negative});
   }
 
-  expected<int> reports(const experiment_record& experiment, const std::string& kinds) const {
-    std::vector<std::string> all;
-    for (std::size_t from = 0; from <= kinds.size();) {
-      const auto to = std::min(kinds.find(',', from), kinds.size());
-      all.push_back(kinds.substr(from, to - from));
-      from = to + 1;
-    }
+  expected<int> reports(const experiment_record& experiment, const words& kinds) const {
     int worst = exit_code::success;
-    for (const auto& kind : all) {
+    for (const auto& kind : kinds) {
       const words report{"report", "--experiment", experiment.id, "--against", kind};
       CUDAL1_TRY(const int shown, command(report));
       auto as_json = report;
@@ -192,7 +179,7 @@ class benchmark {
     worst = std::max(worst, paged);
     c_.out.print(fmt::format("Kept in {}: report.html, tasks/, {}{}.json.\n", folder_,
                              is_done("export") ? "submission/ (checked files with ModelNew), " : "",
-                             fmt::join(all, ".json, ")));
+                             fmt::join(kinds, ".json, ")));
     return worst;
   }
 

@@ -1,15 +1,14 @@
 #include "tools/cli/own_command.hpp"
 
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/cli/arguments.hpp"
+#include "tools/cli/child_status.hpp"
 
 namespace cudal1::cli {
 
@@ -73,10 +72,7 @@ expected<int> run_own_command(const std::vector<std::string>& words, const std::
   posix_spawnattr_destroy(&attributes);
   if (problem != 0)
     return fail(errc::infrastructure, "cannot start `{}`: {}", command_text(words), std::strerror(problem));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return shell_code_at_end(child);
 }
 
 }  // namespace cudal1::cli

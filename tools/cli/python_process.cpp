@@ -11,12 +11,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "config/base/pipe.hpp"
 #include "config/base/unique_fd.hpp"
 #include "tools/cli/arguments.hpp"
+#include "tools/cli/child_status.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
@@ -90,11 +90,8 @@ expected<python_result> run_words(std::vector<std::string> words, error_output e
     if (got <= 0) break;
     result.out.append(part.data(), static_cast<std::size_t>(got));
   }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  result.code = shell_code_at_end(child);
   if (stopped) return fail(errc::cancelled, "interrupted");
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }
 

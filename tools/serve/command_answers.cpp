@@ -9,12 +9,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "config/base/deadline.hpp"
 #include "config/base/pipe.hpp"
 #include "tools/cli/arguments.hpp"
+#include "tools/cli/child_status.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/node_process.hpp"
 
@@ -76,11 +76,8 @@ expected<finished_command> run(std::vector<std::string> words) {
   finished_command f;
   const bool in_time = read_both(out.reader, err.reader, f);
   if (!in_time) ::kill(pid, SIGKILL);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  f.code = cli::shell_code_at_end(pid);
   if (!in_time) return fail(errc::timeout, "`cudal1 {}` took over {} minutes", name, time_limit.count());
-  f.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return f;
 }
 

@@ -3,10 +3,10 @@
 #include <chrono>
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <spdlog/spdlog.h>
 
 #include "actors/clients/client.hpp"
+#include "config/base/readable.hpp"
 #include "policy/codegen/lowering_target.hpp"
 #include "policy/prompt/answer_reader.hpp"
 #include "sandbox/device/device_type.hpp"
@@ -25,11 +25,6 @@ using namespace std::chrono_literals;
 
 constexpr int most_tries = 4;  // of an evaluation that meets an infrastructure fault
 constexpr auto retry_delay = 1s;
-
-bool is_readable(int fd, std::chrono::milliseconds wait = 0ms) {
-  pollfd one{fd, POLLIN, 0};
-  return ::poll(&one, 1, static_cast<int>(wait.count())) > 0;
-}
 
 struct evaluated_item {
   json verdict;

@@ -420,24 +420,19 @@ class warpgroup_convolution_writer final : convolution_writer {
   tile::buffer_id tiles_ = 0, held_ = 0, sums_ = 0, of_chunk_ = 0, results_ = 0;
 };
 
-// Whether another tile follows from the choice, and one that fits.
-template <const std::string_view& name>
-bool changes_tile(int64_t value, const kernel_body& body, const kernel_options& now) {
-  kernel_options chosen = now;
-  chosen.choose(name, value);
-  const auto before = warpgroup_convolution_of(body, now), after = warpgroup_convolution_of(body, chosen);
-  return before && after &&
-         std::tie(before->columns, before->warpgroups, before->patches) !=
-             std::tie(after->columns, after->warpgroups, after->patches);
+auto tile_of(const kernel_body& body, const kernel_options& options) {
+  return warpgroup_convolution_of(body, options).map([](const warpgroup_convolution& c) {
+    return std::tuple(c.columns, c.warpgroups, c.patches);
+  });
 }
 
 }  // namespace
 
 std::span<const kernel_tunable> tunables_of_warpgroup_convolutions() {
   static const std::array all{
-      declared(kernel_tunable::block, block_sizes, changes_tile<kernel_tunable::block>),
-      declared(kernel_tunable::items, items_of_threads, changes_tile<kernel_tunable::items>),
-      declared(kernel_tunable::channels, channels_at_once, changes_tile<kernel_tunable::channels>)};
+      declared(kernel_tunable::block, block_sizes, changes<kernel_tunable::block, tile_of>),
+      declared(kernel_tunable::items, items_of_threads, changes<kernel_tunable::items, tile_of>),
+      declared(kernel_tunable::channels, channels_at_once, changes<kernel_tunable::channels, tile_of>)};
   return all;
 }
 

@@ -1,5 +1,4 @@
 // cudal1 bench kernelbench: the paper's table in one command.
-#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -13,19 +12,9 @@ namespace {
 
 struct bench_options {
   benchmark_request request;
-  std::string folder = "bench", only, kinds;
+  std::string folder = "bench";
   bool no_export = false;
 };
-
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t from = 0; from < text.size();) {
-    const auto to = std::min(text.find(',', from), text.size());
-    if (to > from) parts.push_back(text.substr(from, to - from));
-    from = to + 1;
-  }
-  return parts;
-}
 
 expected<int> bench(bench_options o, context& c) {
   CUDAL1_CHECK(refuse_remote(c, "`cudal1 bench`, which executes models' files,"));
@@ -35,8 +24,6 @@ expected<int> bench(bench_options o, context& c) {
       return fail(errc::not_found, "there is no file or folder {}", source);
     source = std::filesystem::absolute(source).lexically_normal().string();
   }
-  o.request.only = split_list(o.only);
-  o.request.kinds = split_list(o.kinds);
   o.request.exports = !o.no_export;
   return run_benchmark(o.request, std::filesystem::absolute(o.folder).lexically_normal().string(), c);
 }
@@ -59,14 +46,19 @@ void add_bench_kernelbench(CLI::App& app, context& c) {
       ->type_name("DIR")
       ->capture_default_str();
   sub->add_option("--level", r.level, "only problems of this level")->type_name("N");
-  sub->add_option("--only", o->only, "only these: names or prefixes, as in level1_023,level2_017")->type_name("NAMES");
+  sub->add_option("--only", r.only, "only these: names or prefixes, as in level1_023,level2_017")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAMES");
   sub->add_option("--device", r.device, "as for `cudal1 run`")->type_name("DEVICE");
   sub->add_option("--policy", r.policy, "as for `cudal1 run`")->type_name("NAME");
   sub->add_option("--evaluations", r.evaluations, "of each task")->type_name("N")->capture_default_str();
   sub->add_option("--time", r.time, "stop searching after this long, as in 10m")->type_name("DURATION");
-  sub->add_option("--kinds", o->kinds,
+  sub->add_option("--kinds", r.kinds,
                   "of PyTorch, as for `cudal1 baseline` (default: eager,compile,reduce-overhead,graph on a GPU, eager "
                   "on cpu)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("KINDS");
   sub->add_flag("--confined", r.confined, "import the models' Python as `cudal1 tasks import --confined` does");
   sub->add_flag("--no-export", o->no_export, "no files with ModelNew");

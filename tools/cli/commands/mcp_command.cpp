@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tools/cli/arguments.hpp"
+#include "tools/cli/child_status.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
@@ -54,7 +55,7 @@ expected<int> wait_for(pid_t pid, serve::serving_node* n) {
   auto next = std::chrono::steady_clock::now() + alive_interval;
   for (int status = 0;;) {
     const auto ended = ::waitpid(pid, &status, WNOHANG);
-    if (ended == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (ended == pid) return shell_code(status);
     if (ended < 0 && errno != EINTR) return fail(errc::infrastructure, "waiting for python3: {}", std::strerror(errno));
     std::this_thread::sleep_for(look_interval);
     if (n == nullptr || std::chrono::steady_clock::now() < next) continue;

@@ -121,15 +121,7 @@ expected<void> put_exemplars(const prompt_options& o, const context& c, const de
   if (!known) return {};
   CUDAL1_TRY(auto sample, draw(*reader, o, p.what->id, p.where));
   p.island = sample.island;
-  for (auto& e : sample.correct) {
-    CUDAL1_TRY(auto shown, exemplar_of(std::move(e)));
-    p.exemplars.push_back(std::move(shown));
-  }
-  for (auto& e : sample.failed) {
-    CUDAL1_TRY(auto shown, exemplar_of(std::move(e)));
-    p.failed.push_back(std::move(shown));
-  }
-  return {};
+  return show(p, std::move(sample));
 }
 
 // Of --tokens: the budget, and how tokens are counted.

@@ -39,21 +39,12 @@ expected<void> node_judge::add_exemplars(prompt& p) const {
   CUDAL1_TRY(const auto reader, open_for_reading(*s_.c));
   CUDAL1_TRY(const auto known, reader->tasks());
   if (std::ranges::none_of(known, [&](const auto& t) { return t.id == p.what->id; })) return {};
-  const auto& o = s_.settings.llm;
-  CUDAL1_TRY(auto drawn, reader->sample_exemplars(
-                             {.task = p.what->id,
-                              .environment_class = environment_class(p.where),
-                              .correct = static_cast<std::size_t>(o.exemplars),
-                              .failed = static_cast<std::size_t>(o.failed_exemplars),
-                              .scheme = enum_value<sampling_scheme>(o.scheme).value_or(sampling_scheme::buckets),
-                              .temperature = o.sample_temperature,
-                              .seed = p.seed}));
-  for (auto* list : {&drawn.correct, &drawn.failed})
-    for (auto& each : *list) {
-      CUDAL1_TRY(auto shown, exemplar_of(std::move(each)));
-      (list == &drawn.correct ? p.exemplars : p.failed).push_back(std::move(shown));
-    }
-  return {};
+  auto wanted = exemplars_of(s_.settings.llm);
+  wanted.task = p.what->id;
+  wanted.environment_class = environment_class(p.where);
+  wanted.seed = p.seed;
+  CUDAL1_TRY(auto drawn, reader->sample_exemplars(wanted));
+  return show(p, std::move(drawn));
 }
 
 expected<training_prompt> node_judge::asked(const prompt& p) {

@@ -8,10 +8,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
 
 #include "config/base/describe.hpp"
 #include "config/base/durable_file.hpp"
+#include "config/base/readable.hpp"
 #include "config/base/stopwatch.hpp"
 #include "config/base/text_file.hpp"
 #include "policy/search/local_models.hpp"
@@ -164,11 +164,6 @@ class training_log {
   std::vector<stage_progress> steps_;
   std::size_t shown_ = 0;
 };
-
-bool is_readable(int fd) {
-  pollfd p{fd, POLLIN, 0};
-  return ::poll(&p, 1, 0) > 0;
-}
 
 expected<void> save_all(const text_stages& stages, const text_trainer& trainer, const train_model_options& o,
                         const training_log& log) {

@@ -334,23 +334,18 @@ expected<product_tiling> tiling_of(const kernel_body& body, const kernel_options
 
 namespace {
 
-// Whether it chooses another tiling.
-template <const std::string_view& name>
-bool divides_otherwise(int64_t value, const kernel_body& body, const kernel_options& now) {
-  kernel_options chosen = now;
-  chosen.choose(name, value);
-  const auto before = tiling_of(body, now), after = tiling_of(body, chosen);
-  return before && after &&
-         std::tie(before->rows, before->columns, before->parts) != std::tie(after->rows, after->columns, after->parts);
+auto rows_columns_parts(const kernel_body& body, const kernel_options& options) {
+  return tiling_of(body, options).map([](const product_tiling& t) { return std::tuple(t.rows, t.columns, t.parts); });
 }
 
 }  // namespace
 
 std::span<const kernel_tunable> tunables_of_products() {
   static const std::array all{
-      declared(kernel_tunable::tile_rows, product_tile_rows, divides_otherwise<kernel_tunable::tile_rows>),
-      declared(kernel_tunable::tile_columns, product_tile_columns, divides_otherwise<kernel_tunable::tile_columns>),
-      declared(kernel_tunable::depth_parts, product_k_parts, divides_otherwise<kernel_tunable::depth_parts>)};
+      declared(kernel_tunable::tile_rows, product_tile_rows, changes<kernel_tunable::tile_rows, rows_columns_parts>),
+      declared(kernel_tunable::tile_columns, product_tile_columns,
+               changes<kernel_tunable::tile_columns, rows_columns_parts>),
+      declared(kernel_tunable::depth_parts, product_k_parts, changes<kernel_tunable::depth_parts, rows_columns_parts>)};
   return all;
 }
 

@@ -160,7 +160,7 @@ ticket llm_policy::refuse(const error& why) {
   return t;
 }
 
-ticket llm_policy::ask(asked_of of, std::vector<chat_request> requests, answer_reading read) {
+ticket llm_policy::ask(asked_of of, std::vector<chat_request> requests, const answer_reading& read) {
   const auto client = client_of(of.model);
   if (!client) return refuse(client.error());
   const ticket t = open(of.model, requests.size());

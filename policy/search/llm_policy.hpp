@@ -56,7 +56,7 @@ class llm_policy final : public policy {
     std::size_t model = 0;
     bool resumed = false;  // the group of proposals goes on after a restart
   };
-  ticket ask(asked_of of, std::vector<chat_request> requests, answer_reading read);
+  ticket ask(asked_of of, std::vector<chat_request> requests, const answer_reading& read);
   // The answers that were kept, or errc::not_found.
   ticket replay(std::size_t model, const asked_model& asked, std::vector<chat_request> requests,
                 const answer_reading& read);

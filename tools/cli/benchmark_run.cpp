@@ -146,7 +146,7 @@ class benchmark {
     }
     w.insert(w.end(), {"--against", "program"});
     add_settings(w);
-    const auto ended = step("search", std::move(w), {});
+    auto ended = step("search", std::move(w), {});
     CUDAL1_CHECK(find_experiment());
     if (ended && *ended && state_.experiment.empty())
       return fail(errc::infrastructure, "the search left no experiment in {}", c_.data);

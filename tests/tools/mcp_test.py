@@ -92,6 +92,7 @@ class Tools(unittest.TestCase):
         self.assertIn("tiny", self.peer.call("list_tasks")["content"][0]["text"])
         self.assertEqual(self.peer.call("describe_task", task="tiny")["structuredContent"]["task"]["name"], "tiny")
         self.assertIn("tiny", self.peer.call("prompt", task="tiny")["content"][0]["text"])
+        self.assertIn("class Model", self.peer.call("python_problem", task="tiny")["content"][0]["text"])
         self.assertIn("row_kernel", self.peer.call("moves")["content"][0]["text"])
 
     def test_evaluating_and_explaining(self):
@@ -113,7 +114,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(self.peer.ask("no/such")["error"]["code"], -32601)
         self.assertEqual(self.peer.ask("tools/call", {"name": "fly"})["error"]["code"], -32602)
         for name, arguments in (("evaluate", {}), ("evaluate", {"task": "tiny"}), ("evaluate", {"task": 1}),
-                                ("evaluate", {"task": "tiny", "python": "x"}), ("describe_task", {"task": "nothing"}),
+                                ("evaluate", {"task": "tiny", "python": "x", "program": "y"}), ("describe_task", {"task": "nothing"}),
                                 ("explain", {"variant": "ffff"}), ("import_model", {"name": "m", "source": "x"}),
                                 ("best", {"task": "tiny", "more": 1})):
             result = self.peer.call(name, **arguments)

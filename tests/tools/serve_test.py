@@ -84,9 +84,30 @@ class Serving(unittest.TestCase):
                                                 cudal1.Variant(schedule="row_kernel(steps=0)")])
         self.assertEqual(read.outcome, "correct", read)
         self.assertIn(moves.outcome, ("correct", "invalid"))
-        status, _, document = self.node.get("/v1/evaluate", "POST", {"task": "tiny", "variants": [{"python": "x = 1"}]})
-        self.assertEqual(status, 400)
-        self.assertIn("not judged yet", document["error"]["message"])
+
+    def test_python_files_are_judged_beside_variants(self):
+        problem = self.tiny.python()
+        self.assertIn("class Model(", problem)
+        right = f"{problem}\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, a, b):\n        return a @ b\n"
+        stale = ("import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, a, b):\n"
+                 "        self.kept = getattr(self, 'kept', None)\n        if self.kept is None:\n"
+                 "            self.kept = a @ b\n        return self.kept\n")
+        job = self.tiny.submit([cudal1.Variant(python=right), cudal1.Variant(python=stale), cudal1.Variant(python="x = 1")])
+        quick = self.tiny.evaluate(RIGHT)  # does not wait for them
+        self.assertEqual(quick.outcome, "correct")
+        try:
+            job.wait(240)
+        except cudal1.InfrastructureError:
+            self.fail(job.document)
+        if any(r["error"] and "confine" in r["error"]["message"] for r in job.document["results"]):
+            self.skipTest(str(job.document))
+        first, second, third = job.verdicts()
+        self.assertEqual((first.outcome, first.correct), ("correct", True), first)
+        self.assertLess(first.interval[0], first.interval[1])
+        self.assertFalse(second.correct, second)
+        self.assertTrue(second.failed_gate and second.hint and second.reason)
+        self.assertEqual((third.outcome, third.failed_gate), ("invalid", "file"))
+        self.assertIn("ModelNew", third.reason)
 
     def test_the_same_key_is_the_same_job(self):
         body = {"task": "tiny", "variants": [{"program": RIGHT}]}
@@ -174,7 +195,7 @@ class Serving(unittest.TestCase):
         self.assertTrue(self.client.search("tiny", time_s=60, wait=False).stop().experiment)
 
     def test_rewards_of_groups(self):
-        from cudal1.adapters import Judge, RewardRule
+        from cudal1.adapters import Judge, RewardRule, python_of
         from cudal1.adapters.trl_reward import reward_function, rows
 
         answers = [f"## Code\n\n```\n{text}```\n" for text in (RIGHT, WRONG)] + ["I do not know.", ""]
@@ -189,6 +210,9 @@ class Serving(unittest.TestCase):
         self.assertIn("tiny", rows(["tiny"], 1, judge)[0]["prompt"])
         with self.assertRaises(cudal1.NotFound):
             judge.judge(["nothing"], ["x"])
+        files = Judge(self.client, form="python")
+        self.assertIn("def get_inputs", files.prompt("tiny"))
+        self.assertEqual(python_of("One:\n```python\nx\n```\n```py\nclass ModelNew: 1\n```\n"), "class ModelNew: 1\n")
         os.environ["CUDAL1_URL"] = self.node.url
         try:
             from cudal1.adapters.verl_reward import compute_score

@@ -251,10 +251,10 @@ TEST(job_board, an_accepted_job_survives_the_process) {
   {
     const auto board = *job_board::open(data.path(), {}, 1);
     id = board->submit(job_for("ann", 2))->id;
-    const auto first = board->take();
+    const auto first = board->take(work_kind::variant);
     board->begun(*first, "e7");
     board->finish(*first, json::make_object({{"outcome", "correct"}}), 0.5);
-    const auto second = board->take();
+    const auto second = board->take(work_kind::variant);
     board->begun(*second, "e8");  // and the process is killed
   }
   const auto board = *job_board::open(data.path(), {}, 1);
@@ -263,7 +263,7 @@ TEST(job_board, an_accepted_job_survives_the_process) {
   ASSERT_TRUE(before);
   EXPECT_EQ(before->find("finished")->as_int(), 1);
   EXPECT_EQ(before->find("position")->as_int(), 0);
-  const auto again = board->take();
+  const auto again = board->take(work_kind::variant);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->place.index, 1u);
   EXPECT_EQ(again->item.experiment, "e8");
@@ -297,7 +297,7 @@ TEST(job_board, limits_are_429_with_a_time) {
   EXPECT_EQ(full.error().status, 429);
   EXPECT_GE(full.error().retry_after_s, 1);
   EXPECT_TRUE(board->submit(job_for("bob", 3)));
-  const auto w = board->take();
+  const auto w = board->take(work_kind::variant);
   board->finish(*w, {}, 11);
   EXPECT_EQ(board->submit(job_for(w->client, 1)).error().code, "device_time_used");
 }
@@ -307,7 +307,7 @@ TEST(job_board, cancelling_wakes_the_worker_and_ends_the_job) {
   const auto board = *job_board::open(data.path(), {}, 1);
   const api_client ann{"ann", {}, false};
   const auto id = board->submit(job_for("ann", 2))->id;
-  const auto w = *board->take();
+  const auto w = *board->take(work_kind::variant);
   ASSERT_TRUE(board->cancel(ann, id));
   uint64_t woken = 0;
   EXPECT_EQ(::read(w.cancelled_fd, &woken, sizeof woken), static_cast<ssize_t>(sizeof woken));
@@ -320,7 +320,7 @@ TEST(job_board, a_fault_is_no_verdict) {
   const temporary_folder data;
   const auto board = *job_board::open(data.path(), {}, 1);
   const auto id = board->submit(job_for("ann", 1))->id;
-  board->fail_item(*board->take(), {errc::infrastructure, "the device was lost"});
+  board->fail_item(*board->take(work_kind::variant), {errc::infrastructure, "the device was lost"});
   const auto document = *board->document({"ann", {}, false}, id);
   EXPECT_EQ(document.find("state")->as_string(), "failed");
   const auto& item = document.find("results")->as_array().front();

@@ -7,11 +7,9 @@
 #include <string>
 #include <vector>
 
-#include <sys/types.h>
-
 #include "actors/messages/baseline_times.hpp"
 #include "config/base/error.hpp"
-#include "config/base/unique_fd.hpp"
+#include "tools/cli/line_process.hpp"
 
 namespace cudal1::cli {
 
@@ -24,15 +22,12 @@ struct baseline_process_options {
 
 class baseline_process final : public baseline_measurer {
  public:
-  explicit baseline_process(baseline_process_options options) : options_(std::move(options)) {}
-  baseline_process(const baseline_process&) = delete;
-  baseline_process& operator=(const baseline_process&) = delete;
-  ~baseline_process() override { end(); }
+  explicit baseline_process(baseline_process_options options);
 
   // A kind that crashed the process or timed out has that as its problem; a new process then measures the others.
   expected<std::vector<kind_times>> measure(const baseline_request& r) override;
   const std::string& torch() const override { return torch_; }
-  int pid() const { return pid_; }
+  int pid() const { return process_.pid(); }
 
  private:
   // Why a request ended early, the kinds that the process was measuring, and its current step.
@@ -42,18 +37,12 @@ class baseline_process final : public baseline_measurer {
     std::string doing;
   };
   expected<void> start();
-  void end();
-  expected<void> send(const std::string& line);
-  // The next line; nullopt at the end of its output; errc::timeout, errc::cancelled.
-  expected<std::optional<std::string>> receive(std::chrono::steady_clock::time_point until);
   // Sends one request and adds its results to `answers`; an interruption if it did not finish.
   expected<std::optional<interruption>> exchange(const baseline_request& r, std::vector<kind_times>& answers);
-  std::string how_it_ended();
 
-  baseline_process_options options_;
-  pid_t pid_ = -1;
-  unique_fd link_;  // its standard input and output
-  std::string bytes_, torch_;
+  const baseline_process_options options_;
+  line_process process_;
+  std::string torch_;
 };
 
 }  // namespace cudal1::cli

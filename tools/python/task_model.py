@@ -1,15 +1,17 @@
 """A task's own ATen steps as a PyTorch model, for tasks that were not imported from a model.
 
 The text of `forward` is written once, one call of torch.ops a step, so that what is timed is PyTorch's eager mode and no
-interpreter of this file's. Inputs follow the task's distributions; facts (diagonal, ...) are left out, since no operator
-takes another time for them.
+interpreter of this file's. Inputs follow the task's distributions and facts (diagonal, ...).
 """
 
 from __future__ import annotations
 
 import json
+import keyword
 import types
 from typing import Any
+
+TAKEN = {"self", "ops", "float", "torch"}  # by the text of forward
 
 
 def read_task(path: str) -> types.ModuleType:
@@ -31,13 +33,24 @@ def module_of(task: dict, after_step: str = "") -> types.ModuleType:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            for i, declaration in enumerate(weights):
-                self.register_buffer(f"w{i}", draw(torch, declaration))
+            for name, declaration in zip(weight_names(torch, task), weights):
+                self.register_buffer(name, draw(torch, declaration))
 
     Model.forward = namespace["forward"]
     module.Model = Model
     module.get_inputs = lambda: [draw(torch, declaration) for declaration in task["inputs"]]
     return module
+
+
+def is_word(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith(("_", "torch_"))
+
+
+def weight_names(torch: Any, task: dict) -> list[str]:
+    """Of the model's buffers: the task's own names, where they can be members of a module."""
+    declared = [d["name"] for d in task.get("weights", [])]
+    of_modules = set(dir(torch.nn.Module))
+    return [name if is_word(name) and name not in of_modules else f"w{i}" for i, name in enumerate(declared)]
 
 
 def forward_text(torch: Any, task: dict, after_step: str = "") -> tuple[str, dict]:
@@ -46,7 +59,9 @@ def forward_text(torch: Any, task: dict, after_step: str = "") -> tuple[str, dic
     constants: dict[str, Any] = {}
 
     def bind(name: str) -> str:
-        return names.setdefault(name, f"v{len(names)}")
+        if name not in names:
+            names[name] = name if is_word(name) and name not in TAKEN else f"v{len(names)}_"
+        return names[name]
 
     def constant(what: Any) -> str:
         name = str(what).replace(".", "_")
@@ -67,7 +82,8 @@ def forward_text(torch: Any, task: dict, after_step: str = "") -> tuple[str, dic
         return repr(v)
 
     lines = [f"def forward(self{''.join(', ' + bind(d['name']) for d in task['inputs'])}):"]
-    lines += [f"    {bind(d['name'])} = self.w{i}" for i, d in enumerate(task.get("weights", []))]
+    lines += [f"    {bind(d['name'])} = self.{member}"
+              for member, d in zip(weight_names(torch, task), task.get("weights", []))]
     for step in task["steps"]:
         packet, _, overload = step["aten"].removeprefix("aten::").partition(".")
         if step["aten"] == "aten::view":  # attention has another layout on a GPU, which may need a copy
@@ -110,6 +126,19 @@ def draw(torch: Any, declaration: dict) -> Any:
         t = torch.randn(shape) * how.get("std", 1) + how.get("mean", 0)
     if "min" in how or "max" in how:
         t = t.clamp(min=how.get("min"), max=how.get("max"))
+    for fact in declaration.get("facts", ()):
+        if fact == "diagonal":
+            t = t * torch.eye(shape[-2], shape[-1], dtype=t.dtype)
+        elif fact == "upper_triangular":
+            t = torch.triu(t)
+        elif fact == "lower_triangular":
+            t = torch.tril(t)
+        elif fact == "symmetric":
+            t = torch.tril(t) + torch.tril(t, -1).transpose(-1, -2)
+        elif fact == "one_hot":
+            t = torch.nn.functional.one_hot(torch.randint(0, shape[-1], shape[:-1]), shape[-1])
+        elif fact == "non_negative":
+            t = t.abs()
     t = t.to(dtype)
     strides = declaration.get("strides")
     if strides is None:

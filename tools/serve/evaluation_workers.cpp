@@ -15,6 +15,7 @@
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/cli/verdict_request.hpp"
+#include "tools/kernelbench/submission_referee.hpp"
 #include "tools/serve/verdict_document.hpp"
 
 namespace cudal1::serve {
@@ -25,11 +26,6 @@ using namespace std::chrono_literals;
 
 constexpr int most_tries = 4;  // of an evaluation that meets an infrastructure fault
 constexpr auto retry_delay = 1s;
-
-struct evaluated_item {
-  json verdict;
-  double device_s = 0;
-};
 
 evaluated_item evaluated(const verdict& v, const std::string& experiment, const std::string& device) {
   return {verdict_document(v, experiment, device), device_ms_of(v.stage_ms) / 1000};
@@ -74,17 +70,30 @@ expected<std::optional<verdict>> earlier_verdict(const cli::context& c, const st
   return std::nullopt;
 }
 
-expected<evaluated_item> evaluate(const cli::context& c, const work_item& w, job_board& board) {
-  if (!w.item.experiment.empty())
-    if (const auto before = earlier_verdict(c, w.item.experiment); before && *before)
-      return evaluated(**before, w.item.experiment, w.device);
+// Of this machine's node, and of its data folder.
+struct chosen_task {
+  cli::connected_node node;
+  std::string device;
+  task what;
+};
+
+expected<chosen_task> choose(const cli::context& c, const work_item& w) {
   CUDAL1_TRY(auto node, cli::connect_to_node(c));
   CUDAL1_TRY(const device_report device, cli::choose_device(node.status, w.device));
   const std::string& name = device.where.device;
   CUDAL1_TRY(const std::string profile, cli::profile_of(name));
-  CUDAL1_TRY(const auto tasks, cli::choose_tasks("", {w.task}, profile, c.data));
+  CUDAL1_TRY(auto tasks, cli::choose_tasks("", {w.task}, profile, c.data));
   CUDAL1_CHECK(cli::copy_task_blobs(c, tasks));
-  const task& what = tasks.front();
+  return chosen_task{std::move(node), name, std::move(tasks.front())};
+}
+
+expected<evaluated_item> evaluate(const cli::context& c, const work_item& w, job_board& board) {
+  if (!w.item.experiment.empty())
+    if (const auto before = earlier_verdict(c, w.item.experiment); before && *before)
+      return evaluated(**before, w.item.experiment, w.device);
+  CUDAL1_TRY(auto chosen, choose(c, w));
+  const std::string& name = chosen.device;
+  const task& what = chosen.what;
   auto text = text_of(w.item, what, std::string(traits_of(name).target));
   if (!text && is_fault_of_text(text.error().code)) return invalid(what, name, text.error());
   if (!text) return tl::unexpected<error>(text.error());
@@ -101,8 +110,16 @@ expected<evaluated_item> evaluate(const cli::context& c, const work_item& w, job
     experiment = id;
     board.begun(w, id);
   };
-  CUDAL1_TRY(const verdict v, cli::ask_for_verdict(node.client, r, w.cancelled_fd, begun));
+  CUDAL1_TRY(const verdict v, cli::ask_for_verdict(chosen.node.client, r, w.cancelled_fd, begun));
   return evaluated(v, experiment, name);
+}
+
+expected<evaluated_item> judge_python(const cli::context& c, const work_item& w,
+                                      kernelbench::submission_referee& referee) {
+  CUDAL1_TRY(const auto chosen, choose(c, w));
+  CUDAL1_TRY(const auto v, referee.judge(w.item.label.empty() ? "a file" : w.item.label, w.item.python, chosen.what,
+                                         c.data + "/blobs", chosen.device, w.cancelled_fd));
+  return evaluated_item{verdict_document(v, chosen.what.id, chosen.device), v.seconds};
 }
 
 bool may_try_again(errc code) {
@@ -113,8 +130,16 @@ bool may_try_again(errc code) {
 
 evaluation_workers::evaluation_workers(std::string data, std::shared_ptr<job_board> board, int count)
     : data_(std::move(data)), board_(std::move(board)) {
+  cli::context c;
+  c.data = data_;
+  c.quiet = true;
   for (int i = 0; i < count; ++i)
-    threads_.emplace_back([this] { work(); });
+    threads_.emplace_back(
+        [this, c] { work(work_kind::variant, [this, &c](const work_item& w) { return evaluate(c, w, *board_); }); });
+  threads_.emplace_back([this, c] {
+    kernelbench::submission_referee referee(data_ + "/serve/referee.log");
+    work(work_kind::python_file, [&](const work_item& w) { return judge_python(c, w, referee); });
+  });
 }
 
 evaluation_workers::~evaluation_workers() {
@@ -123,13 +148,10 @@ evaluation_workers::~evaluation_workers() {
     thread.join();
 }
 
-void evaluation_workers::work() const {
-  cli::context c;
-  c.data = data_;
-  c.quiet = true;
-  while (const auto w = board_->take()) {
+void evaluation_workers::work(work_kind kind, const evaluator& evaluate) const {
+  while (const auto w = board_->take(kind)) {
     for (int tries = 1;; ++tries) {
-      auto result = evaluate(c, *w, *board_);
+      auto result = evaluate(*w);
       if (result) {
         board_->finish(*w, std::move(result->verdict), result->device_s);
         break;

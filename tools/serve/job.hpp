@@ -16,19 +16,27 @@ namespace cudal1::serve {
 
 BOOST_DEFINE_ENUM_CLASS(job_state, waiting, running, done, failed, cancelled)
 
-// One evaluation of a job. One of program, schedule and answer is given.
+// Who carries out an evaluation: workers that ask the node, or the referee of Python files.
+enum class work_kind { variant, python_file };
+
+// One evaluation of a job. One of program, schedule, answer and python is given.
 struct job_item {
   std::string program, schedule;
   std::string answer;  // of a language model: text that has a program in it
+  std::string python;  // a file with ModelNew
   std::string label;   // the client's own
   job_state state = job_state::waiting;
   std::string experiment;         // the node's, once it has begun
   json verdict;                   // done: what verdict_document() gives
   std::string error_code, error;  // failed: an infrastructure fault, or a task or device that is not there
   double device_s = 0;
+
+  work_kind kind() const { return python.empty() ? work_kind::variant : work_kind::python_file; }
+  std::size_t bytes() const { return program.size() + schedule.size() + answer.size() + python.size(); }
 };
 BOOST_DESCRIBE_STRUCT(job_item, (),
-                      (program, schedule, answer, label, state, experiment, verdict, error_code, error, device_s))
+                      (program, schedule, answer, python, label, state, experiment, verdict, error_code, error,
+                       device_s))
 
 struct job {
   std::string id, client;

@@ -25,7 +25,7 @@ constexpr double memory = 0.9;  // of the mean time between evaluations
 std::size_t bytes_of(const job& j) {
   std::size_t bytes = 0;
   for (const auto& item : j.items)
-    bytes += item.program.size() + item.schedule.size() + item.answer.size();
+    bytes += item.bytes();
   return bytes;
 }
 
@@ -78,7 +78,7 @@ expected<void> job_board::recover() {
 
 void job_board::enqueue(const job& j) {
   for (std::size_t i = 0; i < j.items.size(); ++i)
-    if (j.items[i].state == job_state::waiting) queue_.add(j.client, {j.id, i});
+    if (j.items[i].state == job_state::waiting) queue_of(j.items[i].kind()).add(j.client, {j.id, i});
 }
 
 // ---- clients --------------------------------------------------------------------------------------------------------
@@ -102,15 +102,18 @@ std::optional<submitted_job> job_board::same_key(const job& j, api_result<submit
 }
 
 api_result<void> job_board::check_limits(const job& j) {
-  const auto waiting = static_cast<int64_t>(queue_.waiting_of(j.client));
+  int64_t waiting = 0;
+  for (const auto& queue : queues_)
+    waiting += static_cast<int64_t>(queue.waiting_of(j.client));
+  const double soon = std::max(1.0, expected_wait_s(j.items.front().kind(), 1));
   if (waiting + std::ssize(j.items) > options_.waiting)
     return refuse(
         {429, "too_many_waiting",
          fmt::format("{} of your evaluations wait; at most {} may (--serve-waiting)", waiting, options_.waiting),
-         "wait for the first of them", std::max(1.0, expected_wait_s(1))});
+         "wait for the first of them", soon});
   if (waiting_bytes_ + bytes_of(j) > most_waiting_bytes)
     return refuse({429, "queue_full", "the programs that wait fill the memory that is meant for them",
-                   "repeat the request later", std::max(1.0, expected_wait_s(1))});
+                   "repeat the request later", soon});
   if (const double wait = limits_.device_wait(j.client, clock::now()); wait > 0)
     return refuse(
         {429, "device_time_used",
@@ -174,18 +177,22 @@ api_result<const job*> job_board::visible(const api_client& client, const std::s
   return j;
 }
 
-double job_board::expected_wait_s(int64_t position) const {
-  return spacing_s_ * static_cast<double>(position + 1);
+double job_board::expected_wait_s(work_kind kind, int64_t position) const {
+  return spacing_s_[static_cast<std::size_t>(kind)] * static_cast<double>(position + 1);
 }
 
 json job_board::document_of(const job& j) const {
   json::array results;
   int64_t finished = 0;
   std::optional<int64_t> position;
+  double expected_wait = 0;
   for (std::size_t i = 0; i < j.items.size(); ++i) {
     const auto& item = j.items[i];
     if (item.state != job_state::waiting && item.state != job_state::running) ++finished;
-    if (item.state == job_state::waiting && !position) position = queue_.position(j.client, {j.id, i});
+    if (item.state == job_state::waiting && !position) {
+      position = queues_[static_cast<std::size_t>(item.kind())].position(j.client, {j.id, i});
+      expected_wait = expected_wait_s(item.kind(), position.value_or(0));
+    }
     results.push_back(json::make_object({{"index", static_cast<int64_t>(i)},
                                          {"label", item.label},
                                          {"state", enum_name(item.state)},
@@ -200,7 +207,7 @@ json job_board::document_of(const job& j) const {
                             {"accepted_unix_ms", j.accepted_unix_ms},
                             {"ended_unix_ms", j.ended_unix_ms},
                             {"position", position ? json(*position) : json()},
-                            {"expected_wait_s", position ? json(expected_wait_s(*position)) : json()},
+                            {"expected_wait_s", position ? json(expected_wait) : json()},
                             {"evaluations", std::ssize(j.items)},
                             {"finished", finished},
                             {"results", json(std::move(results))}});
@@ -230,7 +237,8 @@ json job_board::list(const api_client& client) const {
 }
 
 void job_board::cancel(job& j) {
-  queue_.remove(j.id);
+  for (auto& queue : queues_)
+    queue.remove(j.id);
   for (auto& item : j.items)
     if (item.state == job_state::waiting) item.state = job_state::cancelled;
   for (auto& [index, item] : running_[j.id]) {
@@ -322,8 +330,8 @@ void job_board::changed(job& j) {
   if (j.has_ended() && !had_ended) {
     j.ended_unix_ms = unix_ms();
     waiting_bytes_ -= std::min(waiting_bytes_, bytes_of(j));
-    for (auto& item : j.items)  // the store has what was evaluated
-      item.program = item.answer = "";
+    for (auto& item : j.items)  // the store has programs that were evaluated, and clients their files
+      item.program = item.answer = item.python = "";
   }
   if (auto kept = folder_.write(j); !kept)
     spdlog::error("job {}: its state could not be stored: {}", j.id, kept.error().message);
@@ -332,12 +340,13 @@ void job_board::changed(job& j) {
 
 // ---- workers --------------------------------------------------------------------------------------------------------
 
-std::optional<work_item> job_board::take() {
+std::optional<work_item> job_board::take(work_kind kind) {
   std::unique_lock lock(mutex_);
+  auto& queue = queue_of(kind);
   for (;;) {
-    has_work_.wait(lock, [this] { return no_more_ || queue_.waiting() > 0; });
+    has_work_.wait(lock, [&] { return no_more_ || queue.waiting() > 0; });
     if (no_more_) return std::nullopt;
-    const auto place = queue_.take();
+    const auto place = queue.take();
     job* j = place ? find(place->job) : nullptr;
     if (j == nullptr) continue;
     auto& item = j->items.at(place->index);
@@ -377,8 +386,9 @@ bool job_board::settle(const work_item& w, job_state state) {
   j->items.at(w.place.index).state = was_cancelled && state != job_state::done ? job_state::cancelled : state;
   if (state == job_state::done) {
     ++finished_;
-    const double spacing = took / static_cast<double>(std::max<std::size_t>(1, at_once));
-    spacing_s_ = spacing_s_ > 0 ? memory * spacing_s_ + (1 - memory) * spacing : spacing;
+    const double now = took / static_cast<double>(std::max<std::size_t>(1, at_once));
+    double& spacing = spacing_s_[static_cast<std::size_t>(w.item.kind())];
+    spacing = spacing > 0 ? memory * spacing + (1 - memory) * now : now;
   }
   return !was_cancelled || state == job_state::done;
 }
@@ -391,7 +401,7 @@ void job_board::finish(const work_item& w, json verdict, double device_s) {
   auto& item = j->items.at(w.place.index);
   item.verdict = std::move(verdict);
   item.device_s = device_s;
-  queue_.charge(w.client, device_s);
+  queue_of(w.item.kind()).charge(w.client, device_s);
   limits_.used_device(w.client, device_s, clock::now());
   changed(*j);
 }
@@ -413,17 +423,24 @@ void job_board::put_back(const work_item& w) {
   job* j = find(w.place.job);
   if (j == nullptr) return;
   if (settle(w, job_state::waiting)) {
-    queue_.put_back(w.client, w.place);
-    has_work_.notify_one();
+    queue_of(w.item.kind()).put_back(w.client, w.place);
+    has_work_.notify_all();
   }
   changed(*j);
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
+int64_t job_board::waiting() const {
+  int64_t count = 0;
+  for (const auto& queue : queues_)
+    count += static_cast<int64_t>(queue.waiting());
+  return count;
+}
+
 bool job_board::is_busy() const {
   const std::lock_guard guard(mutex_);
-  return !running_.empty() || queue_.waiting() > 0;
+  return !running_.empty() || waiting() > 0;
 }
 bool job_board::is_ending() const {
   const std::lock_guard guard(mutex_);
@@ -454,7 +471,7 @@ void job_board::end() {
 job_board::counts job_board::count() const {
   const std::lock_guard guard(mutex_);
   counts c;
-  c.waiting = static_cast<int64_t>(queue_.waiting());
+  c.waiting = waiting();
   for (const auto& [id, items] : running_)
     c.running += std::ssize(items);
   c.jobs = std::ssize(jobs_);

@@ -3,6 +3,7 @@
 // folder of jobs.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -60,7 +61,7 @@ class job_board {
   void follow(const std::string& id, const std::shared_ptr<http_reply>& reply);
 
   // ---- for workers. take() waits; nullopt: end.
-  std::optional<work_item> take();
+  std::optional<work_item> take(work_kind kind);
   void begun(const work_item& w, const std::string& experiment);
   void finish(const work_item& w, json verdict, double device_s);
   void fail_item(const work_item& w, const error& e);
@@ -107,8 +108,10 @@ class job_board {
   std::optional<submitted_job> same_key(const job& j, api_result<submitted_job>& refused) const;
   api_result<void> check_limits(const job& j);
   void enqueue(const job& j);
+  fair_queue& queue_of(work_kind kind) { return queues_[static_cast<std::size_t>(kind)]; }
+  int64_t waiting() const;
   json document_of(const job& j) const;
-  double expected_wait_s(int64_t position) const;
+  double expected_wait_s(work_kind kind, int64_t position) const;
   void cancel(job& j);
   void changed(job& j);
   void tell_followers(const job& j, bool only_late);
@@ -121,11 +124,11 @@ class job_board {
   mutable std::mutex mutex_;
   std::condition_variable has_work_;
   client_limits limits_;
-  fair_queue queue_;
+  std::array<fair_queue, 2> queues_;  // by work_kind: what waits for one waits for no other
   std::map<std::string, job> jobs_;
   std::map<std::string, std::map<std::size_t, running_item>> running_;
   std::map<std::string, std::vector<follower>> followers_;
-  double spacing_s_ = 0;  // mean time between two ends of evaluations; 0: not known
+  std::array<double, 2> spacing_s_{};  // mean time between two ends of evaluations of a kind; 0: not known
   std::size_t waiting_bytes_ = 0;
   int64_t finished_ = 0;
   bool no_more_ = false, ended_ = false;

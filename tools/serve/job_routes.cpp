@@ -14,7 +14,7 @@ constexpr std::size_t most_key_characters = 200;
 
 json one_of_texts() {
   json::array choices;
-  for (const char* name : {"program", "schedule", "answer"})
+  for (const char* name : {"program", "schedule", "answer", "python"})
     choices.push_back(json::make_object({{"required", json::make_array({name})}}));
   return json(std::move(choices));
 }
@@ -29,14 +29,10 @@ json::object variant_properties() {
   };
   json label = schema_of("string", "the client's own name for it");
   label.set("maxLength", 200);
-  const json python = json::make_object(
-      {{"not", json::make_object()},
-       {"description",
-        "Python files with ModelNew are not judged yet: write a program or a schedule (GET /v1/format)"}});
   return {{"program", text("a JSON head, a line ---, CUDA C++ source: GET /v1/format")},
           {"schedule", text("moves on the task's program, as in row_kernel(steps=0)")},
           {"answer", text("a language model's whole answer, in which the one program is found")},
-          {"python", python},
+          {"python", text("a Python file with ModelNew, as in KernelBench; its Model: GET /v1/tasks/{task}/python")},
           {"label", label}};
 }
 
@@ -89,6 +85,7 @@ job job_of(const api_call& call) {
     item.program = member_text(v, "program");
     item.schedule = member_text(v, "schedule");
     item.answer = member_text(v, "answer");
+    item.python = member_text(v, "python");
     item.label = member_text(v, "label");
     j.items.push_back(std::move(item));
   }

@@ -236,6 +236,19 @@ void add_task_routes(route_table& table, const route_context& c) {
              .body = {},
              .result = document_schema({"baselines"}),
              .handle = by_task(c, baselines_of)});
+  table.add(
+      {.method = "GET",
+       .path = "/v1/tasks/{task}/python",
+       .id = "python_problem",
+       .about = "the task as a PyTorch model: what a Python file with ModelNew is compared with",
+       .parameters = {task_value(), device_value()},
+       .body = {},
+       .result = document_schema({"source"}),
+       .handle = answer_with([c](const api_call& call) -> api_result<json> {
+         auto source = c.commands->text(with_device({"tasks", call.text("task"), "--python"}, call), errc::not_found);
+         if (!source) return refuse(problem_of(source.error()));
+         return json::make_object({{"source", std::move(*source)}});
+       })});
   table.add({.method = "GET",
              .path = "/v1/tasks/{task}/export",
              .id = "export_task",

@@ -137,4 +137,11 @@ json verdict_document(const verdict& v, const std::string& experiment, const std
        {"stage_ms", to_json(v.stage_ms)}});
 }
 
+json verdict_document(const kernelbench::submission_verdict& v, const std::string& task_id, const std::string& device) {
+  json document = verdict_document(kernelbench::as_verdict(v, task_id), "", device);
+  if (const auto hint = kernelbench::hint_of_refusal(v.kind); !hint.empty()) document.set("hint", std::string(hint));
+  document.set("language", v.language);
+  return document;
+}
+
 }  // namespace cudal1::serve

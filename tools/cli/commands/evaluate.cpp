@@ -9,6 +9,7 @@
 #include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
 #include "sandbox/device/device_type.hpp"
+#include "store/blobs.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/hand_variants.hpp"
@@ -20,6 +21,7 @@
 #include "tools/cli/report/verdict_text.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/cli/verdict_request.hpp"
+#include "tools/kernelbench/submission_referee.hpp"
 
 namespace cudal1::cli {
 
@@ -113,9 +115,73 @@ struct program_evaluator {
   }
 };
 
+bool is_python(const std::string& path) {
+  return path.ends_with(".py");
+}
+
+void print_about(const task& what, const std::string& device, const std::string& model, const context& c) {
+  c.out.print(c.out.bold(fmt::format("{} on {}: {}", what.name, device, model)) + "\n");
+  if (const auto about = timing_remark(device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
+}
+
+int print_results(const evaluate_options& o, const task& what, const json& device, const json& roof,
+                  const std::vector<evaluated>& results, const context& c) {
+  const int code = code_of(results);
+  if (o.json)
+    print_json(c, json::make_object({{"task", what.name},
+                                     {"device", device},
+                                     {"roof", roof},
+                                     {"correct", code == exit_code::success},
+                                     {"programs", to_json(results)}}));
+  return code;
+}
+
+std::string submission_text(const kernelbench::submission_verdict& v) {
+  std::string text;
+  if (v.correct && v.interval.size() == 2)
+    text = fmt::format(
+        "  correct: {} over eager mode, {} in place of {} a call; {} pairs in {} pools of fresh processes\n",
+        format_speedup(v.speedup, {v.interval[0], v.interval[1]}), format_time(v.own_us), format_time(v.eager_us),
+        v.pairs, v.pools);
+  else
+    text = fmt::format("  {}: {}\n", v.kind, v.why);
+  for (const auto* lines : {&v.evidence, &v.notes})
+    for (const auto& line : *lines)
+      text += fmt::format("  {}\n", line);
+  if (const auto hint = kernelbench::hint_of_refusal(v.kind); !hint.empty()) text += fmt::format("  {}\n", hint);
+  return text;
+}
+
+// Needs no node: the referee is a process of its own, which takes turns with nodes on the cores that are timed.
+expected<int> evaluate_python(const evaluate_options& o, const context& c) {
+  if (!std::ranges::all_of(o.programs, is_python) || !o.schedules.empty())
+    return fail(errc::invalid_argument, "give Python files, or programs and schedules, in a command of its own each");
+  CUDAL1_TRY(const auto candidates, read_programs(o.programs));
+  CUDAL1_TRY(const auto devices, find_devices(o.device.empty() ? "auto" : o.device));
+  const auto& where = devices.front();
+  CUDAL1_TRY(const std::string profile, profile_of(where.name));
+  CUDAL1_TRY(const auto tasks, choose_tasks(o.folder, {o.task}, profile, c.data));
+  CUDAL1_CHECK(copy_task_blobs(c, tasks));
+  const task& what = tasks.front();
+  if (!o.json) print_about(what, where.name, where.model, c);
+  CUDAL1_TRY(interrupt_watch interrupt, interrupt_watch::start());
+  kernelbench::submission_referee referee("");
+  std::vector<evaluated> results;
+  for (const auto& one : candidates) {
+    CUDAL1_TRY(const auto judged,
+               referee.judge(one.name, one.text, what, blobs(c.data).folder(), where.name, interrupt.fd()));
+    results.push_back({one.name, kernelbench::as_verdict(judged, what.id)});
+    if (o.json) continue;
+    c.out.print(fmt::format("\n{}, {}\n{}", one.name, judged.language, submission_text(judged)));
+  }
+  return print_results(o, what, json::make_object({{"device", where.name}, {"model", where.model}}), {}, results, c);
+}
+
 expected<int> evaluate(evaluate_options o, context& c) {
   if (o.programs.empty() && o.schedules.empty())
-    return fail(errc::invalid_argument, "nothing to evaluate: name program files, or moves with --schedule");
+    return fail(errc::invalid_argument,
+                "nothing to evaluate: name program files or Python files, or moves with --schedule");
+  if (std::ranges::any_of(o.programs, is_python)) return evaluate_python(o, c);
   CUDAL1_TRY(o.device, full_device_names(o.device, o.node, c));
   CUDAL1_TRY(auto candidates, read_programs(o.programs));
   CUDAL1_CHECK(check_tasks(o.folder, {o.task}, o.device, c.data));
@@ -133,10 +199,7 @@ expected<int> evaluate(evaluate_options o, context& c) {
   CUDAL1_TRY(auto lowered, lower_schedules(o.schedules, what, traits_of(device.where.device).target));
   std::ranges::move(lowered, std::back_inserter(candidates));
 
-  if (!o.json) {
-    c.out.print(c.out.bold(fmt::format("{} on {}: {}", what.name, device.where.device, device.where.model)) + "\n");
-    if (const auto about = timing_remark(device.where.device); !about.empty()) c.out.print(c.out.dim(about) + "\n");
-  }
+  if (!o.json) print_about(what, device.where.device, device.where.model, c);
   for (const auto& remark : device.remarks)
     note(c, remark);
   std::optional<roofline> roof;
@@ -149,24 +212,18 @@ expected<int> evaluate(evaluate_options o, context& c) {
   for (const auto& one : candidates) {
     CUDAL1_TRY(results.emplace_back(), evaluator.evaluate(one, node.client, interrupt.fd()));
   }
-  const int code = code_of(results);
-  if (o.json)
-    print_json(c, json::make_object({{"task", what.name},
-                                     {"device", to_json(device.where)},
-                                     {"roof", to_json(roof)},
-                                     {"correct", code == exit_code::success},
-                                     {"programs", to_json(results)}}));
-  return code;
+  return print_results(o, what, to_json(device.where), to_json(roof), results, c);
 }
 
 void add_evaluate(CLI::App& app, context& c) {
   auto o = std::make_shared<evaluate_options>();
-  auto* sub = app.add_subcommand("evaluate",
-                                 "check and time hand-written programs or schedules; the exit code gives the verdict");
+  auto* sub = app.add_subcommand(
+      "evaluate", "check and time hand-written programs, schedules or Python files; the exit code gives the verdict");
   sub->add_option("task", o->task, "the name of a built-in or imported task, or a task file")
       ->type_name("TASK")
       ->required();
-  sub->add_option("program", o->programs, "program files: a JSON head, a line ---, CUDA C++ source")
+  sub->add_option("program", o->programs,
+                  "program files (a JSON head, a line ---, CUDA C++ source), or Python files *.py with ModelNew")
       ->type_name("PROGRAM");
   sub->add_option("--schedule", o->schedules,
                   "moves on the task's program, as `cudal1 show` prints them; may be repeated")
@@ -181,6 +238,7 @@ void add_evaluate(CLI::App& app, context& c) {
       footer("  cudal1 evaluate diagonal_matmul row_scale.cu1\n"
              "  cudal1 evaluate my_tasks/attention.json a.cu1 b.cu1 --json\n"
              "  cudal1 evaluate softmax --schedule 'row_kernel(steps=0); graph()'   moves (`cudal1 moves`)\n"
+             "  cudal1 evaluate softmax mine.py --device cpu   against the model of `cudal1 tasks softmax --python`\n"
              "  cudal1 show softmax-variant-id --program > softmax.cu1   a program to start from",
              "  0    every program is correct, and was timed\n"
              "  1    at least one is not correct: wrong answer, refused by the compiler, crash, hang, ...\n"

@@ -7,6 +7,7 @@
 #include "sandbox/program/input_spec.hpp"
 #include "sandbox/program/quantiles.hpp"
 #include "sandbox/verify/roofline.hpp"
+#include "store/blobs.hpp"
 #include "tools/baseline/step_times.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/task_bound.hpp"
@@ -16,6 +17,7 @@
 #include "tools/cli/report/time_table.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/task_source.hpp"
+#include "tools/kernelbench/submission_referee.hpp"
 
 namespace cudal1::cli {
 
@@ -24,7 +26,7 @@ namespace {
 struct tasks_options {
   std::string name, folder;
   std::string device, model;
-  bool times = false, bound = false;
+  bool times = false, bound = false, python = false;
   bool json = false;
 };
 
@@ -211,6 +213,12 @@ expected<int> tasks(const tasks_options& o, context& c) {
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
   CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile, c.data));
   note_versions(c, o.folder, names);
+  if (o.python) {
+    CUDAL1_CHECK(copy_task_blobs(c, found));
+    CUDAL1_TRY(const auto source, kernelbench::python_problem(found.front(), blobs(c.data).folder()));
+    c.out.print(source);
+    return exit_code::success;
+  }
   if (o.bound) return show_bound(found.front(), *device, o.json ? shown_as::json : shown_as::text, c);
   if (o.times) return show_times(found.front(), o, device, c);
   if (o.json) {
@@ -260,12 +268,20 @@ void add_tasks(CLI::App& app, context& c) {
       ->needs("name")
       ->needs(gpu)
       ->excludes("--times");
-  sub->add_flag("--json", o->json, "one JSON document");
+  auto* json_flag = sub->add_flag("--json", o->json, "one JSON document");
+  sub->add_flag("--python", o->python,
+                "print it as a PyTorch model with Model and get_inputs, which a Python file with ModelNew is compared "
+                "with (`cudal1 evaluate`)")
+      ->needs("name")
+      ->excludes("--times")
+      ->excludes("--bound")
+      ->excludes(json_flag);
   add_csv_flag(*sub, c, o->json, {"ways", "operators", "tasks"});
   sub->footer(
       footer("  cudal1 tasks\n"
              "  cudal1 tasks softmax\n"
              "  cudal1 tasks vit.json --times --device cuda:0\n"
+             "  cudal1 tasks softmax --python > problem.py\n"
              "  cudal1 tasks --gpu H200           with the floor of each there\n"
              "  cudal1 tasks mlp --gpu H200 --bound\n"
              "  cudal1 tasks --tasks my_tasks     also checks them\n"

@@ -131,11 +131,12 @@ class Task:
         return f"cudal1.Task({self.name!r})"
 
     def evaluate(self, source: Optional[str] = None, *, schedule: Optional[str] = None, answer: Optional[str] = None,
-                 label: str = "", limit_s: float = 600.0) -> Verdict:
-        """Checks and times one variant: a program's text, moves, or a language model's whole answer. Raises
-        InfrastructureError (TimeLimit among them) where there is no verdict: that is nothing that a variant can be
-        blamed for."""
-        variant = Variant(program=source or "", schedule=schedule or "", answer=answer or "", label=label)
+                 python: Optional[str] = None, label: str = "", limit_s: float = 600.0) -> Verdict:
+        """Checks and times one variant: a program's text, moves, a language model's whole answer, or the text of a Python
+        file with ModelNew. Raises InfrastructureError (TimeLimit among them) where there is no verdict: that is nothing
+        that a variant can be blamed for."""
+        variant = Variant(program=source or "", schedule=schedule or "", answer=answer or "", python=python or "",
+                          label=label)
         return self.evaluate_batch([variant], limit_s=limit_s)[0]
 
     def evaluate_batch(self, variants: Sequence[Union[Variant, str]], *, limit_s: float = 600.0) -> List[Verdict]:
@@ -178,6 +179,10 @@ class Task:
 
     def bounds(self, gpu: Optional[str] = None) -> Dict[str, Any]:
         return self._client._http.ask("GET", f"/v1/tasks/{self.name}/bounds", query={"gpu": gpu})
+
+    def python(self) -> str:
+        """The task as a PyTorch model, with Model and get_inputs: what a ModelNew is compared with."""
+        return self._client._http.ask("GET", f"/v1/tasks/{self.name}/python", query={"device": self.device})["source"]
 
     def baselines(self) -> List[Dict[str, Any]]:
         return self._client._http.ask("GET", f"/v1/tasks/{self.name}/baselines")["baselines"]

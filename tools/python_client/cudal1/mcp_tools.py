@@ -114,6 +114,10 @@ def _describe_task(call: Call, a: Dict[str, Any]) -> Dict[str, Any]:
     return _result(json.dumps(document, indent=1), document)
 
 
+def _python_problem(call: Call, a: Dict[str, Any]) -> Dict[str, Any]:
+    return _result(call.client.task(a["task"], a.get("device")).python())
+
+
 def _told(verdict: Verdict) -> Dict[str, Any]:
     lines = [verdict.feedback()]
     lines += [f"{'pass' if g.passed else 'FAIL'}  {g.name}: {g.reason}" for g in verdict.gates]
@@ -123,10 +127,7 @@ def _told(verdict: Verdict) -> Dict[str, Any]:
 
 
 def _evaluate(call: Call, a: Dict[str, Any]) -> Dict[str, Any]:
-    if a.get("python"):
-        return _result("Python files with ModelNew are not judged yet: write a program or a schedule (cudal1://format).",
-                       is_error=True)
-    variant = Variant(program=a.get("program", ""), schedule=a.get("schedule", ""), label="mcp")
+    variant = Variant(program=a.get("program", ""), schedule=a.get("schedule", ""), python=a.get("python", ""), label="mcp")
     job = call.client.submit(a["task"], [variant], device=a.get("device"))
     call.follow(job, float(a.get("limit_s", 600)))
     if call.is_cancelled:
@@ -182,12 +183,15 @@ TOOLS: Dict[str, Tool] = {
         Tool("describe_task", "A task: its program, inputs, least work, and what bounds its time.",
              {"task": _TASK, "device": _DEVICE, "gpu": _text("the bounds on this GPU, as in H200")}, ("task",),
              _describe_task),
+        Tool("python_problem",
+             "The task as a PyTorch model with Model and get_inputs: what a Python file with ModelNew has to compute.",
+             {"task": _TASK, "device": _DEVICE}, ("task",), _python_problem),
         Tool("evaluate",
-             "Check and time one variant: a program (JSON head, a line ---, CUDA C++) or a schedule of moves. Says the "
-             "speedup with its 95% interval, or the failing gate and what to write instead.",
+             "Check and time one variant: a program (JSON head, a line ---, CUDA C++), a schedule of moves, or a Python "
+             "file with ModelNew. Says the speedup with its 95% interval, or the failing gate and what to write instead.",
              {"task": _TASK, "program": _text("the program's text: cudal1://format"),
               "schedule": _text("moves, as in row_kernel(steps=0)"),
-              "python": _text("a Python file with ModelNew: not judged yet"), "device": _DEVICE,
+              "python": _text("a Python file with ModelNew, for what python_problem gives"), "device": _DEVICE,
               "limit_s": {"type": "number", "description": "give up, and cancel, after so many seconds (600)"}},
              ("task",), _evaluate),
         Tool("explain", "The newest verdict on a variant, gate by gate, with what to write instead.",

@@ -9,18 +9,20 @@ from typing import Any, Dict, List, Optional, Tuple
 
 @dataclass(frozen=True)
 class Variant:
-    """What is evaluated: one of a program's text, a schedule, and a language model's whole answer."""
+    """What is evaluated: one of a program's text, a schedule, a language model's whole answer, and a Python file with
+    ModelNew (`python`)."""
 
     program: str = ""
     schedule: str = ""
     answer: str = ""
     label: str = ""
+    python: str = ""
 
     def document(self) -> Dict[str, str]:
-        texts = {"program": self.program, "schedule": self.schedule, "answer": self.answer}
+        texts = {"program": self.program, "schedule": self.schedule, "answer": self.answer, "python": self.python}
         given = {name: text for name, text in texts.items() if text}
         if len(given) != 1:
-            raise ValueError("give exactly one of program, schedule and answer, and not an empty text")
+            raise ValueError("give exactly one of program, schedule, answer and python, and not an empty text")
         if self.label:
             given["label"] = self.label
         return given
@@ -35,8 +37,8 @@ class Gate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`speedup` is the median of paired ratios over the task's own program, with its 95% `interval`; None unless the
-    variant is correct and could be timed."""
+    """`speedup` is the median of paired ratios over the task's own program (of a Python file: over eager mode), with its
+    95% `interval`; None unless the variant is correct and could be timed."""
 
     outcome: str
     correct: bool

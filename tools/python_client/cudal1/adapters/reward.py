@@ -7,6 +7,7 @@ model's fault.
 from __future__ import annotations
 
 import math
+import re
 import time
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence
@@ -36,6 +37,15 @@ class RewardRule:
         return self.wrong + min(self.most, self.correct + max(-self.correct, gained))
 
 
+_FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.S)
+
+
+def python_of(answer: str) -> str:
+    """The Python file in a language model's answer: the last fenced block that has ModelNew, else the whole text."""
+    blocks = [block for block in _FENCED.findall(answer) if "ModelNew" in block]
+    return blocks[-1] if blocks else answer
+
+
 @dataclass(frozen=True)
 class Judged:
     reward: float
@@ -47,20 +57,33 @@ class Judged:
         return self.verdict.feedback()
 
 
+_PYTHON_PROMPT = """Write a faster version of this PyTorch model. Keep its parameters, their names and its results; call \
+it ModelNew, and answer with the whole Python file in one fenced block.
+
+```python
+{source}```
+"""
+
+
 class Judge:
-    """Evaluates answers, whole groups at once: the node has them all, and takes turns with other clients."""
+    """Evaluates answers, whole groups at once: the node has them all, and takes turns with other clients. `form`: what an
+    answer holds: a `program` of our format, or a `python` file with ModelNew, whose prompt is never contrastive."""
 
     def __init__(self, client: Optional[Client] = None, *, rule: RewardRule = RewardRule(), device: Optional[str] = None,
-                 limit_s: float = 600.0, measure_again: int = 2):
-        self._client = client or connect()
+                 limit_s: float = 600.0, measure_again: int = 2, form: str = "program"):
+        if form not in ("program", "python"):
+            raise ValueError(f"there is no form {form!r}: program, python")
+        self._client, self.form = client or connect(), form
         self.rule, self.device, self.limit_s, self._again = rule, device, limit_s, measure_again
         self._prompts: Dict[str, str] = {}
 
     def prompt(self, task: str, *, contrastive: bool = True, tokens: Optional[int] = None) -> str:
         """What the model is shown. Contrastive: with earlier variants and their scores, as they are now; else the same
         text each time: the one of the first call."""
-        if not contrastive and task in self._prompts:
+        if (not contrastive or self.form == "python") and task in self._prompts:
             return self._prompts[task]
+        if self.form == "python":
+            return self._prompts.setdefault(task, _PYTHON_PROMPT.format(source=self._client.task(task, self.device).python()))
         text = self._client.task(task, self.device).prompt(tokens=tokens)
         return text if contrastive else self._prompts.setdefault(task, text)
 
@@ -84,13 +107,18 @@ class Judge:
             out.append(Judged(self.rule.reward(verdict), verdict))
         return out
 
+    def _variant(self, answer: str) -> Variant:
+        """An empty answer is no variant; any other text without a program gets a verdict."""
+        if self.form == "python":
+            return Variant(python=python_of(answer) or " ")
+        return Variant(answer=answer or " ")
+
     def _evaluate(self, which: Sequence[int], tasks: Sequence[str], answers: Sequence[str],
                   verdicts: List[Optional[Verdict]], end: float) -> None:
         groups: Dict[str, List[int]] = {}
         for i in which:
             groups.setdefault(tasks[i], []).append(i)
-        # An empty answer is no variant; any other text without a program gets a verdict.
-        jobs = {task: self._client.submit(task, [Variant(answer=answers[i] or " ") for i in members], device=self.device)
+        jobs = {task: self._client.submit(task, [self._variant(answers[i]) for i in members], device=self.device)
                 for task, members in groups.items()}
         try:
             for task, members in groups.items():

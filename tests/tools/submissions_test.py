@@ -26,7 +26,7 @@ sys.path[:0] = [str(PYTHON), str(FILES)]
 import torch  # noqa: E402
 
 import naive_evaluator  # noqa: E402
-from submissions import confinement, draws, eval_results, gates, ratios, readers  # noqa: E402
+from submissions import confinement, draws, eval_results, gates, places, ratios, readers  # noqa: E402
 from submissions.referee import Referee  # noqa: E402
 from submissions.workers import Limits, MachineRefuses, Worker, Zygote  # noqa: E402
 
@@ -184,7 +184,7 @@ def get_inputs():
 class Confinement(unittest.TestCase):
     def test_a_worker_sees_and_may_nothing(self):
         os.environ["CUDAL1_TEST_SECRET"] = "secret"
-        zygote = Zygote(-1, True)
+        zygote = Zygote(-1, True, places.place_of("cpu", 1 << 20))
         limits = Limits(tmp_bytes=32 << 20)
         with Worker(zygote, limits) as worker:
             problem = PROBE.replace("WHERE", repr(str(HERE)))
@@ -255,10 +255,19 @@ class Gates(unittest.TestCase):
         self.assertEqual(passing, ["a constant"])
 
     def test_forms(self):
-        wanted = {"dtype": "float32", "shape": [2], "strides": [1], "dense": True}
+        wanted = {"dtype": "float32", "shape": [2], "strides": [1], "dense": True, "device": "cpu"}
         self.assertEqual(gates.wrong_form(wanted, wanted), "")
-        for change in ({"dtype": "float64"}, {"shape": [3]}, {"dense": False}):
+        for change in ({"dtype": "float64"}, {"shape": [3]}, {"dense": False}, {"device": "cuda"}):
             self.assertNotEqual(gates.wrong_form({**wanted, **change}, wanted), "")
+
+
+class Lateness(unittest.TestCase):
+    def test_work_behind_the_answer_shows(self):
+        calls, copies = [500_000] * 5, [30_000, 31_000, 29_000, 90_000, 30_000]
+        self.assertEqual(ratios.late_us(calls, copies, copies), 0)
+        self.assertEqual(ratios.late_us(calls, [t + 40_000 for t in copies], copies), 0)  # less than a tenth of a call
+        self.assertAlmostEqual(ratios.late_us(calls, [t + 400_000 for t in copies], copies), 400)
+        self.assertEqual(ratios.late_us([], [], []), 0)
 
 
 class Draws(unittest.TestCase):
@@ -416,7 +425,7 @@ class Readers(unittest.TestCase):
 
 def refusal_of_machine():
     """Why it confines no worker; "" where it does."""
-    zygote = Zygote(max(os.sched_getaffinity(0)), confined=True)
+    zygote = Zygote(max(os.sched_getaffinity(0)), True, places.place_of("cpu", 1 << 20))
     try:
         with Worker(zygote, Limits()):
             return ""

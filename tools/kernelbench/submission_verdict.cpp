@@ -30,6 +30,7 @@ constexpr refusal_class refusal_classes[] = {
     {"build", outcome::compile_error, "Correct what does not build."},
     {"raises", outcome::crash, "Correct what raises the error."},
     {"died", outcome::crash, "Stay within the limits of memory, time and processes, and leave no process behind."},
+    {"late", outcome::refused, "Answer when all work is done: synchronise what other streams do with the current one."},
     {"evidence", outcome::refused, "Leave out what the reason names: a kernel needs none of it."},
     {"tampering", outcome::refused, "Replace no function of Python or torch that others use."}};
 

@@ -113,7 +113,7 @@ def judge_all(o: argparse.Namespace, found: list[Any]) -> list[dict[str, Any]]:
     verdicts = []
     with Referee(confined=not o.unconfined, pools=o.pools, pairs=o.pairs) as referee:
         for i, submission in enumerate(found):
-            key = referee.key_of(submission, o.device)
+            key = referee.key_of(submission)
             verdict = kept_verdict(folder, key)
             if verdict is None:
                 verdict = as_json(referee.judge(submission))

@@ -7,6 +7,7 @@ cannot exec a program that confines it: these are the same system calls, through
 from __future__ import annotations
 
 import ctypes
+import glob
 import os
 import platform
 import resource
@@ -123,9 +124,10 @@ def python_folders() -> list[str]:
     return kept
 
 
-def enter_root(tmp_bytes: int, built: str, build_into: str) -> list[str]:
+def enter_root(tmp_bytes: int, built: str, build_into: str, with_gpus: bool) -> list[str]:
     """A root with the system's folders and Python read-only, and a private /tmp of limited size. `built`: a folder whose
-    content is copied to /tmp/build. `build_into`: one that is /tmp/build, and stays. What is missing, in words."""
+    content is copied to /tmp/build. `build_into`: one that is /tmp/build, and stays. `with_gpus`: with the devices of
+    NVIDIA's driver. What is missing, in words."""
     missing = []
     checked(libc.unshare(NEW_MOUNT), "unshare")
     mount("none", "/", None, MS_REC | MS_PRIVATE)
@@ -137,7 +139,9 @@ def enter_root(tmp_bytes: int, built: str, build_into: str) -> list[str]:
     for p in (built if copied else "", build_into):
         if p:
             held[p] = os.open(p, os.O_PATH | os.O_CLOEXEC)
-    devices = {d: os.open(f"/dev/{d}", os.O_PATH | os.O_CLOEXEC) for d in DEVICES}
+    names = [*DEVICES, *(sorted(os.path.basename(p) for p in glob.glob("/dev/nvidia*") if not os.path.isdir(p))
+                         if with_gpus else ())]
+    devices = {d: os.open(f"/dev/{d}", os.O_PATH | os.O_CLOEXEC) for d in names}
     fd_folder = os.open("/proc/self/fd", os.O_PATH | os.O_CLOEXEC)
     mount("root", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
     os.fchdir(fd_folder)

@@ -35,7 +35,7 @@ class Facts:
 
     def __init__(self, first: torch.Tensor, second: torch.Tensor):
         self.continuous = is_continuous(first) and is_continuous(second) and not torch.equal(first, second)
-        self.elements = first.numel()
+        self.elements, self.device = first.numel(), first.device
         self.zero = (first == 0) & (second == 0) if self.continuous else None
         if self.zero is not None and int(self.zero.sum()) < 0.01 * first.numel():
             self.zero = None
@@ -48,7 +48,9 @@ class Facts:
 
     def free(self) -> torch.Tensor:
         """The places of elements that need not be zero."""
-        return (~self.zero).reshape(-1).nonzero().reshape(-1) if self.zero is not None else torch.arange(self.elements)
+        if self.zero is not None:
+            return (~self.zero).reshape(-1).nonzero().reshape(-1)
+        return torch.arange(self.elements, device=self.device)
 
     def hold(self, t: torch.Tensor, within: bool) -> torch.Tensor:
         if within and self.most > self.least:  # reflected, so that values do not gather at the bounds
@@ -63,12 +65,17 @@ class Facts:
         return t
 
 
+def below_count(count: int, numbers: torch.Generator) -> int:
+    """One of 0 to count - 1."""
+    return int(torch.randint(0, count, (1,), generator=numbers, device=numbers.device))
+
+
 def drawn(kind: str, declared: torch.Tensor, facts: Facts, within: bool, numbers: torch.Generator) -> torch.Tensor:
-    """Of that kind, with the declared one's shape and dtype."""
+    """Of that kind, with the declared one's shape and dtype. `numbers` is of its device."""
     if not facts.continuous:
         return declared.clone()
-    shape = declared.shape
-    normal = torch.randn(shape, generator=numbers, dtype=torch.float64)
+    shape, device = declared.shape, numbers.device
+    normal = torch.randn(shape, generator=numbers, dtype=torch.float64, device=device)
     if kind == "standard_normal":
         t = normal
     elif kind == "wide_normal":
@@ -76,21 +83,21 @@ def drawn(kind: str, declared: torch.Tensor, facts: Facts, within: bool, numbers
     elif kind == "around_one":
         t = 1 + NARROW * normal
     elif kind == "heavy_tails":
-        exponential = torch.empty(shape, dtype=torch.float64).exponential_(generator=numbers)
+        exponential = torch.empty(shape, dtype=torch.float64, device=device).exponential_(generator=numbers)
         t = normal / torch.sqrt(exponential + TINY)
     elif kind == "products":
-        sign = 1 - 2.0 * torch.randint(0, 2, shape, generator=numbers)
+        sign = 1 - 2.0 * torch.randint(0, 2, shape, generator=numbers, device=device)
         t = torch.exp(PRODUCT_SCALE * normal) * sign
     elif kind == "peaked":
         t = normal
         rows = t.reshape(-1, t.shape[-1]) if t.dim() else t.reshape(1, 1)
-        at = torch.randint(0, rows.shape[-1], (rows.shape[0], 1), generator=numbers)
-        rows.scatter_add_(1, at, torch.full(at.shape, PEAK, dtype=torch.float64))
+        at = torch.randint(0, rows.shape[-1], (rows.shape[0], 1), generator=numbers, device=device)
+        rows.scatter_add_(1, at, torch.full(at.shape, PEAK, dtype=torch.float64, device=device))
         t = rows.reshape(shape)
     elif kind == "offset_rows":
         each = shape[:-1] + (1,) if len(shape) else shape
-        t = normal * torch.exp(torch.randn(each, generator=numbers, dtype=torch.float64))
-        t = t + ROW_OFFSET * torch.randn(each, generator=numbers, dtype=torch.float64)
+        t = normal * torch.exp(torch.randn(each, generator=numbers, dtype=torch.float64, device=device))
+        t = t + ROW_OFFSET * torch.randn(each, generator=numbers, dtype=torch.float64, device=device)
     elif kind in ("outliers", "outlier_above", "outlier_below"):
         t = declared.double().clone()
         flat = t.reshape(-1)
@@ -98,20 +105,20 @@ def drawn(kind: str, declared: torch.Tensor, facts: Facts, within: bool, numbers
         reach = max((facts.most - facts.least) / 2, 0.5)
         free = facts.free()
         for _ in range(OUTLIERS if kind == "outliers" else 1):
-            at = int(free[torch.randint(0, len(free), (1,), generator=numbers)])
-            far = NEAREST * (FURTHEST / NEAREST) ** float(torch.rand(1, generator=numbers))
-            below = kind == "outlier_below" or (kind == "outliers" and bool(torch.rand(1, generator=numbers) < 0.5))
+            at = int(free[below_count(len(free), numbers)])
+            far = NEAREST * (FURTHEST / NEAREST) ** float(torch.rand(1, generator=numbers, device=device))
+            below = kind == "outlier_below" or (kind == "outliers" and below_count(2, numbers) == 0)
             flat[at] = middle + (-far if below else far) * reach
         t = flat.reshape(shape)
     elif kind == "small_integers":
-        t = torch.randint(-LARGEST_INTEGER, LARGEST_INTEGER + 1, shape, generator=numbers).double()
+        t = torch.randint(-LARGEST_INTEGER, LARGEST_INTEGER + 1, shape, generator=numbers, device=device).double()
     elif kind == "impulses":
-        t = torch.zeros(shape, dtype=torch.float64)
+        t = torch.zeros(shape, dtype=torch.float64, device=device)
         flat = t.view(-1)
         free = facts.free()
         count = len(free)
-        for at in (0, count - 1, count // 2, int(torch.randint(0, count, (1,), generator=numbers))):
-            flat[free[at]] = 1 + float(torch.rand(1, generator=numbers))
+        for at in (0, count - 1, count // 2, below_count(count, numbers)):
+            flat[free[at]] = 1 + float(torch.rand(1, generator=numbers, device=device))
     else:
         raise ValueError(f"there is no kind of draw {kind}")
     return facts.hold(t, within).to(declared.dtype)
@@ -127,9 +134,9 @@ def twin(kind: str, inputs: list[torch.Tensor], facts: list[Facts], numbers: tor
     flat = changed[i].reshape(-1)
     count = {"one_element": 1, "few_elements": max(2, math.ceil(FEW * flat.numel())),
              "swapped": max(2, math.ceil(FEW * flat.numel()))}[kind]
-    at = torch.randint(0, flat.numel(), (count,), generator=numbers)
+    at = torch.randint(0, flat.numel(), (count,), generator=numbers, device=numbers.device)
     if kind == "swapped":  # any sum over all elements stays
-        other = torch.randperm(flat.numel(), generator=numbers)[:2 * (count // 2)]
+        other = torch.randperm(flat.numel(), generator=numbers, device=numbers.device)[:2 * (count // 2)]
         if len(other) < 2:
             return []
         half = len(other) // 2
@@ -148,7 +155,7 @@ def other_weight(leaf: dict, declared: torch.Tensor, numbers: torch.Generator) -
     buffers only running statistics are drawn: others, such as a mask, belong to the problem's definition."""
     if not declared.is_floating_point() or declared.numel() == 0:
         return declared.clone()
-    normal = torch.randn(declared.shape, generator=numbers, dtype=torch.float64)
+    normal = torch.randn(declared.shape, generator=numbers, dtype=torch.float64, device=numbers.device)
     if leaf["name"].endswith("running_mean"):
         t = 0.5 * normal
     elif leaf["name"].endswith("running_var"):

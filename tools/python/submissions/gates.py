@@ -30,6 +30,8 @@ def rms(t: torch.Tensor) -> float:
 
 
 def wrong_form(got: dict, wanted: dict) -> str:
+    if got["device"] != wanted["device"]:
+        return f"is on {got['device']}, and the reference's on {wanted['device']}"
     if got["dtype"] != wanted["dtype"]:
         return f"is {got['dtype']}, and the reference's {wanted['dtype']}"
     if got["shape"] != wanted["shape"]:

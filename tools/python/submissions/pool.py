@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import time
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
@@ -52,7 +52,9 @@ class Draw:
     answer: list[torch.Tensor] = dataclasses.field(default_factory=list)  # of the submission
     wanted: list[torch.Tensor] = dataclasses.field(default_factory=list)  # of eager
     ns: dict[str, int] = dataclasses.field(default_factory=dict)
-    used_ns: dict[str, int] = dataclasses.field(default_factory=dict)  # of the processor, by the kernel's account
+    # What computing took: of the processor, by the kernel's account; on a GPU as ns.
+    used_ns: dict[str, int] = dataclasses.field(default_factory=dict)
+    late_ns: dict[str, int] = dataclasses.field(default_factory=dict)  # from the answer to the end of the copy
 
 
 @dataclasses.dataclass
@@ -63,6 +65,8 @@ class Found:
     all_ratios: list[float] = dataclasses.field(default_factory=list)  # of checks, too, in their order
     eager_ns: list[int] = dataclasses.field(default_factory=list)
     own_ns: list[int] = dataclasses.field(default_factory=list)
+    eager_late_ns: list[int] = dataclasses.field(default_factory=list)
+    own_late_ns: list[int] = dataclasses.field(default_factory=list)
     # Of the processor, for the same inputs at first and again.
     first_ns: list[int] = dataclasses.field(default_factory=list)
     again_ns: list[int] = dataclasses.field(default_factory=list)
@@ -76,10 +80,10 @@ class Found:
 
 class Pool:
     def __init__(self, zygote: Zygote, limits: Limits, problem: str, submission: str, built: str, numbers: random.Random,
-                 flush: Callable[[], None], pairs: int, turns: Any):
+                 pairs: int, turns: Any):
         self.zygote, self.limits, self.problem, self.submission, self.built = zygote, limits, problem, submission, built
-        self.numbers, self.flush, self.pairs, self.turns = numbers, flush, pairs, turns
-        self.generator = torch.Generator().manual_seed(draws.new_seed(numbers))
+        self.numbers, self.flush, self.pairs, self.turns = numbers, zygote.place.flush, pairs, turns
+        self.generator = torch.Generator(zygote.place.device).manual_seed(draws.new_seed(numbers))
         self.found = Found()
         self.kept: list[Draw] = []
         self.returned: list[list[torch.Tensor]] = []  # the last answers, as they were when they were returned
@@ -251,7 +255,7 @@ class Pool:
             draw.ns["eager"], reply = self.one_call(self.eager, draw.inputs, draw.slot, draw.mode)
         except Died as problem:
             raise NotJudged(f"the problem's Model: {problem}") from problem
-        draw.used_ns["eager"] = self.eager.used_ns
+        draw.used_ns["eager"], draw.late_ns["eager"] = self.eager.used_ns, self.eager.late_ns
         if "problem" in reply:
             return reply["problem"]
         if self.changed_inputs:
@@ -268,7 +272,8 @@ class Pool:
             return nothing
         inputs = draw.inputs
         if moved:  # by a unit in the last place of float32, each element by itself
-            inputs = [t * (1 + 2.0 ** -23 * torch.randint(-1, 2, t.shape, generator=self.generator).to(t.dtype))
+            inputs = [t * (1 + 2.0 ** -23 * torch.randint(-1, 2, t.shape, generator=self.generator,
+                                                       device=self.generator.device).to(t.dtype))
                       if f.continuous else t for t, f in zip(inputs, self.facts)]
         try:
             _, reply = self.one_call(self.exact, inputs, draw.slot, draw.mode)
@@ -369,7 +374,7 @@ class Pool:
 
     def answer(self, draw: Draw) -> dict[str, Any]:
         draw.ns["own"], reply = self.one_call(self.own, draw.inputs, draw.slot, draw.mode)
-        draw.used_ns["own"] = self.own.used_ns
+        draw.used_ns["own"], draw.late_ns["own"] = self.own.used_ns, self.own.late_ns
         self.found.calls += 1
         draw.answer = self.snapshot
         if self.changed_inputs:
@@ -444,6 +449,8 @@ class Pool:
             self.found.ratios.append(eager / own)
             self.found.eager_ns.append(eager)
             self.found.own_ns.append(own)
+            self.found.eager_late_ns.append(draw.late_ns["eager"])
+            self.found.own_late_ns.append(draw.late_ns["own"])
         if draw.first is not None and not draw.first.is_first:
             first, again = draw.first.used_ns, draw.used_ns
             for times, ns in ((self.found.first_ns, first["own"]), (self.found.again_ns, again["own"]),

@@ -142,7 +142,7 @@ def is_dense(t: torch.Tensor) -> bool:
 
 def leaf_of(t: torch.Tensor) -> dict[str, Any]:
     return {"dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape), "strides": list(t.stride()),
-            "dense": is_dense(t)}
+            "dense": is_dense(t), "device": t.device.type}
 
 
 def flattened(value: Any, leaves: list[Any], path: str = "") -> Any:

@@ -19,6 +19,7 @@ import torch
 
 from core_turns import CoreTurns
 from submissions import ratios
+from submissions.places import place_of
 from submissions.pool import Found, NotJudged, Pool, Refused
 from submissions.readers import Submission
 from submissions.workers import Died, Limits, Worker, Zygote
@@ -26,6 +27,7 @@ from submissions.workers import Died, Limits, Worker, Zygote
 FLUSHED_BYTES = 40 << 20
 MOST_BUILT = 512 << 20
 LEAST_DATA = 2 << 30  # that a worker may have; more on a machine with more than 8 GB
+LEAST_DATA_WITH_GPU = 16 << 30  # the driver's own is counted, too
 BUILDS = ("load_inline", "cpp_extension", "torch.compile", "_inductor", "ninja", "subprocess", "os.system", "ctypes")
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -71,19 +73,20 @@ class Referee:
     """Start one, judge many, close it."""
 
     def __init__(self, confined: bool = True, pools: int = 3, pairs: int = 12,
-                 flush_bytes: int = FLUSHED_BYTES, data_bytes: int = 0):
+                 flush_bytes: int = FLUSHED_BYTES, data_bytes: int = 0, device: str = "cpu"):
         self.pool_count, self.pairs, self.confined = pools, pairs, confined
         cores = sorted(os.sched_getaffinity(0))
         self.core = cores[-1]
-        self.zygote = Zygote(self.core, confined)
+        self.place = place_of(device, flush_bytes)
+        self.zygote = Zygote(self.core, confined, self.place)
         torch.set_num_threads(1)
         if len(cores) > 1:  # the last one is for what is timed
             os.sched_setaffinity(0, cores[:-1])
         self.turns = CoreTurns([self.core])
-        self.buffer = torch.ones(max(1, flush_bytes // 4))
         self.missing: set[str] = set()
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        self.limits = Limits(data_bytes=data_bytes or max(LEAST_DATA, physical // 4))
+        least = LEAST_DATA_WITH_GPU if self.place.is_gpu else LEAST_DATA
+        self.limits = Limits(data_bytes=data_bytes or max(least, physical // 4))
 
     def __enter__(self) -> Referee:
         return self
@@ -92,11 +95,8 @@ class Referee:
         self.turns.close()
         self.zygote.close()
 
-    def flush(self) -> None:
-        torch.amax(self.buffer)
-
-    def key_of(self, s: Submission, device: str) -> str:
-        parts = (s.source, s.problem, version(), device, str(self.confined), str(self.pool_count), str(self.pairs))
+    def key_of(self, s: Submission) -> str:
+        parts = (s.source, s.problem, version(), self.place.device, str(self.confined), str(self.pool_count), str(self.pairs))
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def judge(self, s: Submission) -> Verdict:
@@ -129,7 +129,7 @@ class Referee:
         found: list[Found] = []
         slower: list[float] = []  # in the beginning, once a pool that shows it
         while len(found) < self.pool_count or len(slower) == 1 and len(found) == self.pool_count:
-            pool = Pool(self.zygote, limits, s.problem, s.source, built, numbers, self.flush, self.pairs, self.turns)
+            pool = Pool(self.zygote, limits, s.problem, s.source, built, numbers, self.pairs, self.turns)
             found.append(pool.judge())
             if times := ratios.slow_beginning(found[-1].all_ratios):
                 slower.append(times)
@@ -145,7 +145,11 @@ class Referee:
         gain = ratios.answers_from_memory(all_of("first_ns"), all_of("again_ns"), all_of("eager_first_ns"),
                                           all_of("eager_again_ns"))
         if gain:
-            raise Refused("memo", f"inputs that it has met take {gain:.1f} times less of the processor than new ones")
+            what = "time" if self.place.is_gpu else "of the processor"
+            raise Refused("memo", f"inputs that it has met take {gain:.1f} times less {what} than new ones")
+        late = ratios.late_us(all_of("own_ns"), all_of("own_late_ns"), all_of("eager_late_ns"))
+        if self.place.is_gpu and late:
+            raise Refused("late", f"its kernels go on for {late:.0f} us behind its answer")
         verdict.ratios = [[round(r, 4) for r in f.ratios] for f in found]
         verdict.speedup, low, high = ratios.interval_of([f.ratios for f in found])
         verdict.interval = [low, high]

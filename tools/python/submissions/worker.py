@@ -25,7 +25,7 @@ from submissions.protocol import DONE, FAILED, GO, Arena, Broken, Line, flattene
 
 SUBMISSION, PROBLEM = "/tmp/submission.py", "/tmp/problem.py"
 KEPT = 4  # answers, as they were returned: pool.KEPT
-detach, copy_into = torch.Tensor.detach, torch.Tensor.copy_
+detach, copy_into, synchronize = torch.Tensor.detach, torch.Tensor.copy_, torch.cuda.synchronize
 
 
 def sentence(problem: BaseException) -> str:
@@ -57,8 +57,9 @@ def run_source(source: str, path: str, name: str, names: dict[str, Any]) -> type
 class Served:
     """One model and what the referee asks of it."""
 
-    def __init__(self) -> None:
-        self.arena: Arena | None = None
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+        self.arena: Any = None
         self.model: Any = None
         self.problem: Any = None
         self.double = False
@@ -74,6 +75,7 @@ class Served:
         self.problem = run_source(request["problem"], PROBLEM, "cudal1_problem", {"__name__": "cudal1_problem"})
         set_seed(request["seed"])
         initial = self.problem.get_init_inputs() if hasattr(self.problem, "get_init_inputs") else []
+        initial = self.on_device(initial)
         made_by = self.problem.Model
         if request["submission"] is not None:
             evidence.watch(SUBMISSION)
@@ -88,6 +90,8 @@ class Served:
         self.double = request["double"]
         if self.double:
             self.model = self.model.double()
+        if self.device != "cpu" and isinstance(self.model, torch.nn.Module):
+            self.model = self.model.to(self.device)
         return {"state": self.state_of()}
 
     def state_of(self) -> list[dict[str, Any]]:
@@ -98,8 +102,24 @@ class Served:
                 for name, t in self.model.state_dict().items() if isinstance(t, torch.Tensor)]
 
     def map(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.arena = Arena(self.fd.pop(), request["size"])
+        fd = self.fd.pop()
+        if self.device == "cpu":
+            self.arena = Arena(fd, request["size"])
+        else:
+            from submissions.device_memory import DeviceArena
+
+            self.arena = DeviceArena(fd, request["size"], int(self.device.removeprefix("cuda:")))
         return {}
+
+    def on_device(self, value: Any) -> Any:
+        """As KernelBench's evaluator does: the tensors of a list of arguments go to the device."""
+        if self.device == "cpu":
+            return value
+        if isinstance(value, dict):
+            return {k: self.on_device(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.on_device(v) for v in value)
+        return value.to(self.device) if isinstance(value, torch.Tensor) else value
 
     def draw(self, request: dict[str, Any]) -> dict[str, Any]:
         """get_inputs of the problem after a seed. With `offsets` the tensors go to shared memory."""
@@ -116,7 +136,7 @@ class Served:
     def rehearse(self, request: dict[str, Any]) -> dict[str, Any]:
         """A call on inputs of its own, in each mode, for what is compiled then; before anything is timed."""
         set_seed(request["seed"])
-        inputs = self.problem.get_inputs()
+        inputs = self.on_device(list(self.problem.get_inputs()))
         self.model(*inputs)
         for trains, grad in ((False, "no_grad"), (True, "grad"), (True, "inference"), (True, "no_grad")):
             with contextlib.suppress(Exception), mode_of({"train": trains, "grad": grad}, self.model):
@@ -179,6 +199,8 @@ def call(served: Served, request: dict[str, Any], line: Line) -> dict[str, Any]:
             for t, into in zip(tensors, targets):
                 if t.shape == into.shape and (double or t.dtype == into.dtype):
                     copy_into(into, detach(t))
+            if served.device != "cpu":
+                synchronize()
         except Exception as caught:  # an answer, which the referee judges
             problem = caught
         send(FAILED if problem is not None else DONE)
@@ -189,8 +211,8 @@ def call(served: Served, request: dict[str, Any], line: Line) -> dict[str, Any]:
     return {"tree": tree, "leaves": leaves}
 
 
-def serve(stream: socket.socket) -> None:
-    line, served = Line(stream), Served()
+def serve(stream: socket.socket, device: str) -> None:
+    line, served = Line(stream), Served(device)
     names = {"load", "map", "draw", "rehearse", "put_state", "load_state", "report", "kept_again"}
     while True:
         request = line.hear(served.fd)
@@ -201,6 +223,8 @@ def serve(stream: socket.socket) -> None:
             elif what in names:
                 with torch.no_grad():
                     reply = getattr(served, what)(request)
+                if device != "cpu":
+                    synchronize()
             else:
                 raise Broken(f"there is no request {what}")
         except (Broken, KeyboardInterrupt):

@@ -18,7 +18,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from submissions.protocol import DONE, FAILED, GO, Arena, Broken, Line, memory_file
+from submissions.protocol import DONE, FAILED, GO, Broken, Line
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 START_S = 60.0
@@ -45,16 +45,26 @@ class Limits:
     call_s: float = 60.0
 
 
+def visible_gpus() -> str:
+    """The same as here, so that cuda:0 is the same one."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return os.environ["CUDA_VISIBLE_DEVICES"]
+    import torch
+
+    return ",".join(str(i) for i in range(torch.cuda.device_count()))
+
+
 class Zygote:
     """The process that has torch loaded and forks workers; started once."""
 
-    def __init__(self, core: int, confined: bool):
-        self.core, self.confined = core, confined
+    def __init__(self, core: int, confined: bool, place: Any):
+        self.core, self.confined, self.place = core, confined, place
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {n: os.environ[n] for n in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "HOME", "CC", "CXX")
                        if n in os.environ}
         environment.update(PYTHONPATH=PACKAGE, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
-                           PYTHONDONTWRITEBYTECODE="1", TORCHINDUCTOR_COMPILE_THREADS="1", CUDA_VISIBLE_DEVICES="")
+                           PYTHONDONTWRITEBYTECODE="1", TORCHINDUCTOR_COMPILE_THREADS="1", PYTORCH_NVML_BASED_CUDA_CHECK="1",
+                           CUDA_VISIBLE_DEVICES=visible_gpus() if place.is_gpu else "")
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", f'exec "$0" -m submissions.zygote 3<&{its.fileno()}', sys.executable],
             pass_fds=[its.fileno()], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -109,15 +119,16 @@ class Worker:
     def __init__(self, zygote: Zygote, limits: Limits, built: str = "", build_into: str = ""):
         zygote.wait()
         self.limits, self.pidfd, self.pid, self.missing = limits, -1, 0, []
-        self.arena: Arena | None = None
-        self.over, self.used_ns = False, 0
+        self.arena: Any = None
+        self.place = zygote.place
+        self.over, self.used_ns, self.late_ns = False, 0, 0
         ours, its = socket.socketpair()
         keeper, its_keeper = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         proof, its_proof = os.pipe()
         output, its_output = os.pipe()
         request = {"tmp_bytes": limits.tmp_bytes, "data_bytes": limits.data_bytes, "cpu_seconds": limits.cpu_seconds,
                    "processes": limits.processes, "built": built, "build_into": build_into, "core": zygote.core,
-                   "confined": zygote.confined, "user": zygote.next_user()}
+                   "confined": zygote.confined, "user": zygote.next_user(), "device": self.place.device}
         socket.send_fds(zygote.line, [json.dumps(request).encode()],
                         [its.fileno(), its_proof, its_output, its_keeper.fileno()])
         for fd in (its, its_keeper):
@@ -203,6 +214,7 @@ class Worker:
     def ask(self, what: str, timeout_s: float = 0.0, fds: tuple[int, ...] = (), **members: Any) -> dict[str, Any]:
         """The reply; Died where there is none. A "problem" in it is the worker's own exception."""
         self.stream.settimeout(timeout_s or self.limits.call_s)
+        self.place.synchronize()  # what it reads is there
         try:
             self.line.say({"do": what, **members}, fds)
             return self.line.hear()
@@ -212,10 +224,9 @@ class Worker:
             raise self.end(str(problem)) from problem
 
     def share(self, size: int) -> dict[str, Any]:
-        fd = memory_file(size)
+        fd, self.arena = self.place.memory(size)
         try:
-            self.arena = Arena(fd, size)
-            return self.ask("map", size=size, fds=(fd,))
+            return self.ask("map", size=self.arena.size, fds=(fd,))
         finally:
             os.close(fd)
 
@@ -247,7 +258,8 @@ class Worker:
     def call(self, request: dict[str, Any], write: Callable[[], None], read: Callable[[], None],
              before: Callable[[], None]) -> tuple[int, dict[str, Any]]:
         """Nanoseconds by the referee's clock, and the reply. The worker stands still while `write` puts the inputs into
-        its memory, while `before` empties the caches, and, after its answer, while `read` takes the outputs."""
+        its memory, while `before` empties the caches, and, after its answer, while `read` takes the outputs. On a GPU,
+        which does not stop with its process, `read` begins at once, and late_ns is the time until it has ended."""
         self.stream.settimeout(self.limits.call_s)
         clock, send_signal = time.perf_counter_ns, signal.pidfd_send_signal
         stream, pidfd = self.stream, self.pidfd
@@ -258,6 +270,7 @@ class Worker:
                 raise Died("it answered before it had its inputs")
             write()
             before()
+            self.place.synchronize()
             used = self.processor_ns()
             begin = clock()
             send_signal(pidfd, signal.SIGCONT)
@@ -265,9 +278,14 @@ class Worker:
             answer = stream.recv(1)
             send_signal(pidfd, signal.SIGSTOP)
             end = clock()
-            self.stop()
-            self.used_ns = self.processor_ns() - used
+            if not self.place.is_gpu:
+                self.stop()
             read()
+            self.place.synchronize()
+            self.late_ns = clock() - end
+            if self.place.is_gpu:
+                self.stop()
+            self.used_ns = end - begin if self.place.is_gpu else self.processor_ns() - used
             self.resume()
             if answer not in (DONE, FAILED):
                 raise self.end("it answered with something that is no answer")

@@ -2,8 +2,8 @@
 
     python -m submissions.zygote     with the referee's socket as descriptor 3
 
-A request is {"tmp_bytes", "data_bytes", "cpu_seconds", "processes", "built", "build_into", "core", "confined"} with three
-descriptors: the worker's end of its socket, of the pipe for evidence, and of its output; and a fourth, the referee's
+A request is {"tmp_bytes", "data_bytes", "cpu_seconds", "processes", "built", "build_into", "core", "confined", "user",
+"device"} with three descriptors: the worker's end of its socket, of the pipe for evidence, and of its output; and a fourth, the referee's
 line to the keeper. The keeper is forked first. It enters the namespaces, forks the worker, which is process 1 of its own
 namespace, and remains outside: it stops the worker when the referee asks, and says how it ended.
 """
@@ -28,7 +28,8 @@ STOP = b"s"
 
 
 def environment_of_worker() -> None:
-    keep = {n: os.environ[n] for n in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CC", "CXX") if n in os.environ}
+    keep = {n: os.environ[n] for n in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CC", "CXX", "CUDA_VISIBLE_DEVICES")
+            if n in os.environ}
     os.environ.clear()
     os.environ.update(keep)
     os.environ.update({"HOME": "/tmp/home", "TMPDIR": "/tmp", "LC_ALL": "C.UTF-8", "USER": "nobody",
@@ -57,7 +58,8 @@ def become_worker(request: dict, stream: socket.socket, proof: int, output: int)
         evidence.prepare(proof)
         missing: list[str] = []
         if request["confined"]:
-            missing = confinement.enter_root(request["tmp_bytes"], request["built"], request["build_into"])
+            missing = confinement.enter_root(request["tmp_bytes"], request["built"], request["build_into"],
+                                             request["device"] != "cpu")
         else:
             folder = request["build_into"] or request["built"]
             for name, part in (("TORCH_EXTENSIONS_DIR", "extensions"), ("TORCHINDUCTOR_CACHE_DIR", "inductor")):
@@ -71,7 +73,7 @@ def become_worker(request: dict, stream: socket.socket, proof: int, output: int)
             confinement.drop_capabilities()
             confinement.filter_calls()
         protocol.Line(stream).say({"confined": request["confined"], "missing": missing})
-        worker.serve(stream)
+        worker.serve(stream, request["device"])
         code = 0
     except protocol.Broken:
         code = 0  # the referee is done

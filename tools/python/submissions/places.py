@@ -1,0 +1,66 @@
+"""Where calls run: the processor, or a GPU. What differs between them, for the referee."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from submissions.protocol import Arena, memory_file
+
+L2_TIMES = 2.5  # what is written between calls, in sizes of a GPU's second-level cache
+
+
+class Processor:
+    """Calls are timed on one core, on which nodes of this machine take turns with the referee."""
+
+    device, is_gpu = "cpu", False
+
+    def __init__(self, flush_bytes: int):
+        self.buffer = torch.ones(max(1, flush_bytes // 4))
+
+    def flush(self) -> None:
+        torch.amax(self.buffer)
+
+    def synchronize(self) -> None:
+        pass
+
+    def memory(self, size: int) -> tuple[int, Any]:
+        fd = memory_file(size)
+        return fd, Arena(fd, size)
+
+
+class Gpu:
+    """Processes on one GPU take turns by slices of time: a kernel that goes on behind a worker's answer can end before
+    the referee's own copy of the outputs begins. So the time from the answer to the end of that copy is kept as well
+    (Worker.late_ns)."""
+
+    is_gpu = True
+
+    def __init__(self, index: int):
+        self.index, self.device = index, f"cuda:{index}"
+        l2 = torch.cuda.get_device_properties(index).L2_cache_size
+        self.buffer = torch.zeros(max(1, int(L2_TIMES * l2) // 4), device=self.device)
+
+    def flush(self) -> None:
+        self.buffer.zero_()
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize(self.index)
+
+    def memory(self, size: int) -> tuple[int, Any]:
+        from submissions import device_memory
+
+        fd, whole = device_memory.make(size, self.index)
+        try:
+            return fd, device_memory.DeviceArena(fd, whole, self.index)
+        except BaseException:
+            os.close(fd)
+            raise
+
+
+def place_of(device: str, flush_bytes: int) -> Any:
+    if device == "cpu":
+        return Processor(flush_bytes)
+    return Gpu(int(device.removeprefix("cuda:")))

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include "config/base/stopwatch.hpp"
+#include "config/installation.hpp"
 #include "policy/model/batching_engine.hpp"
 #include "policy/model/cuda/cuda_decoder_library.hpp"
 #include "policy/model/tensor_decoder.hpp"
@@ -37,9 +38,8 @@ expected<const cuda_decoder_library*> loaded_cuda_decoder() {
     const auto path = std::filesystem::path(self.dli_fname).replace_filename("libcudal1_language_model_cuda.so");
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
-      return fail(errc::unsupported,
-                  "generating text on a GPU needs LibTorch's CUDA libraries and NVRTC: {}; `cudal1-setup` finds them",
-                  dlerror());
+      return fail(errc::unsupported, "generating text on a GPU needs LibTorch's CUDA libraries and NVRTC: {}; {}",
+                  dlerror(), libtorch_advice());
     const void* symbol = dlsym(library, cuda_decoder_symbol);
     if (symbol == nullptr) return fail(errc::unsupported, "{} is not the library of decoding on GPUs", path.string());
     return static_cast<const cuda_decoder_library*>(symbol);

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include "config/installation.hpp"
 #include "policy/model/language_model_library.hpp"
 
 namespace cudal1 {
@@ -35,7 +36,7 @@ expected<const language_model_library*> loaded() {
     limit_spinning();
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
-      return fail(errc::unsupported, "the language model needs LibTorch: {}; `cudal1-setup` finds it", dlerror());
+      return fail(errc::unsupported, "the language model needs LibTorch: {}; {}", dlerror(), libtorch_advice());
     const void* symbol = dlsym(library, language_model_symbol);
     if (symbol == nullptr) return fail(errc::unsupported, "{} is not the language model's library", path);
     return static_cast<const language_model_library*>(symbol);

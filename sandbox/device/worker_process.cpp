@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config/base/pipe.hpp"
+#include "config/installation.hpp"
 #include "sandbox/isolation/zygote.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -145,10 +146,8 @@ std::string loader_message(const std::string& worker) {
 
 error not_started(const std::string& worker, pid_t pid, error e) {
   if (exit_code_of(pid) != loader_failed) return e;
-  return {errc::not_found,
-          fmt::format("a library is missing: {}. `pip install torch==2.11.0` installs LibTorch 2.11; {} finds it and "
-                      "makes the link through which the programs load it",
-                      loader_message(worker), std::filesystem::path(worker).replace_filename("cudal1-setup").string())};
+  return {errc::not_found, fmt::format("a library is missing: {}; {}", loader_message(worker),
+                                       libtorch_advice(std::filesystem::path(worker).parent_path()))};
 }
 
 void kill_process(int pidfd) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The shell scripts of tools/: what their steps show on a terminal of 80 columns, in a log, and of a failure; what
-bundle.sh refuses before it builds."""
+bundle.sh and wheel.sh refuse before they build."""
 
 import fcntl
 import os
@@ -98,20 +98,32 @@ class Steps(unittest.TestCase):
         self.assertNotIn("      | 20\n", other.stderr)
 
 
-class Bundle(unittest.TestCase):
-    def run_script(self, *arguments, prefix=()):
-        return subprocess.run([*prefix, "bash", TOOLS / "bundle.sh", *arguments], capture_output=True, text=True)
+class Packing(unittest.TestCase):
+    """bundle.sh and wheel.sh."""
+
+    def run_script(self, name, *arguments, prefix=()):
+        return subprocess.run([*prefix, "bash", TOOLS / f"{name}.sh", *arguments], capture_output=True, text=True)
 
     def test_the_trial_is_refused_before_anything_is_built_where_it_is_not_possible(self):
         nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-        done = self.run_script(prefix=nobody)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertRegex(done.stderr, r"^bundle: the trial .* needs root: .*--no-trial\n$")
+        for name in ("bundle", "wheel"):
+            done = self.run_script(name, prefix=nobody)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, rf"^{name}: the trial .* needs root: .* tools/{name}.sh --no-trial\n$")
 
     def test_an_unknown_option_is_an_error(self):
-        done = self.run_script("--trial")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("no option --trial", done.stderr)
+        for name in ("bundle", "wheel"):
+            done = self.run_script(name, "--trial")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("no option --trial", done.stderr)
+
+    def test_help_is_the_comment_of_the_script(self):
+        for name in ("bundle", "wheel"):
+            done = self.run_script(name, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn(f"tools/{name}.sh [--no-trial]", done.stdout)
+            self.assertRegex(done.stdout, r"Exit status: .*\n$")
+            self.assertNotIn("set -euo", done.stdout)
 
 
 if __name__ == "__main__":

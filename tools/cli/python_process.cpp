@@ -15,6 +15,7 @@
 
 #include "config/base/pipe.hpp"
 #include "config/base/unique_fd.hpp"
+#include "config/installation.hpp"
 #include "tools/cli/arguments.hpp"
 #include "tools/cli/child_status.hpp"
 
@@ -112,10 +113,10 @@ fs::path own_folder() {
   return problem ? fs::path() : self.parent_path();
 }
 
-// ENV/lib/python3.11/site-packages/torch -> those of ENV/bin/python3.11, python3 and python that exist.
-std::vector<std::string> pythons_of(const fs::path& torch) {
+// ENV/lib/python3.11/site-packages/FOLDER -> those of ENV/bin/python3.11, python3 and python that exist.
+std::vector<std::string> pythons_of(const fs::path& in_packages) {
   std::error_code problem;
-  const auto folder = fs::canonical(torch, problem);
+  const auto folder = fs::canonical(in_packages, problem);
   if (problem) return {};
   const auto versioned = folder.parent_path().parent_path();
   const auto programs = versioned.parent_path().parent_path() / "bin";
@@ -142,7 +143,9 @@ expected<std::string> find_python() {
     return fail(errc::not_found, "$CUDAL1_PYTHON: {}; it should be a Python with torch {}", python.error().message,
                 wanted_version);
   }
-  std::vector<std::string> candidates = pythons_of(own_folder().parent_path() / "torch");
+  const auto bin = own_folder();
+  const auto installed = bin.parent_path();
+  std::vector<std::string> candidates = pythons_of(is_in_wheel(bin) ? installed : installed / "torch");
   for (auto& python : pythons_of(CUDAL1_TORCH_FOLDER))
     candidates.push_back(std::move(python));
   candidates.emplace_back("python3");

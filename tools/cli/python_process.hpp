@@ -9,9 +9,9 @@
 
 namespace cudal1::cli {
 
-// $CUDAL1_PYTHON; else the Python of the environment that contains our LibTorch (in a bundle: by its link `torch`);
-// else python3 on the PATH. errc::not_found, with advice, if none of them has torch 2.11, or if $CUDAL1_PYTHON is set
-// and has not.
+// $CUDAL1_PYTHON; else the Python of the environment that contains our LibTorch (in a bundle: by its link `torch`;
+// in a wheel: the environment that it is in); else python3 on the PATH. errc::not_found, with advice, if none of them
+// has torch 2.11, or if $CUDAL1_PYTHON is set and has not.
 expected<std::string> find_python();
 
 // The path of a program that is installed in the folder of the running one. Errors: not_found.

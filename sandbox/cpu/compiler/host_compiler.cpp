@@ -10,6 +10,7 @@
 
 #include "config/base/hash.hpp"
 #include "config/base/stopwatch.hpp"
+#include "config/installation.hpp"
 #include "sandbox/cpu/compiler/compiler_process.hpp"
 #include "sandbox/cpu/compiler/gcc_call.hpp"
 #include "sandbox/cpu/compiler/kernel_source.hpp"
@@ -167,7 +168,7 @@ expected<std::string> version_of(const std::string& path, const host_compiler_op
   if (done.exit_code != 0) return fail(errc::infrastructure, "{} --version fails: {}", path, done.output);
   // The device header is written for GCC's vectoriser and builtins; Clang's differ.
   if (done.output.find("Free Software Foundation") == std::string::npos)
-    return fail(errc::unsupported, "{} is not GCC; install g++ 12 or newer", path);
+    return fail(errc::unsupported, "{} is not GCC: {}", path, host_compiler_advice());
   return done.output.substr(0, done.output.find('\n'));
 }
 
@@ -196,7 +197,8 @@ expected<std::unique_ptr<host_compiler>> host_compiler::create(host_compiler_opt
   const std::vector<std::string> names =
       options.compiler.empty() ? std::vector<std::string>{"g++", "c++"} : std::vector<std::string>{options.compiler};
   error reason{errc::infrastructure,
-               fmt::format("no C++ compiler ({}) on the path; install g++", fmt::join(names, ", "))};
+               fmt::format("the device cpu compiles its kernels with GCC, and there is no {} on the PATH: {}",
+                           fmt::join(names, " and no "), host_compiler_advice())};
   for (const auto& name : names) {
     const std::string path = find_on_path(name);
     if (path.empty()) continue;

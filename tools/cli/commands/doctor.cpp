@@ -15,6 +15,7 @@
 
 #include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
+#include "config/installation.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
@@ -125,13 +126,17 @@ doctor_item check_devices(const device_type& type) {
   return {name, true, true, text, ""};
 }
 
-// It compiles kernels for the device cpu only.
+// It compiles kernels for the device cpu only, without any header. Clang as c++ would be refused (host_compiler).
 doctor_item check_compiler() {
-  for (const auto* name : {"c++", "g++", "clang++"})
-    if (const auto version = version_of(name); !version.empty())
-      return {"host compiler", true, true, fmt::format("{}: {}", name, version), ""};
-  return {"host compiler", true, false, "neither c++ nor g++ nor clang++ is on the PATH",
-          "for the device cpu, install one: apt-get install g++"};
+  std::string found = "neither g++ nor c++ is on the PATH";
+  for (const auto* name : {"g++", "c++"}) {
+    const auto version = version_of(name);
+    if (version.empty()) continue;
+    found = fmt::format("{}: {}", name, version);
+    if (version.find("clang") == std::string::npos) return {"host compiler", true, true, found, ""};
+    found += ", which is not GCC";
+  }
+  return {"host compiler", true, false, found, "for the device cpu, " + host_compiler_advice()};
 }
 
 // Importing models, measuring PyTorch and checking exported files need it; a search of task files does not.

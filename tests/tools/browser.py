@@ -37,10 +37,12 @@ class Browser:
         self.out, self.into = os.fdopen(here_reads, "rb"), os.fdopen(here_writes, "wb")
         self.buffer, self.number, self.session = b"", 0, None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.requested, self.problems = [], []
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.call("Page.enable")
         self.call("Network.enable")
-        self.requested = []
+        self.call("Log.enable")
+        self.call("Runtime.enable")
 
     def __enter__(self):
         return self
@@ -77,14 +79,19 @@ class Browser:
     def notice(self, event):
         if event.get("method") == "Network.requestWillBeSent":
             self.requested.append(event["params"]["request"]["url"])
+        if event.get("method") == "Runtime.exceptionThrown":
+            self.problems.append(str(event["params"]["exceptionDetails"]))
+        # Of a violated content policy, too.
+        if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
+            self.problems.append(event["params"]["entry"]["text"])
 
     def open(self, path, width, height=900, dark=False):
-        """Loads a file at a width in CSS pixels."""
-        self.requested = []
+        """Loads a file, or what is at an address, at a width in CSS pixels."""
+        self.requested, self.problems = [], []
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url=f"file://{path}")
+        self.call("Page.navigate", url=str(path) if "://" in str(path) else f"file://{path}")
         while True:
             event = self.message()
             self.notice(event)

@@ -112,6 +112,28 @@ TEST(charts, a_curve_rises_in_steps_to_its_end) {
   EXPECT_THAT(svg, Not(HasSubstr(">one</text>"))) << "one curve needs no legend";
 }
 
+TEST(charts, a_curve_of_many_steps_has_one_for_each_pixel_at_most) {
+  curve many{"many", {}, 100000};
+  for (int i = 0; i < 100000; ++i)
+    many.points.push_back({static_cast<double>(i), 1.0 + i});
+  const curve_axis x{scale_kind::linear, 0, 100000, plain, "x"}, y{scale_kind::linear, 1, 100000, plain, "y"};
+  const auto svg = curve_chart({"c", "t", "d"}, {many}, x, y, 400, 300);
+  EXPECT_LT(svg.size(), 30000u);
+  EXPECT_THAT(svg, HasSubstr("L388,20\"/>")) << "it ends at its last point";
+}
+
+TEST(charts, lines_have_marks_and_are_stacked_into_one_picture) {
+  const curve_axis x{scale_kind::linear, 1, 3, plain, "step"}, y{scale_kind::linear, 0, 2, plain, "loss"};
+  const auto one =
+      curve_chart({"one", "t", "d"}, {{"loss", {{1, 2}, {3, 0}}, 0}}, x, y, 400, 200, curve_form::lines, {2});
+  EXPECT_EQ(count(one, "class=\"c-mark\""), 1u);
+  EXPECT_THAT(one, testing::ContainsRegex("class=\"c-curve s0\" d=\"M46,20L388,158\""));
+  const auto both = stacked({"both", "t", "d"}, {one, curve_chart({"two", "t", "d"}, {}, x, y, 500, 200)});
+  EXPECT_THAT(both, HasSubstr("viewBox=\"0 0 500 400\""));
+  EXPECT_THAT(both, HasSubstr("<svg y=\"200\""));
+  EXPECT_EQ(count(both, "<svg"), count(both, "</svg>"));
+}
+
 TEST(charts, a_strip_has_a_dot_for_each_sample_and_a_line_at_the_median) {
   const auto svg = strip_plot(
       {"id", "t", "d"}, {{"a", {{1, 0}, {2, 0}, {9, 1}}}, {"b", {{1, 0}}}}, [](double v) { return plain(v) + " us"; },

@@ -5,7 +5,6 @@
 """
 
 import csv
-import html.parser
 import pathlib
 import re
 import subprocess
@@ -15,41 +14,10 @@ import unittest
 import xml.etree.ElementTree
 
 import browser
+from page_reader import Page
 
 CUDAL1, WRITE_STORE = (pathlib.Path(p).resolve() for p in (sys.argv.pop(1), sys.argv.pop(1)))
-VOID = {"meta", "br", "img", "input", "link", "hr", "col"}
 KINDS = ("full", "hostile", "running", "failing", "empty")
-
-
-class Page(html.parser.HTMLParser):
-    """Checks the nesting while it reads; keeps elements with their attributes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.elements, self.problems, self.text = [], [], [], []
-        self.feed(text)
-        self.close()
-        self.problems += [f"<{tag}> is not closed" for tag in self.open]
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        names = [name for name, _ in attributes]
-        self.problems += [f"<{tag}> has {n} twice" for n in names if names.count(n) > 1]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.problems.append(f"</{tag}> closes another element")
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-    def all(self, *tags):
-        return [attributes for tag, attributes in self.elements if tag in tags]
 
 
 def run(*words, code=0):

@@ -77,7 +77,7 @@ class TrainModel(unittest.TestCase):
         adapter = json.loads((self.folder / "run/adapter/adapter_config.json").read_text())
         self.assertEqual((adapter["peft_type"], adapter["r"]), ("LORA", 4))
         self.assertTrue((self.folder / "run/adapter/adapter_model.safetensors").exists())
-        self.assertIn("<polyline", (self.folder / "run/curves.svg").read_text())
+        self.assertIn('class="c-curve s0"', (self.folder / "run/curves.svg").read_text())
         self.assertRegex(self.check(self.run_cudal1(*train, "--resume", "--rate", "0.5"), 2).stderr, "other options")
 
     def test_what_does_not_fit_together_is_said(self):

@@ -8,9 +8,22 @@ namespace cudal1::charts {
 
 namespace {
 
+constexpr double least_step_width = 0.7;  // pixels: of narrower steps only the last is drawn
+
+std::vector<point> line_of(const curve& c, const scale& x, const scale& y) {
+  std::vector<point> path;
+  for (const auto& p : c.points)
+    path.push_back({x(p.x), y(p.y)});
+  return path;
+}
+
 std::vector<point> steps_of(const curve& c, const scale& x, const scale& y) {
   std::vector<point> path;
   for (const auto& p : c.points) {
+    if (path.size() > 1 && x(p.x) - path.back().x < least_step_width) {
+      path.back().y = y(p.y);
+      continue;
+    }
     if (!path.empty()) path.push_back({x(p.x), path.back().y});
     path.push_back({x(p.x), y(p.y)});
   }
@@ -39,7 +52,8 @@ double draw_names(drawing* d, const std::vector<curve>& curves, double left, dou
 }  // namespace
 
 std::string curve_chart(const chart_text& text, const std::vector<curve>& curves, const curve_axis& x,
-                        const curve_axis& y, double width, double height) {
+                        const curve_axis& y, double width, double height, curve_form form,
+                        const std::vector<double>& marks) {
   const double left = 46, right = width - 12;
   const double top = 20 + draw_names(nullptr, curves, left, right, 0), bottom = top + height - 62;
   drawing d(text, width, bottom + 42);
@@ -53,11 +67,14 @@ std::string curve_chart(const chart_text& text, const std::vector<curve>& curves
     d.line({across(tick), bottom}, {across(tick), bottom + 4}, "c-axis");
     d.label({across(tick), bottom + 18}, x.format(tick), text_anchor::middle, "c-muted");
   }
+  for (const double mark : marks)
+    d.line({across(mark), top}, {across(mark), bottom}, "c-mark");
   d.line({left, bottom}, {right, bottom}, "c-axis");
   d.label({left, top - 9}, y.title, text_anchor::start, "c-muted");
   d.label({right, bottom + 36}, x.title, text_anchor::end, "c-muted");
   for (std::size_t i = std::min(curves.size(), most_curves); i-- > 0;)
-    d.path(steps_of(curves[i], across, up), fmt::format("c-curve s{}", i));
+    d.path(form == curve_form::steps ? steps_of(curves[i], across, up) : line_of(curves[i], across, up),
+           fmt::format("c-curve s{}", i));
   return d.svg();
 }
 

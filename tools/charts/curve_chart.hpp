@@ -1,4 +1,4 @@
-// Stepwise curves over one axis, with their names at their ends or below.
+// Curves over one axis, as steps or as lines, with their names above.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace cudal1::charts {
 
-// `points` ascend in x. The curve keeps a point's y until the next one, and its last y to `end`.
+// `points` ascend in x. As steps, the curve keeps its last y to `end`.
 struct curve {
   std::string name;
   std::vector<point> points;
@@ -24,9 +24,13 @@ struct curve_axis {
   double least_step = 0;  // between ticks: 1 of counts
 };
 
-// At most `most_curves` are drawn. Pixels.
+// How points are joined: each keeps its y until the next, or straight.
+enum class curve_form { steps, lines };
+
+// At most `most_curves` are drawn. `marks`: x of upright lines. Pixels.
 inline constexpr std::size_t most_curves = 6;
 std::string curve_chart(const chart_text& text, const std::vector<curve>& curves, const curve_axis& x,
-                        const curve_axis& y, double width, double height);
+                        const curve_axis& y, double width, double height, curve_form form = curve_form::steps,
+                        const std::vector<double>& marks = {});
 
 }  // namespace cudal1::charts

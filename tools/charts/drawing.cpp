@@ -1,5 +1,8 @@
 #include "tools/charts/drawing.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include <fmt/format.h>
 
 #include "tools/charts/escape.hpp"
@@ -81,6 +84,7 @@ std::string chart_style() {
 .c-value,.c-muted{font-variant-numeric:tabular-nums}.c-strong{fill:var(--ink,#1c1f23);font-weight:600}
 .c-mid{text-anchor:middle}.c-end{text-anchor:end}
 .c-grid{stroke:var(--rule,#e3e6ea);stroke-width:1}.c-axis{stroke:var(--muted,#5c6570);stroke-width:1}
+.c-mark{stroke:var(--muted,#5c6570);stroke-width:1;stroke-dasharray:4 4}
 .c-bar{fill:var(--accent,#0072b2)}.c-even{fill:var(--quiet,#a9b1ba)}.c-bad{fill:var(--bad,#c2500a)}
 .c-whisker{stroke:var(--ink,#1c1f23);stroke-width:1.4}.c-link{stroke:var(--accent,#0072b2);stroke-width:2;opacity:.45}
 .c-dot{fill:var(--accent,#0072b2)}.c-ring{fill:var(--paper,#fff);stroke:var(--muted,#5c6570);stroke-width:1.6}
@@ -100,6 +104,31 @@ std::string standalone(const std::string& svg) {
          "--quiet:#a9b1ba;--bad:#c2500a;--paper:#fff}@media(prefers-color-scheme:dark){svg{--ink:#e8eaed;"
          "--muted:#a2abb5;--rule:#33383f;--accent:#56b4e9;--quiet:#6b747e;--bad:#f08a4b;--paper:#15181c}}\n" +
          chart_style() + "</style>" + svg.substr(end + 1);
+}
+
+namespace {
+
+// The number of an attribute of a picture's first element.
+double attribute_of(const std::string& picture, const std::string& name) {
+  const auto at = picture.find(" " + name + "=\"");
+  return at == std::string::npos ? 0 : std::strtod(picture.c_str() + at + name.size() + 3, nullptr);
+}
+
+}  // namespace
+
+std::string stacked(const chart_text& text, const std::vector<std::string>& pictures) {
+  std::string inside;
+  double width = 0, height = 0;
+  for (const auto& one : pictures) {
+    constexpr std::string_view begin = "<svg";
+    if (!one.starts_with(begin)) continue;
+    inside += fmt::format("<svg y=\"{}\"", number(height)) + one.substr(begin.size());
+    width = std::max(width, attribute_of(one, "width"));
+    height += attribute_of(one, "height");
+  }
+  const std::string empty = drawing(text, width, height).svg();
+  const auto end = empty.rfind("</svg>");
+  return empty.substr(0, end) + inside + empty.substr(end);
 }
 
 std::string shortened(const std::string& text, std::size_t characters) {

@@ -50,6 +50,9 @@ std::string chart_style();
 // A drawing's svg() as a file of its own, with its style and a background.
 std::string standalone(const std::string& svg);
 
+// Pictures that svg() made, one below the other in one.
+std::string stacked(const chart_text& text, const std::vector<std::string>& pictures);
+
 // Cut to so many characters, with an ellipsis.
 std::string shortened(const std::string& text, std::size_t characters);
 

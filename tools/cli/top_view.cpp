@@ -1,6 +1,7 @@
 #include "tools/cli/top_view.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,31 +24,6 @@ bool uses(const top_experiment& e, const std::string& device) {
   return ("," + of + ",").find("," + device + ",") != std::string::npos;
 }
 
-// "timing 61%, checking 30%": of the time in which its devices were held just now.
-std::string doing(const top_experiment& e) {
-  const double held = device_ms_of(e.recent_ms);
-  if (!(held > 0)) return "";
-  std::vector<std::string> parts;
-  for (const auto stage : device_stages) {
-    const auto found = e.recent_ms.find(std::string(stage));
-    const double share = found == e.recent_ms.end() ? 0 : found->second / held;
-    if (share >= 0.005) parts.push_back(fmt::format("{} {:.0f}%", stage, 100 * share));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-std::string state_of(const device_report& d, const top_state& s) {
-  std::vector<std::string> used;
-  double busy = 0;
-  for (const auto& e : s.experiments)
-    if (uses(e, d.where.device)) {
-      used.push_back(e.progress.experiment);
-      busy = std::max(busy, e.progress.device_busy);
-    }
-  if (used.empty()) return "idle";
-  return fmt::format("{}, busy {:.0f}%", fmt::join(used, ", "), 100 * busy);
-}
-
 void add_devices(std::vector<std::string>& lines, const top_state& s, const terminal& t, std::size_t width) {
   for (const auto& d : s.node->devices) {
     const auto state = state_of(d, s);
@@ -63,15 +39,8 @@ void add_devices(std::vector<std::string>& lines, const top_state& s, const term
 }
 
 std::string bar(double share, std::size_t columns) {
-  const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(columns) + 0.5);
+  const auto full = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(columns)));
   return "[" + std::string(full, '#') + std::string(columns - full, '.') + "]";
-}
-
-double share_done(const experiment_progress& p, const run_limits& limits) {
-  double done = 0;
-  if (limits.time_limit_s > 0) done = p.active_s / limits.time_limit_s;
-  if (p.planned > 0) done = std::max(done, static_cast<double>(p.evaluations) / static_cast<double>(p.planned));
-  return std::min(done, 1.0);
 }
 
 // The best tasks of an experiment in two columns.
@@ -107,7 +76,7 @@ void add_experiment(std::vector<std::string>& lines, const top_experiment& e, co
                               p.evaluations, p.planned > 0 ? fmt::format(" of {}", p.planned) : "",
                               format_number(p.evaluations_per_s), e.in_flight));
   const auto ahead = std::ranges::count_if(p.tasks, [](const auto& task) { return task.best > 1; });
-  const auto failures = format_failures(p.outcomes), now = doing(e);
+  const auto failures = format_failures(p.outcomes), now = device_work(e);
   lines.push_back(t.dim(fmt::format("  {} of {} ahead{}", ahead, format_count(std::ssize(p.tasks), "task"),
                                     failures.empty() ? "" : "; failed: " + failures)));
   if (!now.empty()) lines.push_back(t.dim("  on the device now: " + now));
@@ -117,6 +86,37 @@ void add_experiment(std::vector<std::string>& lines, const top_experiment& e, co
 }
 
 }  // namespace
+
+double share_done(const experiment_progress& p, const run_limits& limits) {
+  double done = 0;
+  if (limits.time_limit_s > 0) done = p.active_s / limits.time_limit_s;
+  if (p.planned > 0) done = std::max(done, static_cast<double>(p.evaluations) / static_cast<double>(p.planned));
+  return std::min(done, 1.0);
+}
+
+std::string device_work(const top_experiment& e) {
+  const double held = device_ms_of(e.recent_ms);
+  if (!(held > 0)) return "";
+  std::vector<std::string> parts;
+  for (const auto stage : device_stages) {
+    const auto found = e.recent_ms.find(std::string(stage));
+    const double share = found == e.recent_ms.end() ? 0 : found->second / held;
+    if (share >= 0.005) parts.push_back(fmt::format("{} {:.0f}%", stage, 100 * share));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string state_of(const device_report& d, const top_state& s) {
+  std::vector<std::string> used;
+  double busy = 0;
+  for (const auto& e : s.experiments)
+    if (uses(e, d.where.device)) {
+      used.push_back(e.progress.experiment);
+      busy = std::max(busy, e.progress.device_busy);
+    }
+  if (used.empty()) return "idle";
+  return fmt::format("{}, busy {:.0f}%", fmt::join(used, ", "), 100 * busy);
+}
 
 std::optional<double> remaining_s(const experiment_progress& p, const run_limits& limits) {
   std::optional<double> left;

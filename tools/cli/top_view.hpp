@@ -30,6 +30,13 @@ struct top_state {
 // Seconds until the first of its limits, at the mean rate so far; nothing if it has no limit or no rate.
 std::optional<double> remaining_s(const experiment_progress& p, const run_limits& limits);
 
+// The share of the limits that is used up, 0 to 1: of the one that ends it first.
+double share_done(const experiment_progress& p, const run_limits& limits);
+// "check 30%, time 61%": of the time in which its devices were held just now; "" if they were not.
+std::string device_work(const top_experiment& e);
+// "e3, busy 97%", or "idle".
+std::string state_of(const device_report& d, const top_state& s);
+
 // Lines cut to the terminal's width and height.
 std::vector<std::string> top_frame(const top_state& s, const terminal& t);
 

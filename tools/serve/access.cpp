@@ -28,18 +28,8 @@ struct kept_tokens {
 };
 BOOST_DESCRIBE_STRUCT(kept_tokens, (), (tokens))
 
-expected<std::string> random_token() {
-  std::array<unsigned char, 32> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return fail(errc::io_error, "the system gives no random numbers: {}", std::strerror(errno));
-  std::string text = token_prefix;
-  for (const auto b : bytes)
-    text += fmt::format("{:02x}", b);
-  return text;
-}
-
 // "127.0.0.1:4980" -> "127.0.0.1", "[::1]:80" -> "::1".
-std::string host_of(std::string text) {
+std::string host_of(const std::string& text) {
   if (text.starts_with('[')) return text.substr(1, text.find(']') - 1);
   return text.substr(0, text.find(':'));
 }
@@ -48,14 +38,24 @@ bool is_own_host(const std::string& host) {
   return host == "localhost" || host == "::1" || host == "127.0.0.1";
 }
 
+}  // namespace
+
+expected<std::string> random_hex() {
+  std::array<unsigned char, 32> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return fail(errc::io_error, "the system gives no random numbers: {}", std::strerror(errno));
+  std::string text;
+  for (const auto b : bytes)
+    text += fmt::format("{:02x}", b);
+  return text;
+}
+
 api_result<void> check_origin(const http_call& call) {
   const auto origin = call.header("origin"), host = call.header("host");
   if (origin.empty() || origin == "http://" + host || origin == "https://" + host) return {};
   return refuse({403, "foreign_origin", fmt::format("requests of web pages of {} are not served", origin),
                  "use a program, not a web page of another site"});
 }
-
-}  // namespace
 
 bool api_client::is_allowed(std::string_view permission) const {
   return permission.empty() || std::ranges::count(may, permission) > 0;
@@ -88,7 +88,8 @@ expected<std::string> token_file::add(const std::string& name, std::vector<std::
     if (t.name == name)
       return fail(errc::already_exists, "{} has a token already; `cudal1 serve --remove-token {}` revokes it", name,
                   name);
-  CUDAL1_TRY(std::string token, random_token());
+  CUDAL1_TRY(std::string token, random_hex());
+  token.insert(0, token_prefix);
   all.push_back({name, sha256_hex(token), std::move(may), unix_ms()});
   CUDAL1_CHECK(write(all));
   return token;
@@ -101,10 +102,9 @@ expected<void> token_file::remove(const std::string& name) const {
   return write(all);
 }
 
-api_result<api_client> access_rules::client_of_token(const std::string& token) const {
+api_result<api_client> access_rules::client_of_hash(const std::string& hash) const {
   const auto all = file_.read();
   if (!all) return refuse(problem_of(all.error()));
-  const auto hash = sha256_hex(token);
   const token_record* found = nullptr;
   for (const auto& t : *all)
     if (t.sha256.size() == hash.size() && CRYPTO_memcmp(t.sha256.data(), hash.data(), hash.size()) == 0) found = &t;
@@ -118,7 +118,7 @@ api_result<api_client> access_rules::client_of(const http_call& call) const {
   if (auto checked = check_origin(call); !checked) return refuse(checked.error());
   const auto given = call.header("authorization");
   constexpr std::string_view scheme = "Bearer ";
-  if (given.starts_with(scheme)) return client_of_token(given.substr(scheme.size()));
+  if (given.starts_with(scheme)) return client_of_hash(sha256_hex(given.substr(scheme.size())));
   if (!given.empty())
     return refuse({401, "unknown_token", "only tokens are known here", "send Authorization: Bearer TOKEN"});
   // A proxy's clients are not this machine's, although it connects from here.

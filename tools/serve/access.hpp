@@ -64,12 +64,19 @@ class access_rules {
   // Who asks. 401 for a missing or unknown token; 403 for a request that a web page of another origin may have made:
   // a foreign Origin, or a Host that is not this machine's (DNS rebinding).
   api_result<api_client> client_of(const http_call& call) const;
+  // Whose token has this hash: 401 if it is not known, or was revoked.
+  api_result<api_client> client_of_hash(const std::string& sha256) const;
+  const access_setup& setup() const { return setup_; }
 
  private:
-  api_result<api_client> client_of_token(const std::string& token) const;
   const access_setup setup_;
   const token_file file_;
 };
+
+// 403 for a request of a web page of another origin.
+api_result<void> check_origin(const http_call& call);
+// 256 random bits in hexadecimal. errc::io_error.
+expected<std::string> random_hex();
 
 // 403 without it.
 api_result<void> require(const api_client& client, std::string_view permission);

@@ -10,6 +10,7 @@
 
 #include "actors/transport/certificates.hpp"
 #include "config/base/durable_file.hpp"
+#include "tools/serve/dashboard/dashboard.hpp"
 #include "tools/serve/evaluation_workers.hpp"
 #include "tools/serve/route_sets.hpp"
 #include "tools/serve/thread_line.hpp"
@@ -126,11 +127,13 @@ class server final : public evaluation_server {
       std::filesystem::remove(address_file(setup_.data), ignored);
     }
     if (board_) board_->end();  // answers those who wait
+    if (dashboard_) dashboard_->end_events();
     workers_.reset();
     for (auto end = std::chrono::steady_clock::now() + flush_limit;
          http_ && http_->exchanges() > 0 && std::chrono::steady_clock::now() < end;)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     http_.reset();
+    dashboard_.reset();
   }
 
   expected<void> start() {
@@ -146,6 +149,7 @@ class server final : public evaluation_server {
     table_ = table_of(c);
     add_openapi(table_, setup_.version);
     const bool has_tls = tls.has_value();
+    dashboard_ = dashboard::make(c, *access_, has_tls);
     CUDAL1_TRY(http_, http_server::listen(http_setup(std::move(tls))));
     workers_ = std::make_unique<evaluation_workers>(setup_.data, board_, in_flight);
     const bool is_v6 = where.host.find(':') != std::string::npos;
@@ -183,6 +187,7 @@ class server final : public evaluation_server {
   }
 
   std::optional<http_answer> refused_by_head(const http_call& call) const {
+    if (dashboard::is_page(call.target)) return dashboard_->refused_by_head(call);
     const auto client = access_->client_of(call);
     if (!client) return answer_of(client.error());
     if (const double wait = board_->count_request(client->name); wait > 0)
@@ -197,6 +202,7 @@ class server final : public evaluation_server {
   }
 
   void take(http_call call, const std::shared_ptr<http_reply>& reply) {
+    if (dashboard::is_page(call.target)) return dashboard_->take(std::move(call), reply);
     const auto client = access_->client_of(call);
     if (!client) return reply->answer(answer_of(client.error()));
     const auto found = table_.find(call.method, call.target);
@@ -227,6 +233,7 @@ class server final : public evaluation_server {
   route_table table_;
   std::shared_ptr<job_board> board_;
   std::string url_;
+  std::unique_ptr<dashboard> dashboard_;
   std::unique_ptr<http_server> http_;
   std::unique_ptr<evaluation_workers> workers_;
   thread_line reading_{reading_threads, most_calls_waiting},

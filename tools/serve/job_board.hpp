@@ -55,6 +55,14 @@ class job_board {
   api_result<json> document(const api_client& client, const std::string& id) const;
   json list(const api_client& client) const;
   api_result<json> cancel(const api_client& client, const std::string& id);
+  // Jobs that have not ended, the oldest first: of the client, or of all if it may stop others'.
+  struct open_job {
+    std::string id, client, task, device;
+    job_state state = job_state::waiting;
+    int64_t accepted_unix_ms = 0, evaluations = 0, finished = 0;
+    std::optional<int64_t> position;  // in the queue, of its first evaluation that waits
+  };
+  std::vector<open_job> open_jobs(const api_client& client) const;
   // Answers with the document: 200 once the job has ended, 202 after `limit_s`. A client that goes before cancels it.
   void answer_at_end(const std::string& id, double limit_s, const std::shared_ptr<http_reply>& reply);
   // Events: `progress` at each change, then `end`, each with the document.

@@ -29,6 +29,12 @@ inline constexpr const char* device_pattern =
 // 404 for a task that is neither built in nor imported, a name that would be a file, and a device that is not there.
 api_result<void> check_task_name(const route_context& c, const std::string& task, const std::string& device);
 
+// Starts a search as POST /v1/searches does, of a body that follows search_schema() and has a limit; ends one. The
+// document says how far it is.
+json search_schema();
+expected<json> start_search(const route_context& c, const json& body);
+expected<json> stop_search(const route_context& c, const std::string& experiment);
+
 // What is known: tasks, variants, prompts, devices, the format.
 void add_reading_routes(route_table& table, const route_context& c);
 void add_format_routes(route_table& table, const route_context& c);

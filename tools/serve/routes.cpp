@@ -10,47 +10,11 @@
 
 #include "config/base/utf8.hpp"
 #include "tools/serve/json_schema.hpp"
+#include "tools/serve/url_text.hpp"
 
 namespace cudal1::serve {
 
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (std::size_t from = 0;;) {
-    const auto to = text.find(at, from);
-    parts.push_back(text.substr(from, to - from));
-    if (to == std::string_view::npos) return parts;
-    from = to + 1;
-  }
-}
-
-std::optional<int> digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
-}
-
-// nullopt for a wrong escape, a zero byte, and what is not UTF-8.
-std::optional<std::string> unescape(std::string_view text, bool plus_is_space) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+' && plus_is_space) {
-      out += ' ';
-    } else if (text[i] != '%') {
-      out += text[i];
-    } else {
-      if (i + 2 >= text.size()) return std::nullopt;
-      const auto high = digit_of(text[i + 1]), low = digit_of(text[i + 2]);
-      if (!high || !low) return std::nullopt;
-      out += static_cast<char>(*high * 16 + *low);
-      i += 2;
-    }
-  }
-  if (out.find('\0') != std::string::npos || !is_valid_utf8(out)) return std::nullopt;
-  return out;
-}
 
 bool is_variable(std::string_view part) {
   return part.starts_with('{');
@@ -62,10 +26,6 @@ bool matches(std::string_view pattern, std::string_view path) {
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (is_variable(wanted[i]) ? given[i].empty() : wanted[i] != given[i]) return false;
   return true;
-}
-
-std::string_view path_of(std::string_view target) {
-  return target.substr(0, target.find('?'));
 }
 
 api_problem bad_request(const std::string& message) {
@@ -82,7 +42,7 @@ api_result<void> put_value(const route& r, const std::string& name, std::string_
       if (p.where == value_place::query) known.push_back(p.name);
     return refuse(bad_request(fmt::format("there is no parameter \"{}\"; there is: {}", name, fmt::join(known, ", "))));
   }
-  const auto text = unescape(escaped, where == value_place::query);
+  const auto text = url_unescaped(escaped, where == value_place::query);
   if (!text) return refuse(bad_request(fmt::format("{} is not text in UTF-8, escaped as in URLs", name)));
   auto value = value_of_text(*text, found->schema, name);
   // What a path names is not there, where no such thing can be.
@@ -209,7 +169,7 @@ api_result<api_call> route_table::read(const route& r, const http_call& call, ap
   if (const auto at = target.find('?'); at != std::string_view::npos)
     for (const auto pair : split(target.substr(at + 1), '&')) {
       if (pair.empty()) continue;
-      const auto name = unescape(pair.substr(0, pair.find('=')), true);
+      const auto name = url_unescaped(pair.substr(0, pair.find('=')), true);
       if (!name) return refuse(bad_request("the query is not text in UTF-8, escaped as in URLs"));
       const auto equals = pair.find('=');
       const auto value = equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1);

@@ -30,21 +30,6 @@ cli::context reading_context(const route_context& c) {
   return out;
 }
 
-json search_schema() {
-  json tasks = schema_of("array", "names of tasks");
-  tasks.set("items", pattern_schema(task_pattern));
-  tasks.set("minItems", 1);
-  tasks.set("maxItems", 256);
-  json body = object_schema({{"tasks", tasks},
-                             {"device", pattern_schema(device_pattern, "cpu, cuda:0, cuda (every GPU), ...")},
-                             {"policy", choice_schema({"evolutionary", "random", "learned"})},
-                             {"evaluations", number_schema("integer", 1, most_evaluations, "of each task")},
-                             {"time_s", number_schema("number", 0.1, most_time_s, "of the search")},
-                             {"seed", number_schema("integer", 0, 1e9)}},
-                            {"tasks"}, true);
-  return body;
-}
-
 json progress_schema() {
   return object_schema({{"experiment", schema_of("string")}, {"state", schema_of("string")}}, {"experiment", "state"},
                        false);
@@ -91,17 +76,6 @@ json document_of(const experiment_progress& p) {
   return out;
 }
 
-// The node goes on with it when this connection is closed.
-expected<json> start_search(const route_context& c, const json& body) {
-  CUDAL1_TRY(const client_request r, search_request(c, body));
-  CUDAL1_TRY(auto client, node_client::connect(c.data));
-  CUDAL1_CHECK(client.send(r));
-  CUDAL1_TRY(const auto answer, client.receive(start_limit));
-  if (const auto problem = error_of(answer)) return tl::unexpected<error>(*problem);
-  if (!answer.progress) return fail(errc::infrastructure, "the node did not say which experiment it started");
-  return document_of(*answer.progress);
-}
-
 // Of one that runs; else what the store says.
 expected<json> progress_of(const route_context& c, const std::string& experiment) {
   CUDAL1_TRY(auto client, node_client::connect(c.data));
@@ -117,15 +91,6 @@ expected<json> progress_of(const route_context& c, const std::string& experiment
   CUDAL1_TRY(const auto record, store->get_experiment(experiment));
   return json::make_object(
       {{"experiment", record.id}, {"state", enum_name(record.state)}, {"active_s", record.active_s}});
-}
-
-expected<json> stop_search(const route_context& c, const std::string& experiment) {
-  CUDAL1_TRY(auto client, node_client::connect(c.data));
-  client_request r;
-  r.verb = client_verb::stop;
-  r.experiment = experiment;
-  CUDAL1_CHECK(client.ask(r, answer_limit));
-  return progress_of(c, experiment);
 }
 
 // A model's source becomes a file, is executed confined, and what it computes becomes tasks.
@@ -164,6 +129,41 @@ api_handler handled(Make make) {
 }
 
 }  // namespace
+
+json search_schema() {
+  json tasks = schema_of("array", "names of tasks");
+  tasks.set("items", pattern_schema(task_pattern));
+  tasks.set("minItems", 1);
+  tasks.set("maxItems", 256);
+  json body = object_schema({{"tasks", tasks},
+                             {"device", pattern_schema(device_pattern, "cpu, cuda:0, cuda (every GPU), ...")},
+                             {"policy", choice_schema({"evolutionary", "random", "learned"})},
+                             {"evaluations", number_schema("integer", 1, most_evaluations, "of each task")},
+                             {"time_s", number_schema("number", 0.1, most_time_s, "of the search")},
+                             {"seed", number_schema("integer", 0, 1e9)}},
+                            {"tasks"}, true);
+  return body;
+}
+
+// The node goes on with it when this connection is closed.
+expected<json> start_search(const route_context& c, const json& body) {
+  CUDAL1_TRY(const client_request r, search_request(c, body));
+  CUDAL1_TRY(auto client, node_client::connect(c.data));
+  CUDAL1_CHECK(client.send(r));
+  CUDAL1_TRY(const auto answer, client.receive(start_limit));
+  if (const auto problem = error_of(answer)) return tl::unexpected<error>(*problem);
+  if (!answer.progress) return fail(errc::infrastructure, "the node did not say which experiment it started");
+  return document_of(*answer.progress);
+}
+
+expected<json> stop_search(const route_context& c, const std::string& experiment) {
+  CUDAL1_TRY(auto client, node_client::connect(c.data));
+  client_request r;
+  r.verb = client_verb::stop;
+  r.experiment = experiment;
+  CUDAL1_CHECK(client.ask(r, answer_limit));
+  return progress_of(c, experiment);
+}
 
 void add_search_routes(route_table& table, const route_context& c) {
   const auto experiment = path_value("experiment", experiment_pattern, "its id, as in e3");

@@ -66,6 +66,7 @@ void print_start(const serve::serving_node& n, const context& c) {
   const std::string curl = has_tls ? "curl -sk -H \"Authorization: Bearer $CUDAL1_TOKEN\"" : "curl -s";
   c.out.print(fmt::format(
       "Evaluations are served at {0} (data folder {1}). Ctrl-C ends this; what was accepted is finished.\n"
+      "In a browser, {0}/ is a dashboard; to start, stop or drain there takes a token with --may search,stop.\n"
       "  {2} {0}/v1/tasks\n"
       "  {2} {0}/v1/evaluate -H 'Content-Type: application/json' \\\n"
       "    -d '{{\"task\": \"softmax\", \"variants\": [{{\"schedule\": \"row_kernel(steps=0)\"}}], \"wait_s\": 60}}'\n",
@@ -102,7 +103,8 @@ expected<int> serve_evaluations(const serve_options& o, context& c) {
 
 void add_serve(CLI::App& app, context& c) {
   auto o = std::make_shared<serve_options>();
-  auto* sub = app.add_subcommand("serve", "serve evaluations over HTTP, for agents, trainers and people");
+  auto* sub = app.add_subcommand(
+      "serve", "serve evaluations over HTTP, for agents, trainers and people, and a dashboard for browsers");
   serve::add_serving_flags(*sub, o->serving, false);
   sub->get_option("--address")->capture_default_str();
   sub->add_option("--device", o->node.device, "devices of the node (default: every GPU, else cpu)")->type_name("LIST");
@@ -124,6 +126,7 @@ void add_serve(CLI::App& app, context& c) {
       footer("  cudal1 serve                                        at http://127.0.0.1:4980, for this machine\n"
              "  cudal1 serve --new-token ann --may evaluate,search\n"
              "  cudal1 serve --address 0.0.0.0:4980                 for other machines, by tokens and TLS\n"
+             "  cudal1 serve --new-token me --may search,stop        to log in to the dashboard\n"
              "The OpenAPI document is at /v1/openapi.json; tools/serve/README.md explains the rest.",
              "  0    Ctrl-C, or the tokens were changed\n"
              "  2    an address, name or permission is invalid; a node runs that does not serve there\n"

@@ -9,21 +9,22 @@
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
+#include "tools/charts/curve_chart.hpp"
 
 namespace cudal1::cli {
 
 namespace {
 
-constexpr double width = 640, height = 150, left = 60, gap = 40;
+constexpr double width = 700, height = 230;
 
-struct curve {
-  std::string name, colour;
+struct plotted {
+  std::string name;
   std::function<double(const stage_progress&)> of;  // not finite: no point
 };
 
 struct panel {
-  std::string title;
-  std::vector<curve> curves;
+  std::string id, title;
+  std::vector<plotted> curves;
 };
 
 double of_answers(const stage_progress& p, double value) {
@@ -32,60 +33,44 @@ double of_answers(const stage_progress& p, double value) {
 
 std::vector<panel> panels() {
   return {
-      {"loss", {{"loss", "#1f77b4", [](const auto& p) { return p.report.loss; }}}},
+      {"loss", "loss", {{"loss", [](const auto& p) { return p.report.loss; }}}},
       {"score",
-       {{"mean", "#1f77b4", [](const auto& p) { return of_answers(p, p.mean); }},
-        {"best so far", "#d62728", [](const auto& p) { return of_answers(p, p.best); }}}},
-      {"share of correct answers", {{"correct", "#2ca02c", [](const auto& p) { return of_answers(p, p.correct); }}}},
-      {"KL and entropy, nats a token",
-       {{"KL", "#9467bd", [](const auto& p) { return of_answers(p, p.report.kl); }},
-        {"entropy", "#ff7f0e", [](const auto& p) { return p.report.entropy; }}}},
+       "score",
+       {{"mean", [](const auto& p) { return of_answers(p, p.mean); }},
+        {"best so far", [](const auto& p) { return of_answers(p, p.best); }}}},
+      {"correct", "share of correct answers", {{"correct", [](const auto& p) { return of_answers(p, p.correct); }}}},
+      {"kl",
+       "KL and entropy, nats a token",
+       {{"KL", [](const auto& p) { return of_answers(p, p.report.kl); }},
+        {"entropy", [](const auto& p) { return p.report.entropy; }}}},
   };
 }
 
-struct range {
-  double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
-  void add(double value) {
-    if (!std::isfinite(value)) return;
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-};
-
-std::string drawn(const panel& what, std::span<const stage_progress> steps, double top) {
-  range of;
-  for (const auto& c : what.curves)
-    for (const auto& p : steps)
-      of.add(c.of(p));
-  if (!(of.high >= of.low)) of = {0, 1};
-  if (of.high == of.low) of.high = of.low + 1;
-  const double last = std::max<double>(1, static_cast<double>(steps.size()) - 1);
-  const auto x = [&](std::size_t i) { return left + width * static_cast<double>(i) / last; };
-  const auto y = [&](double value) { return top + height * (1 - (value - of.low) / (of.high - of.low)); };
-  std::string out = fmt::format(
-      "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#999\"/>\n"
-      "<text x=\"{}\" y=\"{}\">{}</text>\n"
-      "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{:.3g}</text>\n<text x=\"{}\" y=\"{}\" "
-      "text-anchor=\"end\">{:.3g}</text>\n",
-      left, top, width, height, left, top - 6, what.title, left - 4, top + 10, of.high, left - 4, top + height, of.low);
-  for (std::size_t i = 1; i < steps.size(); ++i)
-    if (steps[i].stage != steps[i - 1].stage)
-      out += fmt::format(
-          "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\" stroke=\"#999\" "
-          "stroke-dasharray=\"4\"/>\n",
-          x(i), top, top + height);
-  double name_at = left + width;
+std::string drawn(const panel& what, std::span<const stage_progress> steps, const std::vector<double>& stages) {
+  std::vector<charts::curve> curves;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  std::string about;
   for (const auto& c : what.curves) {
-    std::string points;
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      if (const double value = c.of(steps[i]); std::isfinite(value))
-        points += fmt::format("{:.1f},{:.1f} ", x(i), y(value));
-    out += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", points, c.colour);
-    out += fmt::format("<text x=\"{}\" y=\"{}\" fill=\"{}\" text-anchor=\"end\">{}</text>\n", name_at, top - 6,
-                       c.colour, c.name);
-    name_at -= 100;
+    charts::curve one{c.name, {}, 0};
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const double value = c.of(steps[i]);
+      if (!std::isfinite(value)) continue;
+      one.points.push_back({static_cast<double>(i + 1), value});
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+    if (!one.points.empty())
+      about += fmt::format("{}: {:.3g} at first, {:.3g} at last. ", c.name, one.points.front().y, one.points.back().y);
+    curves.push_back(std::move(one));
   }
-  return out;
+  if (!(high >= low)) low = 0, high = 1;
+  const auto whole = [](double v) { return fmt::format("{:.0f}", v); };
+  const auto short_number = [](double v) { return fmt::format("{:.3g}", v); };
+  const charts::curve_axis x{
+      charts::scale_kind::linear, 1, std::max<double>(2, static_cast<double>(steps.size())), whole, "step", 1};
+  const charts::curve_axis y{charts::scale_kind::linear, low, high, short_number, what.title};
+  return charts::curve_chart({"training-" + what.id, what.title, about}, curves, x, y, width, height,
+                             charts::curve_form::lines, stages);
 }
 
 }  // namespace
@@ -108,18 +93,16 @@ std::string training_row(const stage_progress& p) {
 }
 
 std::string training_curves(std::span<const stage_progress> steps) {
-  const auto all = panels();
-  const double total = static_cast<double>(all.size()) * (height + gap) + gap;
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      left + width + gap, total);
-  double top = gap;
-  for (const auto& each : all) {
-    out += drawn(each, steps, top);
-    top += height + gap;
-  }
-  return out + "</svg>\n";
+  std::vector<double> stages;  // where one begins
+  for (std::size_t i = 1; i < steps.size(); ++i)
+    if (steps[i].stage != steps[i - 1].stage) stages.push_back(static_cast<double>(i + 1));
+  std::vector<std::string> pictures;
+  for (const auto& each : panels())
+    pictures.push_back(drawn(each, steps, stages));
+  return charts::standalone(charts::stacked({"training", "A training",
+                                             "Loss, scores, correct answers, KL and entropy over the steps; upright "
+                                             "lines are where a stage begins."},
+                                            pictures));
 }
 
 }  // namespace cudal1::cli

@@ -28,9 +28,17 @@ data_table without_empty_columns(data_table t) {
 
 namespace {
 
-std::string cell_text(const data_cell& c) {
-  const auto text = escaped(c.text);
-  return c.link.empty() ? text : fmt::format("<a href=\"#{}\">{}</a>", escaped(c.link), text);
+std::string linked(const std::string& text, const std::string& link) {
+  if (link.empty()) return escaped(text);
+  return fmt::format("<a href=\"{}{}\">{}</a>", link.starts_with('/') ? "" : "#", escaped(link), escaped(text));
+}
+
+std::string column_heading(const data_column& c) {
+  const std::string_view sorted = c.order == sorting::ascending    ? " aria-sort=\"ascending\""
+                                  : c.order == sorting::descending ? " aria-sort=\"descending\""
+                                                                   : "";
+  return fmt::format("<th scope=\"col\"{}{}>{}</th>", c.is_number ? " class=\"num\"" : "", sorted,
+                     linked(c.title, c.link));
 }
 
 }  // namespace
@@ -41,7 +49,7 @@ std::string html_of(const data_table& t) {
       "<caption id=\"{0}-caption\"><span>{1}</span></caption>\n<thead><tr>",
       t.id, escaped(t.caption));
   for (const auto& c : t.columns)
-    out += fmt::format("<th scope=\"col\"{}>{}</th>", c.is_number ? " class=\"num\"" : "", escaped(c.title));
+    out += column_heading(c);
   out += "</tr></thead>\n<tbody>\n";
   for (const auto& row : t.rows) {
     out += "<tr>";
@@ -49,8 +57,8 @@ std::string html_of(const data_table& t) {
       const std::string_view number = t.columns[i].is_number ? " class=\"num\""
                                       : t.columns[i].is_long ? " class=\"long\""
                                                              : "";
-      out += i == 0 ? fmt::format("<th scope=\"row\"{}>{}</th>", number, cell_text(row[i]))
-                    : fmt::format("<td{}>{}</td>", number, cell_text(row[i]));
+      out += i == 0 ? fmt::format("<th scope=\"row\"{}>{}</th>", number, linked(row[i].text, row[i].link))
+                    : fmt::format("<td{}>{}</td>", number, linked(row[i].text, row[i].link));
     }
     out += "</tr>\n";
   }

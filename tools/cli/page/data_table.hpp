@@ -9,13 +9,17 @@ namespace cudal1::cli {
 struct data_cell {
   std::string text;
   std::string raw = {};   // for programs: a number with all its digits; "" where it is the text
-  std::string link = {};  // id of what it leads to in the page; "" for none
+  std::string link = {};  // id of what it leads to in the page, or a path that begins with "/"; "" for none
 };
+
+enum class sorting { none, ascending, descending };
 
 struct data_column {
   std::string title;
-  bool is_number = false;  // right-aligned
-  bool is_long = false;    // its texts are broken into lines; others are not
+  bool is_number = false;         // right-aligned
+  bool is_long = false;           // its texts are broken into lines; others are not
+  std::string link = {};          // what its title leads to, as in data_cell: the table sorted by it
+  sorting order = sorting::none;  // of the rows, by it
 };
 
 struct data_table {

@@ -25,6 +25,8 @@ std::optional<page_chart> failure_chart(const page_data& page);
 // "PyTorch's eager mode": a base of against_names() in words.
 std::string base_words(const std::string& base);
 
+// The best so far of one task, by experiment. `id`: of its chart.
+std::optional<page_chart> task_progress_chart(const std::vector<named_curve>& curves, const std::string& id);
 // Of one task, at one width. `number`: of the task, for ids and names.
 std::vector<page_chart> task_charts(const task_page& t, std::size_t number);
 

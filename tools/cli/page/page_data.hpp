@@ -38,8 +38,10 @@ struct failure_class {
 
 struct task_page {
   best_row row;
+  std::string variant_name = "best variant";  // in charts
   std::string summary, origin;
   std::vector<best_so_far> curve;
+  std::vector<named_curve> curves;        // in its place: one for each experiment
   std::optional<variant_record> variant;  // the best one; else the one that was not confirmed
   std::optional<verdict> result;          // its verdict, with details
   std::vector<lineage_step> lineage;

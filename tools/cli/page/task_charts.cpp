@@ -29,7 +29,7 @@ std::optional<page_chart> times_chart(const task_page& t, const std::string& id)
   for (const auto& b : t.baselines)
     if (b.problem.empty()) add(b.kind, b.call_us, bar_tone::even);
   add("reference", row.reference_us, bar_tone::even);
-  if (!row.is_reference) add("best variant", row.best_us, bar_tone::plain);
+  if (!row.is_reference) add(t.variant_name, row.best_us, bar_tone::plain);
   add("floor", row.floor_us, bar_tone::even);
   std::string about;
   for (const auto& b : bars)
@@ -56,31 +56,43 @@ std::optional<page_chart> samples_chart(const task_page& t, const std::string& i
       ""};
 }
 
-std::optional<page_chart> curve_chart_of(const task_page& t, const std::string& id) {
-  if (t.curve.size() < 2) return std::nullopt;
-  charts::curve c{"", {}, static_cast<double>(t.row.evaluations)};
-  for (const auto& p : t.curve)
-    c.points.push_back({static_cast<double>(p.evaluations), p.best});
-  const auto times = [](double v) { return fmt::format("{:g}x", v); };
-  const charts::curve_axis x{scale_kind::linear, 0, c.end, [](double v) { return fmt::format("{:.0f}", v); },
-                             "evaluations"};
-  const charts::curve_axis y{scale_kind::logarithmic, 1, std::max(1.2, 1.05 * t.curve.back().best), times,
-                             "best confirmed speedup"};
-  std::string about;
-  for (const auto& p : t.curve)
-    about += fmt::format("{}{} after {}", about.empty() ? "" : ", ", format_speedup(p.best), p.evaluations);
-  return page_chart{
-      id + "-progress", "",
-      charts::curve_chart({"chart-" + id + "-progress", "Best so far", about + " evaluations."}, {c}, x, y, width, 220),
-      ""};
+std::vector<named_curve> curves_of(const task_page& t) {
+  if (!t.curves.empty() || t.curve.empty()) return t.curves;
+  return {{"", t.curve, t.row.evaluations}};
 }
 
 }  // namespace
 
+std::optional<page_chart> task_progress_chart(const std::vector<named_curve>& curves, const std::string& id) {
+  std::vector<charts::curve> drawn;
+  double high = 1, longest = 1;
+  std::string about;
+  for (const auto& c : curves) {
+    charts::curve one{c.name, {}, static_cast<double>(c.evaluations)};
+    for (const auto& p : c.points) {
+      one.points.push_back({static_cast<double>(p.evaluations), p.best});
+      about += fmt::format("{}{}{} after {}", about.empty() ? "" : ", ", c.name.empty() ? "" : c.name + " ",
+                           format_speedup(p.best), p.evaluations);
+    }
+    high = std::max(high, c.points.back().best);
+    longest = std::max(longest, one.end);
+    drawn.push_back(std::move(one));
+  }
+  if (high <= 1) return std::nullopt;
+  const auto times = [](double v) { return fmt::format("{:g}x", v); };
+  const charts::curve_axis x{scale_kind::linear, 0, longest, [](double v) { return fmt::format("{:.0f}", v); },
+                             "evaluations"};
+  const charts::curve_axis y{scale_kind::logarithmic, 1, std::max(1.2, 1.05 * high), times, "best confirmed speedup"};
+  return page_chart{id + "-progress", "",
+                    charts::curve_chart({"chart-" + id + "-progress", "Best so far", about + " evaluations."}, drawn, x,
+                                        y, width, 220),
+                    ""};
+}
+
 std::vector<page_chart> task_charts(const task_page& t, std::size_t number) {
   const auto id = fmt::format("task-{}", number);
   std::vector<page_chart> all;
-  for (auto& chart : {times_chart(t, id), samples_chart(t, id), curve_chart_of(t, id)})
+  for (auto& chart : {times_chart(t, id), samples_chart(t, id), task_progress_chart(curves_of(t), id)})
     if (chart) all.push_back(*chart);
   return all;
 }

@@ -55,8 +55,12 @@ std::string remarks(const task_page& t) {
   return out + paragraph(row.remark, "note");
 }
 
-std::string moves_of(const variant_record& v) {
-  std::string out = "<h4>How it is made</h4>\n";
+std::string heading(int level, std::string_view text) {
+  return fmt::format("<h{0}>{1}</h{0}>\n", level, text);
+}
+
+std::string moves_of(const variant_record& v, int level) {
+  std::string out = heading(level, "How it is made");
   if (v.explanation.empty())
     return out + paragraph(v.schedule.empty() ? "Written as a program: no move made it." : "By the moves below.");
   out += "<ol class=\"moves\">\n";
@@ -72,18 +76,19 @@ std::string origin_line(const variant_record& v) {
   return paragraph(text + ", " + format_date(v.time_unix_ms) + ".", "note");
 }
 
-std::string more(const std::string& title, const std::string& inside) {
+std::string more(const std::string& title, const std::string& inside, source_view shown = source_view::folded) {
   if (inside.empty()) return "";
-  return "<details class=\"more\"><summary>" + escaped(title) + "</summary>\n" + inside + "</details>\n";
+  return std::string("<details class=\"more\"") + (shown == source_view::open ? " open" : "") + "><summary>" +
+         escaped(title) + "</summary>\n" + inside + "</details>\n";
 }
 
-std::string source_of(const variant_record& v) {
+std::string source_of(const variant_record& v, source_view shown) {
   const auto p = read_program(v.program);
   if (!p) return more("Program", "<pre><code>" + escaped(v.program) + "</code></pre>\n");
   std::string out;
   if (!p->source.empty())
     out = more(fmt::format("CUDA source, {}", format_count(std::ranges::count(p->source, '\n'), "line")),
-               "<pre tabindex=\"0\"><code>" + highlighted(p->source) + "</code></pre>\n");
+               "<pre tabindex=\"0\"><code>" + highlighted(p->source) + "</code></pre>\n", shown);
   return out + more("Program: inputs, steps, outputs",
                     "<pre tabindex=\"0\"><code>" + escaped(print_program_head(*p)) + "</code></pre>\n");
 }
@@ -95,34 +100,37 @@ std::string outcomes_line(const task_page& t) {
                    "note");
 }
 
-std::string best_of(const task_page& t, std::size_t number) {
+}  // namespace
+
+std::string variant_section(const task_page& t, std::size_t number, int level, source_view source) {
   if (!t.variant) return "";
-  std::string out = moves_of(*t.variant) + origin_line(*t.variant);
+  std::string out = moves_of(*t.variant, level) + origin_line(*t.variant);
   if (!t.variant->schedule.empty()) out += "<p><code>" + escaped(t.variant->schedule) + "</code></p>\n";
   if (!t.variant->analysis.empty())
     out += more("Performance analysis", "<pre tabindex=\"0\">" + escaped(t.variant->analysis) + "</pre>\n");
   if (t.lineage.size() > 1)
     out += more(fmt::format("How it came about, in {} steps", t.lineage.size()), html_of(lineage_table(t, number)));
   if (const auto steps = step_table(t, number); !steps.empty())
-    out += "<h4>What runs</h4>\n" + html_of(steps) +
+    out += heading(level, "What runs") + html_of(steps) +
            paragraph("The store keeps times of whole calls; it has none of single kernels.", "note");
-  if (const auto gates = gate_table(t, number); !gates.empty()) out += "<h4>Gates</h4>\n" + html_of(gates);
+  if (const auto gates = gate_table(t, number); !gates.empty()) out += heading(level, "Gates") + html_of(gates);
   if (t.result)
     for (const auto& note : t.result->notes)
       out += paragraph("Note: " + note, "note");
-  return out + source_of(*t.variant);
+  return out + source_of(*t.variant, source);
 }
 
-}  // namespace
-
-std::string task_section(const task_page& t, std::size_t number) {
-  std::string out = fmt::format("<details class=\"task\" id=\"task-{}\">", number) + head(t) +
-                    "<div class=\"body\">\n" + remarks(t) + outcomes_line(t);
-  std::string figures;
+std::string task_body(const task_page& t, std::size_t number, int level) {
+  std::string out = remarks(t) + outcomes_line(t), figures;
   for (const auto& chart : task_charts(t, number))
     figures += html_of(chart);
   if (!figures.empty()) out += "<div class=\"pair\">\n" + figures + "</div>\n";
-  return out + best_of(t, number) + "</div></details>\n";
+  return out + variant_section(t, number, level);
+}
+
+std::string task_section(const task_page& t, std::size_t number) {
+  return fmt::format("<details class=\"task\" id=\"task-{}\">", number) + head(t) + "<div class=\"body\">\n" +
+         task_body(t, number, 4) + "</div></details>\n";
 }
 
 }  // namespace cudal1::cli

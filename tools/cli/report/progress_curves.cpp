@@ -4,13 +4,15 @@
 
 namespace cudal1::cli {
 
+void extend_curve(std::vector<best_so_far>& curve, int64_t number, double score, bool confirmed) {
+  if (confirmed && score > curve.back().best) curve.push_back({number, score});
+}
+
 std::vector<best_so_far> best_curve(const std::vector<verdict>& verdicts) {
   std::vector<best_so_far> curve{{}};
   int64_t number = 0;
-  for (const auto& v : verdicts) {
-    ++number;
-    if (v.confirmed && v.score > curve.back().best) curve.push_back({number, v.score});
-  }
+  for (const auto& v : verdicts)
+    extend_curve(curve, ++number, v.score, v.confirmed);
   return curve;
 }
 

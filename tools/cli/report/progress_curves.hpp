@@ -20,6 +20,8 @@ struct best_so_far {
 };
 BOOST_DESCRIBE_STRUCT(best_so_far, (), (evaluations, best))
 
+// Adds a task's next verdict to its curve, where it raises it. `number`: of the verdict, from 1.
+void extend_curve(std::vector<best_so_far>& curve, int64_t number, double score, bool confirmed);
 // The highest confirmed score after each of a task's verdicts that raised it, from {0, 1} on. `verdicts`: oldest first.
 std::vector<best_so_far> best_curve(const std::vector<verdict>& verdicts);
 

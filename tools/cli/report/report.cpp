@@ -16,6 +16,7 @@
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/move_failures.hpp"
+#include "tools/cli/report/row_parts.hpp"
 #include "tools/cli/report/search_models.hpp"
 #include "tools/cli/report/stored_tasks.hpp"
 
@@ -37,15 +38,6 @@ void put_best(best_row& row, const store::ranked& r) {
   row.best_device_us = r.result.variant_device_us;
 }
 
-namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 expected<void> put_floor(best_row& row, const task& t, const std::string& model, floor_finder& floors) {
   CUDAL1_TRY(const auto roof, floors.of(t, model));
   if (!roof) return {};
@@ -54,6 +46,28 @@ expected<void> put_floor(best_row& row, const task& t, const std::string& model,
   row.roof_limit = roof->limit();
   if (row.best_device_us > 0) row.roof_share = row.roof_us / row.best_device_us;
   return {};
+}
+
+expected<std::optional<unconfirmed_score>> unconfirmed_of(store& s, const best_row& row, const std::string& own,
+                                                          const std::string& experiment) {
+  std::optional<unconfirmed_score> found;
+  double above = std::max(1.0, row.speedup);
+  CUDAL1_TRY(const auto ranked, s.best(row.task, looked_at_for_best, store::ranking::all, experiment));
+  for (const auto& [result, variant] : ranked) {
+    if (result.confirmed || variant.id == own || result.score_interval.low <= above) continue;
+    above = result.score_interval.low;
+    found = unconfirmed_score{variant.id, result.score, result.score_interval, variant.origin, variant.schedule};
+  }
+  return found;
+}
+
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 // What was replayed is reported with its experiment only, never together with what was measured.
@@ -66,20 +80,6 @@ expected<void> leave_out_replayed(store& s, std::vector<verdict>& verdicts) {
   }
   std::erase_if(verdicts, [&](const verdict& v) { return replayed[v.environment_id]; });
   return {};
-}
-
-// The one with the highest lower end.
-expected<std::optional<unconfirmed_score>> unconfirmed_of(store& s, const best_row& row, const std::string& own,
-                                                          const std::string& experiment) {
-  std::optional<unconfirmed_score> found;
-  double above = std::max(1.0, row.speedup);
-  CUDAL1_TRY(const auto ranked, s.best(row.task, looked_at_for_best, store::ranking::all, experiment));
-  for (const auto& [result, variant] : ranked) {
-    if (result.confirmed || variant.id == own || result.score_interval.low <= above) continue;
-    above = result.score_interval.low;
-    found = unconfirmed_score{variant.id, result.score, result.score_interval, variant.origin, variant.schedule};
-  }
-  return found;
 }
 
 // The row of a task; also adds its verdicts to the totals. `experiment`: "" for all.

@@ -12,6 +12,7 @@
 #include "config/base/durable_file.hpp"
 #include "tools/serve/dashboard/dashboard.hpp"
 #include "tools/serve/evaluation_workers.hpp"
+#include "tools/serve/mcp/endpoint.hpp"
 #include "tools/serve/route_sets.hpp"
 #include "tools/serve/thread_line.hpp"
 
@@ -148,6 +149,9 @@ class server final : public evaluation_server {
                           setup_.metrics};
     table_ = table_of(c);
     add_openapi(table_, setup_.version);
+    mcp_ = std::make_unique<mcp::endpoint>(mcp::endpoint_setup{
+        setup_.version, &table_, board_, [this](auto call) { return reading_.add(std::move(call)); },
+        [this](auto call) { return waiting_.add(std::move(call)); }});
     const bool has_tls = tls.has_value();
     dashboard_ = dashboard::make(c, *access_, has_tls);
     CUDAL1_TRY(http_, http_server::listen(http_setup(std::move(tls))));
@@ -189,12 +193,15 @@ class server final : public evaluation_server {
   std::optional<http_answer> refused_by_head(const http_call& call) const {
     if (dashboard::is_page(call.target)) return dashboard_->refused_by_head(call);
     const auto client = access_->client_of(call);
-    if (!client) return answer_of(client.error());
+    const bool is_mcp = mcp::endpoint::is_at(call.target);
+    const auto refusal = [&](const api_problem& p) { return is_mcp ? mcp::endpoint::answer_of(p) : answer_of(p); };
+    if (!client) return refusal(client.error());
     if (const double wait = board_->count_request(client->name); wait > 0)
-      return answer_of({429, "too_many_requests",
-                        fmt::format("{} sends more than {} requests a second (--serve-rate)", client->name,
-                                    setup_.options.requests_per_s),
-                        "wait as long as Retry-After says", wait});
+      return refusal({429, "too_many_requests",
+                      fmt::format("{} sends more than {} requests a second (--serve-rate)", client->name,
+                                  setup_.options.requests_per_s),
+                      "wait as long as Retry-After says", wait});
+    if (is_mcp) return mcp_->refused_by_head(call, *client);
     const auto found = table_.find(call.method, call.target);
     if (!found) return answer_of(found.error());
     if (auto allowed = require(*client, (*found)->permission); !allowed) return answer_of(allowed.error());
@@ -204,6 +211,9 @@ class server final : public evaluation_server {
   void take(http_call call, const std::shared_ptr<http_reply>& reply) {
     if (dashboard::is_page(call.target)) return dashboard_->take(std::move(call), reply);
     const auto client = access_->client_of(call);
+    if (mcp::endpoint::is_at(call.target))
+      return client ? mcp_->take(std::move(call), *client, reply)
+                    : reply->answer(mcp::endpoint::answer_of(client.error()));
     if (!client) return reply->answer(answer_of(client.error()));
     const auto found = table_.find(call.method, call.target);
     if (!found) return reply->answer(answer_of(found.error()));
@@ -234,6 +244,7 @@ class server final : public evaluation_server {
   std::shared_ptr<job_board> board_;
   std::string url_;
   std::unique_ptr<dashboard> dashboard_;
+  std::unique_ptr<mcp::endpoint> mcp_;
   std::unique_ptr<http_server> http_;
   std::unique_ptr<evaluation_workers> workers_;
   thread_line reading_{reading_threads, most_calls_waiting},

@@ -264,7 +264,7 @@ void job_board::answer_at_end(const std::string& id, double limit_s, const std::
     const job* j = find(id);
     if (j == nullptr) return;
     const auto limit = std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(limit_s));
-    followers_[id].push_back({reply, clock::now() + limit, "", {}});
+    followers_[id].push_back({reply, clock::now() + limit, "", {}, {}});
     tell_followers(*j, false);
   }
   // The client's connection keeps the call, and must not keep the board.
@@ -282,7 +282,16 @@ void job_board::follow(const std::string& id, const std::shared_ptr<http_reply>&
   const job* j = find(id);
   if (j == nullptr) return;
   reply->begin_events();
-  followers_[id].push_back({reply, std::nullopt, "", {}});
+  followers_[id].push_back({reply, std::nullopt, "", {}, {}});
+  tell_followers(*j, false);
+}
+
+void job_board::watch(const std::string& id, double limit_s, watcher call) {
+  const std::lock_guard guard(mutex_);
+  const job* j = find(id);
+  if (j == nullptr) return call({}, true);
+  const auto limit = std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(limit_s));
+  followers_[id].push_back({nullptr, clock::now() + limit, "", {}, std::move(call)});
   tell_followers(*j, false);
 }
 
@@ -293,6 +302,13 @@ void job_board::tell_followers(const job& j, bool only_late) {
   const auto now = clock::now();
   const bool has_ended = j.has_ended();
   std::erase_if(found->second, [&](follower& f) {
+    if (f.call) {
+      const bool is_last = has_ended || ended_ || now >= *f.answer_by;
+      if (!is_last && only_late && now - f.sent < progress_interval) return false;
+      f.sent = now;
+      f.call(document_of(j), is_last);
+      return is_last;
+    }
     if (f.answer_by) {
       if (!has_ended && now < *f.answer_by && !ended_) return false;
       f.reply->answer({has_ended ? 200 : 202, document_of(j).text()});

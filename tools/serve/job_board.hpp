@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -67,6 +68,10 @@ class job_board {
   void answer_at_end(const std::string& id, double limit_s, const std::shared_ptr<http_reply>& reply);
   // Events: `progress` at each change, then `end`, each with the document.
   void follow(const std::string& id, const std::shared_ptr<http_reply>& reply);
+  // Calls with the document at each change and every two seconds; the last time once the job has ended, after
+  // `limit_s`, or when the board ends. The board is locked then: the watcher must not call it.
+  using watcher = std::function<void(const json& document, bool is_last)>;
+  void watch(const std::string& id, double limit_s, watcher call);
 
   // ---- for workers. take() waits; nullopt: end.
   std::optional<work_item> take(work_kind kind);
@@ -90,10 +95,11 @@ class job_board {
  private:
   using clock = std::chrono::steady_clock;
   struct follower {
-    std::shared_ptr<http_reply> reply;
+    std::shared_ptr<http_reply> reply;           // null of a watcher
     std::optional<clock::time_point> answer_by;  // none: of events
     std::string last;                            // that was sent
     clock::time_point sent{};
+    watcher call = {};
   };
   struct running_item {
     unique_fd cancelled;

@@ -1,4 +1,4 @@
-// cudal1 mcp: the tools of the Model Context Protocol, over standard input and output.
+// cudal1 mcp: the Model Context Protocol over standard input and output, as a bridge to that of a node over HTTP.
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -35,14 +35,20 @@ struct mcp_options {
   node_flags node;
 };
 
-// The program has no dependency beyond Python 3.9 itself.
-expected<pid_t> start_python(const std::string& url) {
+// The bridge, which has no dependency beyond Python 3.9 itself. Without a URL it asks the node that serves on the data
+// folder, also after that was started again.
+expected<pid_t> start_bridge(const std::string& url, const std::string& data) {
   CUDAL1_TRY(const std::string script, python_script("../python_client/cudal1/mcp.py"));
   auto path = std::filesystem::path(script).parent_path().parent_path().lexically_normal().string();
   if (const char* before = std::getenv("PYTHONPATH"); before != nullptr && *before != '\0')
     path += ":" + std::string(before);
   ::setenv("PYTHONPATH", path.c_str(), 1);
-  ::setenv("CUDAL1_URL", url.c_str(), 1);
+  if (url.empty()) {
+    ::unsetenv("CUDAL1_URL");
+    ::setenv("CUDAL1_DATA", std::filesystem::absolute(data).c_str(), 1);
+  } else {
+    ::setenv("CUDAL1_URL", url.c_str(), 1);
+  }
   std::vector<std::string> words = {"python3", "-m", "cudal1.mcp"};
   const auto arguments = arguments_of(words);
   pid_t pid = -1;
@@ -67,14 +73,14 @@ expected<int> wait_for(pid_t pid, serve::serving_node* n) {
 // Standard output is the protocol's: notes go to standard error.
 expected<int> speak(const mcp_options& o, context& c) {
   if (!o.url.empty()) {
-    CUDAL1_TRY(const pid_t pid, start_python(o.url));
+    CUDAL1_TRY(const pid_t pid, start_bridge(o.url, ""));
     return wait_for(pid, nullptr);
   }
   CUDAL1_CHECK(refuse_remote(c, "`cudal1 mcp` needs a node that serves (--url names one elsewhere)"));
   serve::serving_options serving;
   serving.address = "127.0.0.1:0";
   CUDAL1_TRY(auto n, serve::find_or_start_serving(c, o.node, serving, true, -1));
-  CUDAL1_TRY(const pid_t pid, start_python(n.url));
+  CUDAL1_TRY(const pid_t pid, start_bridge("", c.data));
   return wait_for(pid, &n);
 }
 
@@ -84,7 +90,7 @@ void add_mcp(CLI::App& app, context& c) {
       app.add_subcommand("mcp", "tools for an agent: the Model Context Protocol over standard input and output");
   sub->add_option("--url", o->url,
                   "of a `cudal1 serve` that runs (default: this machine's node, started if none runs); "
-                  "its token is read from $CUDAL1_TOKEN")
+                  "its token is read from $CUDAL1_TOKEN, the authority of its certificate from $CUDAL1_CA_FILE")
       ->type_name("URL");
   sub->add_option("--device", o->node.device, "devices of the node that is started")->type_name("LIST");
   add_node_flags(*sub, o->node);

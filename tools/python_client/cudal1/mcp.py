@@ -1,7 +1,9 @@
-"""The tools of the Model Context Protocol over standard input and output: a thin layer over the client.
+"""The Model Context Protocol over standard input and output, for a node that has it over HTTP: a bridge, to which the
+node's tools and resources are only messages.
 
     cudal1 mcp                       starts this, with a node of this machine
-    python -m cudal1.mcp             with CUDAL1_URL, and CUDAL1_TOKEN where the node wants one
+    python -m cudal1.mcp             with CUDAL1_URL, CUDAL1_TOKEN where the node wants one, and CUDAL1_CA_FILE for https
+                                     with the cluster's certificates
 
 One JSON-RPC message a line, as the protocol says; no dependency.
 """
@@ -9,174 +11,167 @@ One JSON-RPC message a line, as the protocol says; no dependency.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
-from typing import Any, Dict, List, Optional, TextIO
+import time
+import uuid
+from typing import Any, Callable, Dict, Optional, TextIO
 
-from .client import Client, connect
-from .errors import Cudal1Error
-from .mcp_tools import RESOURCES, TOOLS, Call, read_resource
+from .errors import Cudal1Error, InfrastructureError, TimeLimit
+from .transport import RETRY_LIMIT_S, Transport, default_url
 
-#: The newest first. A client of another version is offered the first one.
-VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
-INSTRUCTIONS = (
-    "Write fast CUDA programs for tasks, and have them judged strictly. Read the resource cudal1://format first, then "
-    "describe_task and prompt; begin with a schedule (moves) or the best variant; evaluate; on a refusal follow its hint. "
-    "A score counts when its 95% interval lies above 1."
-)
-_PARSE, _INVALID, _METHOD, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
+_PATH = "/mcp"
+#: Of one request: longer than any tool takes but `evaluate`, which says for how long it may.
+_ANSWER_LIMIT_S = 900.0
+_INTERNAL = -32603
 
 
-class RpcError(Exception):
-    def __init__(self, code: int, message: str):
-        super().__init__(message)
-        self.code, self.message = code, message
+def _new_transport() -> Transport:
+    """To the node that serves now: one that was started again may have another port."""
+    return Transport(default_url(), os.environ.get("CUDAL1_TOKEN"), os.environ.get("CUDAL1_CA_FILE"), None, False)
 
 
-class Server:
-    def __init__(self, client: Client, source: TextIO, sink: TextIO):
-        self._client, self._source, self._sink = client, source, sink
+class _Busy(Cudal1Error):
+    """The node wants the request again, after `retry_after`."""
+
+
+class Bridge:
+    def __init__(self, source: TextIO, sink: TextIO, make_transport: Callable[[], Transport] = _new_transport):
+        self._source, self._sink, self._make_transport = source, sink, make_transport
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         self._write_lock = threading.Lock()
-        self._calls: Dict[Any, Call] = {}
-        self._calls_lock = threading.Lock()
+        self._cancelled: Dict[str, threading.Event] = {}  # of the calls that run, by their ids as JSON
+        self._has_ended = False
 
     def run(self) -> None:
-        """Until the input ends; calls that run are cancelled then."""
-        threads: List[threading.Thread] = []
+        """Until the input ends: the node cancels the calls that run then, as their connections end."""
         for line in self._source:
             if not line.strip():
                 continue
-            try:
-                message = json.loads(line)
-            except ValueError:
-                self._answer_error(None, RpcError(_PARSE, "the message is not JSON"))
+            message = _read(line)
+            method = message.get("method")
+            if method == "tools/call" and "id" in message:  # may take minutes
+                self._cancelled[json.dumps(message["id"])] = cancelled = threading.Event()
+                threading.Thread(target=self._forward, args=(line, message, cancelled), daemon=True).start()
                 continue
-            if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-                if not (isinstance(message, dict) and "id" in message and ("result" in message or "error" in message)):
-                    self._answer_error(None, RpcError(_INVALID, "the message is no request"))
-                continue
-            if message["method"] == "tools/call" and "id" in message:  # may take minutes
-                call = Call(self._client, self._progress_of(message))
-                with self._calls_lock:
-                    self._calls[message["id"]] = call
-                thread = threading.Thread(target=self._handle, args=(message, call), daemon=True)
-                threads = [t for t in threads if t.is_alive()] + [thread]
-                thread.start()
-            else:
-                self._handle(message, None)
-        with self._calls_lock:
-            for call in self._calls.values():
-                call.cancel()
-        for thread in threads:
-            thread.join(10)
+            if method == "notifications/cancelled":
+                running = self._cancelled.get(json.dumps(_dict(message, "params").get("requestId")))
+                if running is not None:
+                    running.set()
+            self._forward(line, message, None)
+        with self._write_lock:
+            self._has_ended = True
 
-    def _handle(self, message: Dict[str, Any], call: Optional[Call]) -> None:
-        params = message.get("params")
-        params = params if isinstance(params, dict) else {}
+    def _forward(self, line: str, message: Dict[str, Any], cancelled: Optional[threading.Event]) -> None:
         try:
-            result = self._result_of(message["method"], params, call)
-        except RpcError as e:
-            self._answer_error(message.get("id"), e, "id" in message)
+            self._exchange(line, message, cancelled)
         except Exception as e:  # a client must not wait forever
-            self._answer_error(message.get("id"), RpcError(_INTERNAL, f"{type(e).__name__}: {e}"), "id" in message)
-        else:
-            # A cancelled request is not answered.
-            if "id" in message and not (call is not None and call.is_cancelled):
-                self._send({"jsonrpc": "2.0", "id": message["id"], "result": result})
-        if call is not None:
-            with self._calls_lock:
-                self._calls.pop(message.get("id"), None)
+            if "method" not in message or "id" in message:
+                text = str(e) if isinstance(e, Cudal1Error) else f"{type(e).__name__}: {e}"
+                self._send({"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": _INTERNAL, "message": text}},
+                           cancelled)
+        if cancelled is not None and self._cancelled.get(key := json.dumps(message["id"])) is cancelled:
+            del self._cancelled[key]
 
-    def _result_of(self, method: str, params: Dict[str, Any], call: Optional[Call]) -> Dict[str, Any]:
-        if method == "initialize":
-            wanted = params.get("protocolVersion")
-            return {
-                "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
-                "capabilities": {"tools": {}, "resources": {}},
-                "serverInfo": {"name": "cudal1", "version": "1.0.0"},
-                "instructions": INSTRUCTIONS,
-            }
-        if method == "notifications/cancelled":
-            with self._calls_lock:
-                running = self._calls.get(params.get("requestId"))
-            if running is not None:
-                running.cancel()
-            return {}
-        if method.startswith("notifications/") or method == "ping":
-            return {}
-        if method == "tools/list":
-            return {"tools": [t.document() for t in TOOLS.values()]}
-        if method == "tools/call" and call is not None:
-            return self._call_tool(params, call)
-        if method == "resources/list":
-            return {"resources": RESOURCES}
-        if method == "resources/templates/list":
-            return {"resourceTemplates": []}
-        if method == "resources/read":
-            return self._read(str(params.get("uri")))
-        raise RpcError(_METHOD, f"there is no method {method}")
+    def _exchange(self, line: str, message: Dict[str, Any], cancelled: Optional[threading.Event]) -> None:
+        """A request that the node could not take, or whose connection is lost, is repeated: its key makes an evaluation
+        the same one."""
+        headers = {**self._headers, "Idempotency-Key": str(uuid.uuid4())}
+        end, delay = time.monotonic() + RETRY_LIMIT_S, 0.1
+        while True:
+            try:
+                began = time.monotonic()
+                return self._exchange_once(line, message, headers, cancelled)
+            except (InfrastructureError, _Busy) as e:
+                if time.monotonic() - began > 1.0:  # it was taken, and the node ended meanwhile
+                    end = time.monotonic() + RETRY_LIMIT_S
+                wait = max(delay, e.retry_after)
+                is_cancelled = cancelled is not None and cancelled.is_set()
+                if is_cancelled or isinstance(e, TimeLimit) or time.monotonic() + wait > end:
+                    raise
+                time.sleep(wait)
+                delay = min(2 * delay, 2.0)
 
-    def _call_tool(self, params: Dict[str, Any], call: Call) -> Dict[str, Any]:
-        tool = TOOLS.get(str(params.get("name")))
-        if tool is None:
-            raise RpcError(_PARAMS, f"there is no tool {params.get('name')!r}; there is: {', '.join(TOOLS)}")
-        arguments = params.get("arguments") or {}
-        if problem := tool.problem_of(arguments):
-            return _text_result(problem, is_error=True)
-        try:
-            return tool.run(call, arguments)
-        except (Cudal1Error, ValueError) as e:
-            return _text_result(str(e), is_error=True)
+    def _exchange_once(self, line: str, message: Dict[str, Any], headers: Dict[str, str],
+                       cancelled: Optional[threading.Event]) -> None:
+        limit = _dict(_dict(message, "params"), "arguments").get("limit_s")
+        limit_s = max(_ANSWER_LIMIT_S, limit + 60.0) if isinstance(limit, (int, float)) else _ANSWER_LIMIT_S
+        with self._make_transport().exchange("POST", _PATH, line.encode("utf-8", "replace"), headers, limit_s) as response:
+            if (retry := response.getheader("Retry-After") or "").isdigit() and response.status in (429, 503):
+                raise _Busy(_error_of(response.read()), retry_after=float(retry))
+            kind = response.getheader("Content-Type") or ""
+            if kind.startswith("text/event-stream"):
+                has_answer = False
+                for event in response:
+                    if event.startswith(b"data: "):
+                        told = json.loads(event[6:])
+                        has_answer = has_answer or "method" not in told
+                        self._send(told, cancelled)
+                if not has_answer and not (cancelled is not None and cancelled.is_set()):
+                    raise InfrastructureError("the node closed the connection before its answer")
+                return
+            text = response.read()
+            if text:
+                self._take_answer(message, response, json.loads(text), cancelled)
 
-    def _read(self, uri: str) -> Dict[str, Any]:
-        try:
-            text, kind = read_resource(self._client, uri)
-        except KeyError:
-            raise RpcError(-32002, f"there is no resource {uri}") from None
-        except Cudal1Error as e:
-            raise RpcError(_INTERNAL, str(e)) from None
-        return {"contents": [{"uri": uri, "mimeType": kind, "text": text}]}
+    def _take_answer(self, message: Dict[str, Any], response: Any, answer: Dict[str, Any],
+                     cancelled: Optional[threading.Event]) -> None:
+        if message.get("method") == "initialize" and "result" in answer:
+            self._headers["MCP-Protocol-Version"] = answer["result"]["protocolVersion"]
+            if session := response.getheader("Mcp-Session-Id"):
+                self._headers["Mcp-Session-Id"] = session
+        if "method" in message and "id" not in message:
+            print(f"cudal1: {message['method']} was refused: {_error_of(json.dumps(answer).encode())}", file=sys.stderr)
+            return
+        answer.setdefault("id", message.get("id"))  # what refuses a request by its header alone does not know it
+        self._send(answer, cancelled)
 
-    def _progress_of(self, message: Dict[str, Any]) -> Any:
-        params = message.get("params")
-        meta = params.get("_meta") if isinstance(params, dict) else None
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        if token is None:
-            return None
-
-        def tell(done: float, total: Optional[float], text: str) -> None:
-            params: Dict[str, Any] = {"progressToken": token, "progress": done, "message": text}
-            if total is not None:
-                params["total"] = total
-            self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-
-        return tell
-
-    def _answer_error(self, id: Any, e: RpcError, is_request: bool = True) -> None:
-        if is_request:
-            self._send({"jsonrpc": "2.0", "id": id, "error": {"code": e.code, "message": e.message}})
-
-    def _send(self, message: Dict[str, Any]) -> None:
+    def _send(self, message: Dict[str, Any], cancelled: Optional[threading.Event]) -> None:
+        if cancelled is not None and cancelled.is_set():
+            return  # a cancelled request is not answered
         text = json.dumps(message, ensure_ascii=True) + "\n"
         with self._write_lock:
-            self._sink.write(text)
-            self._sink.flush()
+            if self._has_ended:
+                return
+            try:
+                self._sink.write(text)
+                self._sink.flush()
+            except OSError:
+                self._has_ended = True  # whoever read it has gone
 
 
-def _text_result(text: str, is_error: bool = False) -> Dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}], "isError": is_error}
+def _read(line: str) -> Dict[str, Any]:
+    """What the bridge has to know of a message; the node says what is wrong with one."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _dict(of: Dict[str, Any], name: str) -> Dict[str, Any]:
+    member = of.get(name)
+    return member if isinstance(member, dict) else {}
+
+
+def _error_of(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode("utf-8", "replace")
 
 
 def main() -> int:
     try:
-        client = connect()
+        default_url()
     except (Cudal1Error, ValueError) as e:
         print(f"cudal1: {e}", file=sys.stderr)
         return 3
     sink, sys.stdout = sys.stdout, sys.stderr  # what prints by mistake is no message
     try:
-        Server(client, sys.stdin, sink).run()
-    except (BrokenPipeError, KeyboardInterrupt):
+        Bridge(sys.stdin, sink).run()
+    except KeyboardInterrupt:
         pass
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -115,6 +116,21 @@ class Transport:
             document = None
         retry = response.getheader("Retry-After") or ""
         raise error_of(response.status, document, float(retry) if retry.isdigit() else 0.0)
+
+    @contextlib.contextmanager
+    def exchange(self, method: str, path: str, body: bytes, headers: Dict[str, str],
+                 limit_s: float) -> Iterator[http.client.HTTPResponse]:
+        """One request whose answer the caller reads, whatever its status. `limit_s`: of each wait."""
+        connection = self._connection(limit_s)
+        try:
+            connection.request(method, path, body=body, headers={**self._headers, **headers})
+            yield connection.getresponse()
+        except socket.timeout:
+            raise TimeLimit(f"{self.url} sent nothing for {limit_s:g} s") from None
+        except (OSError, http.client.HTTPException) as e:
+            raise InfrastructureError(f"{self.url} cannot be asked: {e}", hint="`cudal1 serve` starts it") from None
+        finally:
+            connection.close()
 
     def events(self, path: str, limit_s: float) -> Iterator[Tuple[str, Any]]:
         """Each event's name and document. InfrastructureError where the connection is lost before `end`."""

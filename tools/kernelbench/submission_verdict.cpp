@@ -14,7 +14,7 @@ struct refusal_class {
 constexpr refusal_class refusal_classes[] = {
     {"file", outcome::invalid,
      "Define ModelNew in PyTorch, torch.compile or C++ (load_inline); CUDA, Triton and the like are not judged on this "
-     "device yet: for these write a program (GET /v1/format)."},
+     "device yet: for these write a program."},
     {"form", outcome::wrong_answer, "Return exactly the dtypes, shapes and structure that Model returns."},
     {"wrong_answer", outcome::wrong_answer, "Compute what Model computes, in float32 or wider where it does."},
     {"distribution", outcome::wrong_answer,
@@ -47,6 +47,10 @@ verdict as_verdict(const submission_verdict& v, const std::string& task_id) {
   same.task = task_id;
   same.notes = v.notes;
   if (v.correct) {
+    same.notes.emplace_back(
+        "both times are of calls from Python, and hold what the referee's own steps take: compare its speedup with "
+        "those "
+        "of other Python files, not with those of programs");
     same.result = outcome::correct;
     same.score = v.speedup;
     if (v.interval.size() == 2) same.score_interval = {v.interval[0], v.interval[1]};

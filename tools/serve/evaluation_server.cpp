@@ -191,9 +191,9 @@ class server final : public evaluation_server {
   }
 
   std::optional<http_answer> refused_by_head(const http_call& call) const {
-    if (dashboard::is_page(call.target)) return dashboard_->refused_by_head(call);
-    const auto client = access_->client_of(call);
     const bool is_mcp = mcp::endpoint::is_at(call.target);
+    if (!is_mcp && dashboard::is_page(call.target)) return dashboard_->refused_by_head(call);
+    const auto client = access_->client_of(call);
     const auto refusal = [&](const api_problem& p) { return is_mcp ? mcp::endpoint::answer_of(p) : answer_of(p); };
     if (!client) return refusal(client.error());
     if (const double wait = board_->count_request(client->name); wait > 0)
@@ -209,9 +209,10 @@ class server final : public evaluation_server {
   }
 
   void take(http_call call, const std::shared_ptr<http_reply>& reply) {
-    if (dashboard::is_page(call.target)) return dashboard_->take(std::move(call), reply);
+    const bool is_mcp = mcp::endpoint::is_at(call.target);
+    if (!is_mcp && dashboard::is_page(call.target)) return dashboard_->take(std::move(call), reply);
     const auto client = access_->client_of(call);
-    if (mcp::endpoint::is_at(call.target))
+    if (is_mcp)
       return client ? mcp_->take(std::move(call), *client, reply)
                     : reply->answer(mcp::endpoint::answer_of(client.error()));
     if (!client) return reply->answer(answer_of(client.error()));

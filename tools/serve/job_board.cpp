@@ -190,7 +190,7 @@ json job_board::document_of(const job& j) const {
     const auto& item = j.items[i];
     if (item.state != job_state::waiting && item.state != job_state::running) ++finished;
     if (item.state == job_state::waiting && !position) {
-      position = queues_[static_cast<std::size_t>(item.kind())].position(j.client, {j.id, i});
+      position = queue_of(item.kind()).position(j.client, {j.id, i});
       expected_wait = expected_wait_s(item.kind(), position.value_or(0));
     }
     results.push_back(json::make_object({{"index", static_cast<int64_t>(i)},

@@ -123,6 +123,7 @@ class job_board {
   api_result<void> check_limits(const job& j);
   void enqueue(const job& j);
   fair_queue& queue_of(work_kind kind) { return queues_[static_cast<std::size_t>(kind)]; }
+  const fair_queue& queue_of(work_kind kind) const { return queues_[static_cast<std::size_t>(kind)]; }
   int64_t waiting() const;
   json document_of(const job& j) const;
   double expected_wait_s(work_kind kind, int64_t position) const;

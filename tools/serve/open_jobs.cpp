@@ -14,7 +14,8 @@ std::vector<job_board::open_job> job_board::open_jobs(const api_client& client) 
     for (std::size_t i = 0; i < j.items.size(); ++i) {
       const auto state = j.items[i].state;
       if (state != job_state::waiting && state != job_state::running) ++one.finished;
-      if (state == job_state::waiting && !one.position) one.position = queue_.position(j.client, {id, i});
+      if (state == job_state::waiting && !one.position)
+        one.position = queue_of(j.items[i].kind()).position(j.client, {id, i});
     }
     all.push_back(std::move(one));
   }

@@ -9,6 +9,7 @@
 #include "config/base/durable_file.hpp"
 #include "config/base/hash.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/imported_tasks.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/kernelbench/model_import.hpp"
@@ -93,6 +94,14 @@ expected<json> progress_of(const route_context& c, const std::string& experiment
       {{"experiment", record.id}, {"state", enum_name(record.state)}, {"active_s", record.active_s}});
 }
 
+// Whether the newest task of this name was imported from anything but this text.
+bool is_of_other_source(const route_context& c, const std::string& name, const std::string& source) {
+  const auto known = cli::imported_versions(c.data, name);
+  if (known.empty()) return false;
+  const auto t = load_task(known.front().file, cli::default_profile());
+  return !t || !t->origin || t->origin->source != sha256_hex(source) + ".py";
+}
+
 // A model's source becomes a file, is executed confined, and what it computes becomes tasks.
 expected<json> import_source(const route_context& c, const json& body) {
   const std::string name = body.find("name")->as_string();
@@ -105,6 +114,10 @@ expected<json> import_source(const route_context& c, const json& body) {
   cli::model_choice model;
   model.source = fmt::format("{}/{}.py", folder, name);
   model.execution.confined = true;
+  const json* replace = body.find("replace");
+  if ((replace == nullptr || !replace->as_bool()) && is_of_other_source(c, name, source))
+    return fail(errc::already_exists,
+                "{} was imported from another source: give the model another name, or \"replace\": true", name);
   CUDAL1_CHECK(write_durably({.path = model.source}, source));
   CUDAL1_TRY(const auto imported, cli::imported_once(c.data, model));
   return json::make_object(
@@ -115,7 +128,9 @@ json import_schema() {
   json source = schema_of("string", "Python with Model, get_inputs and get_init_inputs, as in KernelBench");
   source.set("minLength", 1);
   source.set("maxLength", 1 << 20);
-  return object_schema({{"name", pattern_schema("^[a-z][a-z0-9_]{0,62}$", "of the task")}, {"source", source}},
+  return object_schema({{"name", pattern_schema("^[a-z][a-z0-9_]{0,62}$", "of the task")},
+                        {"source", source},
+                        {"replace", schema_of("boolean", "the name may be that of a task from another source")}},
                        {"name", "source"}, true);
 }
 

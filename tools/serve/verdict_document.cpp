@@ -48,21 +48,23 @@ std::string hint_of_outcome(const verdict& v) {
   switch (v.result) {
     case outcome::correct:
       if (v.score_interval.low > 1) return "";
+      if (v.score_interval.high < 1)
+        return "It is right, and slower than the reference: look for memory that is read in strides, loops that do not "
+               "vectorise, and work that the reference does not do.";
       return "It is right, but not faster than the reference by more than the interval: move fewer bytes, fuse more "
              "steps, "
-             "or start from the best variant (GET /v1/tasks/{task}/best).";
+             "or start from the task's best variant.";
     case outcome::invalid:
-      return "Follow the format as the reason says: GET /v1/format describes it, GET /v1/examples has programs to "
-             "start "
-             "from.";
+      return "Follow the format as the reason says: the format guide describes it, and the examples are programs to "
+             "start from. A schedule has only moves that are legal for the task, in their order.";
     case outcome::compile_error:
       return "Correct the source as compiler_log says. Kernels are written in a dialect without headers, streams, "
              "clocks "
-             "and inline PTX: GET /v1/format lists what is allowed.";
+             "and inline PTX: the format guide lists what is allowed.";
     case outcome::compile_timeout:
       return "Unroll less, and use smaller tiles or fewer template instances.";
     case outcome::refused:
-      return "The code does what no variant may, as the reason says: GET /v1/format lists what is not allowed.";
+      return "The code does what no variant may, as the reason says: the format guide lists what is not allowed.";
     case outcome::wrong_answer:
       return "Compute what the task's reference computes, for all inputs.";
     case outcome::unexplained:
@@ -100,6 +102,10 @@ std::string failed_gate(const verdict& v) {
 
 std::string hint_of(const verdict& v) {
   const auto failed = failed_gate(v);
+  if (v.reason.find("NaN or infinite where the reference is finite") != std::string::npos)
+    return "Write every element of every output: memory is poisoned before a call, and what was not written shows as "
+           "NaN. "
+           "Check the grid, the last block and the tail of a row; then divisions and exponentials.";
   if (v.result == outcome::wrong_answer || v.result == outcome::unmeasurable || v.result == outcome::inconsistent ||
       v.result == outcome::refused)
     for (const auto& hint : gate_hints)

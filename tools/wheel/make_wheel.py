@@ -26,6 +26,7 @@ import licences
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+CLIENT = ROOT / "tools/python_client"
 PROGRAMS = "cudal1_programs"  # in site-packages; config/installation.cpp and launch.sh know the name
 COMMANDS = ("cudal1", "cudal1-node")
 # What programs and libraries of a bundle have as their path (tools/bundle.cmake), and what they have here, where
@@ -96,21 +97,27 @@ def content_of(name: str, path: pathlib.Path) -> bytes:
     return elf_files.with_path(content, old, new)
 
 
-def client_project() -> dict:
-    return tomllib.loads((ROOT / "tools/python_client/pyproject.toml").read_text())["project"]
+def client_settings() -> dict:
+    return tomllib.loads((CLIENT / "pyproject.toml").read_text())
 
 
 def client_files() -> dict[str, bytes]:
-    folder = ROOT / "tools/python_client"
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted((folder / "cudal1").rglob("*"))
-            if path.is_file() and path.suffix != ".pyc"}
+    """What `pip install ./tools/python_client` installs: its packages with their data, and its modules."""
+    settings = client_settings()["tool"]["setuptools"]
+    paths = [CLIENT / f"{module}.py" for module in settings.get("py-modules", [])]
+    for package in settings["packages"]:
+        folder = CLIENT / package.replace(".", "/")
+        paths += folder.glob("*.py")
+        for pattern in settings.get("package-data", {}).get(package, []):
+            paths += folder.glob(pattern)
+    return {path.relative_to(CLIENT).as_posix(): path.read_bytes() for path in paths}
 
 
 def requirements() -> list[str]:
     """torch is the one that the programs were built with. numpy and einops are what models import beside it."""
     torch = bootstrap_list("torch_version")[0]
     beside = [re.sub(r"==.*", "", wheel) for wheel in bootstrap_list("python_wheels") if not wheel.startswith("expecttest")]
-    client = client_project().get("dependencies", [])
+    client = client_settings()["project"].get("dependencies", [])
     return [f"torch=={torch}", *beside, *(d for d in client if re.split(r"\W", d)[0] not in ("torch", *beside))]
 
 
@@ -134,11 +141,12 @@ def metadata(version: str, licence_names: list[str]) -> str:
 def wheel_files(version: str, tag: str, licence_files: dict[str, bytes]) -> dict[str, bytes]:
     """The folder cudal1-VERSION.dist-info, but for RECORD."""
     info = f"cudal1-{version}.dist-info"
-    scripts = "".join(f"{name} = {target}\n" for name, target in client_project()["scripts"].items())
+    top_level = ["cudal1", PROGRAMS, *client_settings()["tool"]["setuptools"].get("py-modules", [])]
+    scripts = "".join(f"{name} = {target}\n" for name, target in client_settings()["project"]["scripts"].items())
     return {f"{info}/METADATA": metadata(version, sorted(licence_files)).encode(),
             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: cudal1 {version}\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
             f"{info}/entry_points.txt": f"[console_scripts]\n{scripts}".encode(),
-            f"{info}/top_level.txt": f"cudal1\n{PROGRAMS}\n".encode(),
+            f"{info}/top_level.txt": "".join(f"{name}\n" for name in top_level).encode(),
             **{f"{info}/licenses/{name}": content for name, content in licence_files.items()}}
 
 

@@ -57,9 +57,10 @@ class Client:
         return Task(self, self._http.ask("GET", f"/v1/tasks/{quote(name, safe='')}", query={"device": device})["tasks"][0],
                     device)
 
-    def import_model(self, name: str, source: str) -> List[str]:
-        """The tasks of a PyTorch model's source. The node executes it, confined; its client needs the permission."""
-        report = self._http.ask("POST", "/v1/tasks", {"name": name, "source": source}, limit_s=600)
+    def import_model(self, name: str, source: str, *, replace: bool = False) -> List[str]:
+        """The tasks of a PyTorch model's source. The node executes it, confined; its client needs the permission.
+        `replace`: the name may be that of a task that was imported from another source."""
+        report = self._http.ask("POST", "/v1/tasks", {"name": name, "source": source, "replace": replace}, limit_s=600)
         if report["refused"]:
             raise InvalidRequest("; ".join(f"{r['name']} was refused: {r['reason']}" for r in report["refused"]))
         return [t["name"] for t in report["imported"]]

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "tools/serve/mcp/json_rpc.hpp"
+#include "tools/serve/mcp/task_text.hpp"
 #include "tools/serve/mcp/verdict_text.hpp"
 
 namespace cudal1::serve::mcp {
@@ -77,18 +78,24 @@ api_result<json> described(const own_requests& own, const json& a) {
 api_result<json> describe_task(const own_requests& own, const json& a) {
   auto task = described(own, a);
   if (!task) return task;
-  json out = json::make_object({{"task", std::move(*task)}});
+  auto text = description_of(*task);
+  json out = json::make_object({{"task", short_document(*task)}});
   if (const auto gpu = text_member(a, "gpu"); !gpu.empty()) {
     auto bounds = own.ask("bounds_of_task", {{"task", argument(a, "task")}, {"gpu", gpu}});
     if (!bounds) return bounds;
+    text += fmt::format("\nWhat bounds it on {}:\n{}\n", gpu, bounds->text(1));
     out.set("bounds", std::move(*bounds));
   } else {
     const auto shown = own.ask("exemplars_of_task", task_and_device(a));
     if (!shown) return shown;
     out.set("bounds", member(*shown, "bounds"));
     out.set("analysis", member(*shown, "analysis"));
+    if (const json& reference = member(member(*shown, "bounds"), "reference_us"); reference.is_number())
+      text += fmt::format("Its own program takes {:.4g} us here.\n", reference.as_number());
+    if (member(member(*shown, "bounds"), "roof").is_null())
+      text +=
+          "The bandwidth and rates of this device are not known, so there is no floor: `gpu` gives those of a GPU.\n";
   }
-  auto text = out.text(1);
   return tool_result(std::move(text), std::move(out));
 }
 
@@ -165,11 +172,23 @@ api_result<json> export_files(const own_requests& own, const json& a) {
   const json& files = member(*made, "files");
   std::string text;
   for (const auto& [name, content] : files.as_object())
-    text += fmt::format("===== {}\n{}\n", name, content.as_string());
+    if (name.ends_with(".json"))  // raw samples
+      text += fmt::format("===== {}: {} characters, in the structured content\n", name, content.as_string().size());
+    else
+      text += fmt::format("===== {}\n{}\n", name, content.as_string());
   return tool_result(std::move(text), json::make_object({{"files", files}}));
 }
 
-api_result<json> moves(const own_requests& own, const json&) {
+api_result<json> moves(const own_requests& own, const json& a) {
+  if (a.find("task") != nullptr) {
+    auto values = task_and_device(a);
+    values["form"] = "schedule";
+    const auto made = own.ask("prompt_of_task", std::move(values));
+    if (!made) return made;
+    const json& document = member(*made, "document");
+    return tool_result(legal_moves(document), json::make_object({{"moves", member(document, "moves")},
+                                                                 {"first_moves", member(document, "first_moves")}}));
+  }
   auto made = own.ask("list_moves");
   if (!made) return made;
   return tool_result(lines_of(items(*made, "moves"), "about"), json::make_object({{"moves", member(*made, "moves")}}));
@@ -224,11 +243,15 @@ std::vector<tool> make_tools() {
        "Make tasks of a PyTorch model's source (Model, get_inputs, get_init_inputs). The node executes it, and must "
        "allow that.",
        object_schema({{"name", schema_of("string", "of the task: lower-case letters, digits, _")},
-                      {"source", schema_of("string", "Python")}},
+                      {"source", schema_of("string", "Python")},
+                      {"replace", schema_of("boolean", "the name of a task that was imported from another source")}},
                      {"name", "source"}, true),
        false, import_model},
       {"export", "The best confirmed variant of a task as files.", task, true, export_files},
-      {"moves", "The moves that schedules are made of.", object_schema({}, {}, true), true, moves},
+      {"moves",
+       "The moves that schedules are made of. With a task: which of them are legal, their parameters and values, and a "
+       "legal beginning.",
+       object_schema({{"task", task_schema()}, {"device", device_schema()}}, {}, true), true, moves},
   };
 }
 

@@ -22,9 +22,12 @@ std::string score_text(const json& v) {
   const json* interval = v.find("interval");
   if (!is_true(v, "correct") || interval == nullptr || !interval->is_array())
     return fmt::format("{}: {}", text_member(v, "outcome"), text_member(v, "reason"));
-  return fmt::format("Correct. Speedup {:.4g}x, 95% interval [{:.4g}, {:.4g}]: reference {:.4g} us, variant {:.4g} us.",
-                     number_in(v, "speedup"), interval->as_array().front().as_number(),
-                     interval->as_array().back().as_number(), number_in(v, "reference_us"), number_in(v, "variant_us"));
+  const auto language = text_member(v, "language");
+  return fmt::format("Correct{}. Speedup {:.4g}x, 95% interval [{:.4g}, {:.4g}]: {} {:.4g} us, variant {:.4g} us.",
+                     is_true(v, "confirmed") ? ", and measured again on new inputs" : "", number_in(v, "speedup"),
+                     interval->as_array().front().as_number(), interval->as_array().back().as_number(),
+                     language.empty() ? "reference" : "PyTorch's eager mode", number_in(v, "reference_us"),
+                     number_in(v, "variant_us"));
 }
 
 }  // namespace
@@ -41,6 +44,9 @@ std::string verdict_text(const json& verdict) {
     for (const auto& gate : gates->as_array())
       text += fmt::format("\n{}  {}: {}", is_true(gate, "passed") ? "pass" : "FAIL", text_member(gate, "gate"),
                           text_member(gate, "reason"));
+  if (const json* notes = verdict.find("notes"); notes != nullptr && notes->is_array())
+    for (const auto& note : notes->as_array())
+      if (note.is_string()) text += "\nnote: " + note.as_string();
   if (const auto variant = text_member(verdict, "variant"); !variant.empty()) text += "\nvariant " + variant;
   return text;
 }

@@ -33,7 +33,7 @@ class Refused(Exception):
 
     def __init__(self, kind: str, why: str):
         super().__init__(why)
-        self.kind, self.evidence = kind, []
+        self.kind, self.evidence, self.notes = kind, [], []
 
 
 class NotJudged(Exception):
@@ -111,7 +111,7 @@ class Pool:
             if refused.kind == "distribution" and self.is_wrong_now():
                 refused.kind = "drift"
         if refused is not None:
-            refused.evidence = self.own.evidence()
+            refused.evidence, refused.notes = self.own.evidence(), sorted(self.found.notes)
             raise refused
 
     def is_wrong_now(self) -> bool:
@@ -211,7 +211,8 @@ class Pool:
         wanted = {leaf["name"]: (leaf["dtype"], leaf["shape"]) for leaf in self.state}
         self.same_state = mine == wanted
         if not self.same_state:
-            self.found.notes.add("its state_dict is not the reference's: weights are given by seeds only")
+            self.found.notes.add("its state_dict is not the reference's, so its weights come from equal seeds: "
+                                 + first_difference(mine, wanted))
         elif self.state:
             self.give_weights(self.weights)
 
@@ -483,6 +484,16 @@ class Pool:
             raise Refused("tampering", f"its worker cannot report any more: {reply.get('problem')}")
         if changed:
             raise Refused("tampering", "; ".join(str(c)[:100] for c in changed[:4]))
+
+
+def first_difference(mine: dict[str, tuple[str, list[int]]], wanted: dict[str, tuple[str, list[int]]]) -> str:
+    """Between two state_dicts, as {name: (dtype, shape)}, in words."""
+    for name, (dtype, shape) in wanted.items():
+        if name not in mine:
+            return f"it has no {name} ({dtype} {shape})"
+        if mine[name] != (dtype, shape):
+            return f"{name} is {mine[name][0]} {mine[name][1]}, and the reference's {dtype} {shape}"
+    return f"the reference has no {next(name for name in mine if name not in wanted)}"
 
 
 def name_of(mode: dict[str, Any]) -> str:

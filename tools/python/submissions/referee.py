@@ -113,7 +113,7 @@ class Referee:
             verdict.why = str(problem)
         except Refused as refused:
             verdict.verdict, verdict.kind, verdict.why = "refused", refused.kind, str(refused)
-            verdict.evidence = refused.evidence
+            verdict.evidence, verdict.notes = refused.evidence, refused.notes
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         verdict.seconds = round(time.perf_counter() - begin, 2)

@@ -118,7 +118,7 @@ TEST(mcp_tools, an_evaluation_ends_with_a_verdict_or_a_fault) {
 
 TEST(mcp_jobs, are_watched_to_their_end_or_a_limit) {
   const temporary_folder data;
-  const auto board = *job_board::open(data.path(), {}, 1);
+  const auto board = *job_board::open(data.path(), {});
   job j;
   j.client = "ann";
   j.task = "softmax";

@@ -160,6 +160,10 @@ class Cases:
             time.sleep(0.02)
         return id, client.job(new.pop())
 
+    def assert_grows(self, told):
+        values = [t["progress"] for t in told]
+        self.assertTrue(values and values == sorted(set(values)), values)
+
     def test_what_there_is(self):
         tools = {t["name"]: t for t in self.peer.ask("tools/list")["result"]["tools"]}
         for name in ("list_tasks", "describe_task", "evaluate", "explain", "best", "prompt", "import_model", "export", "moves"):
@@ -181,8 +185,7 @@ class Cases:
         self.assertFalse(right["isError"])
         self.assertTrue(right["structuredContent"]["correct"])
         told = [m["params"] for m in self.peer.notes if m.get("method") == "notifications/progress"]
-        values = [t["progress"] for t in told]
-        self.assertTrue(values and values == sorted(set(values)))
+        self.assert_grows(told)
         self.assertEqual({t["progressToken"] for t in told}, {"p"})
         wrong = self.peer.call("evaluate", task="tiny", program=program("b[column]"))["structuredContent"]
         self.assertEqual(wrong["outcome"], "wrong_answer")
@@ -266,6 +269,7 @@ class OverLines(Cases, unittest.TestCase):
         self.node.start()  # at another port
         result = self.peer.answer(id)["result"]
         self.assertFalse(result["isError"], result)
+        self.assert_grows([m["params"] for m in self.peer.notes if m.get("method") == "notifications/progress"])
         self.assertEqual(self.node.client().job(job.id).document["state"], "done")
 
 

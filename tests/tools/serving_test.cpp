@@ -249,7 +249,7 @@ TEST(job_board, an_accepted_job_survives_the_process) {
   const temporary_folder data;
   std::string id;
   {
-    const auto board = *job_board::open(data.path(), {}, 1);
+    const auto board = *job_board::open(data.path(), {});
     id = board->submit(job_for("ann", 2))->id;
     const auto first = board->take(work_kind::variant);
     board->begun(*first, "e7");
@@ -257,7 +257,7 @@ TEST(job_board, an_accepted_job_survives_the_process) {
     const auto second = board->take(work_kind::variant);
     board->begun(*second, "e8");  // and the process is killed
   }
-  const auto board = *job_board::open(data.path(), {}, 1);
+  const auto board = *job_board::open(data.path(), {});
   const api_client ann{"ann", {}, false};
   const auto before = board->document(ann, id);
   ASSERT_TRUE(before);
@@ -275,7 +275,7 @@ TEST(job_board, an_accepted_job_survives_the_process) {
 
 TEST(job_board, a_key_names_one_job) {
   const temporary_folder data;
-  const auto board = *job_board::open(data.path(), {}, 1);
+  const auto board = *job_board::open(data.path(), {});
   const auto first = board->submit(job_for("ann", 1, "k"));
   const auto same = board->submit(job_for("ann", 1, "k"));
   EXPECT_TRUE(first->is_new);
@@ -290,7 +290,7 @@ TEST(job_board, limits_are_429_with_a_time) {
   serving_options options;
   options.waiting = 3;
   options.device_s_per_hour = 10;
-  const auto board = *job_board::open(data.path(), options, 1);
+  const auto board = *job_board::open(data.path(), options);
   EXPECT_TRUE(board->submit(job_for("ann", 3)));
   const auto full = board->submit(job_for("ann", 1));
   ASSERT_FALSE(full);
@@ -304,7 +304,7 @@ TEST(job_board, limits_are_429_with_a_time) {
 
 TEST(job_board, cancelling_wakes_the_worker_and_ends_the_job) {
   const temporary_folder data;
-  const auto board = *job_board::open(data.path(), {}, 1);
+  const auto board = *job_board::open(data.path(), {});
   const api_client ann{"ann", {}, false};
   const auto id = board->submit(job_for("ann", 2))->id;
   const auto w = *board->take(work_kind::variant);
@@ -318,7 +318,7 @@ TEST(job_board, cancelling_wakes_the_worker_and_ends_the_job) {
 
 TEST(job_board, a_fault_is_no_verdict) {
   const temporary_folder data;
-  const auto board = *job_board::open(data.path(), {}, 1);
+  const auto board = *job_board::open(data.path(), {});
   const auto id = board->submit(job_for("ann", 1))->id;
   board->fail_item(*board->take(work_kind::variant), {errc::infrastructure, "the device was lost"});
   const auto document = *board->document({"ann", {}, false}, id);

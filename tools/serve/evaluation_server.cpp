@@ -144,7 +144,7 @@ class server final : public evaluation_server {
         access_setup{setup_.data, where.is_loopback, setup_.options.require_token, setup_.options.local_import});
     CUDAL1_CHECK(make_folder());
     const int in_flight = std::clamp(2 * setup_.devices + 1, least_workers, most_workers);
-    CUDAL1_TRY(board_, job_board::open(setup_.data, setup_.options, in_flight));
+    CUDAL1_TRY(board_, job_board::open(setup_.data, setup_.options));
     const route_context c{setup_.data, setup_.version, std::make_shared<const command_answers>(setup_.data), board_,
                           setup_.metrics};
     table_ = table_of(c);

@@ -44,9 +44,8 @@ void wake(const unique_fd& fd) {
 
 }  // namespace
 
-expected<std::shared_ptr<job_board>> job_board::open(const std::string& data, const serving_options& limits,
-                                                     int in_flight) {
-  std::shared_ptr<job_board> board(new job_board(data, limits, in_flight));
+expected<std::shared_ptr<job_board>> job_board::open(const std::string& data, const serving_options& limits) {
+  std::shared_ptr<job_board> board(new job_board(data, limits));
   CUDAL1_CHECK(board->recover());
   board->ticker_ = std::jthread([b = board.get()](const std::stop_token& stop) {
     while (!stop.stop_requested()) {

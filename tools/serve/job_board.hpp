@@ -41,9 +41,8 @@ struct submitted_job {
 
 class job_board {
  public:
-  // Reads the jobs of earlier nodes; those that did not end wait again. `in_flight`: how many workers there are.
-  static expected<std::shared_ptr<job_board>> open(const std::string& data, const serving_options& limits,
-                                                   int in_flight);
+  // Reads the jobs of earlier nodes; those that did not end wait again.
+  static expected<std::shared_ptr<job_board>> open(const std::string& data, const serving_options& limits);
   ~job_board();
 
   // Durably accepted when this returns; `j` has a client, a task and items. 429 beyond a limit of the client, 422 for a
@@ -107,11 +106,8 @@ class job_board {
     bool was_cancelled = false;
   };
 
-  job_board(const std::string& data, const serving_options& limits, int in_flight)
-      : folder_(data),
-        options_(limits),
-        in_flight_(in_flight),
-        limits_(limits.requests_per_s, limits.device_s_per_hour) {}
+  job_board(const std::string& data, const serving_options& limits)
+      : folder_(data), options_(limits), limits_(limits.requests_per_s, limits.device_s_per_hour) {}
   expected<void> recover();
   void tick();
 
@@ -135,7 +131,6 @@ class job_board {
 
   const job_folder folder_;
   const serving_options options_;
-  const int in_flight_;
   mutable std::mutex mutex_;
   std::condition_variable has_work_;
   client_limits limits_;

@@ -18,7 +18,7 @@ import time
 import uuid
 from typing import Any, Callable, Dict, Optional, TextIO
 
-from .errors import Cudal1Error, InfrastructureError, TimeLimit
+from .errors import Cudal1Error, InfrastructureError, TimeLimit, error_of
 from .transport import RETRY_LIMIT_S, Transport, default_url
 
 _PATH = "/mcp"
@@ -36,12 +36,24 @@ class _Busy(Cudal1Error):
     """The node wants the request again, after `retry_after`."""
 
 
+class _Call:
+    """A call of a tool that runs. Its progress must grow, also where it is repeated: `before` is that of earlier tries."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self.before = self.progress = 0.0
+
+
+def _is_cancelled(call: Optional[_Call]) -> bool:
+    return call is not None and call.is_cancelled
+
+
 class Bridge:
     def __init__(self, source: TextIO, sink: TextIO, make_transport: Callable[[], Transport] = _new_transport):
         self._source, self._sink, self._make_transport = source, sink, make_transport
         self._headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         self._write_lock = threading.Lock()
-        self._cancelled: Dict[str, threading.Event] = {}  # of the calls that run, by their ids as JSON
+        self._calls: Dict[str, _Call] = {}  # that run, by their ids as JSON
         self._has_ended = False
 
     def run(self) -> None:
@@ -52,29 +64,29 @@ class Bridge:
             message = _read(line)
             method = message.get("method")
             if method == "tools/call" and "id" in message:  # may take minutes
-                self._cancelled[json.dumps(message["id"])] = cancelled = threading.Event()
-                threading.Thread(target=self._forward, args=(line, message, cancelled), daemon=True).start()
+                self._calls[json.dumps(message["id"])] = call = _Call()
+                threading.Thread(target=self._forward, args=(line, message, call), daemon=True).start()
                 continue
             if method == "notifications/cancelled":
-                running = self._cancelled.get(json.dumps(_dict(message, "params").get("requestId")))
+                running = self._calls.get(json.dumps(_dict(message, "params").get("requestId")))
                 if running is not None:
-                    running.set()
+                    running.is_cancelled = True
             self._forward(line, message, None)
         with self._write_lock:
             self._has_ended = True
 
-    def _forward(self, line: str, message: Dict[str, Any], cancelled: Optional[threading.Event]) -> None:
+    def _forward(self, line: str, message: Dict[str, Any], call: Optional[_Call]) -> None:
         try:
-            self._exchange(line, message, cancelled)
+            self._exchange(line, message, call)
         except Exception as e:  # a client must not wait forever
             if "method" not in message or "id" in message:
                 text = str(e) if isinstance(e, Cudal1Error) else f"{type(e).__name__}: {e}"
                 self._send({"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": _INTERNAL, "message": text}},
-                           cancelled)
-        if cancelled is not None and self._cancelled.get(key := json.dumps(message["id"])) is cancelled:
-            del self._cancelled[key]
+                           call)
+        if call is not None and self._calls.get(key := json.dumps(message["id"])) is call:
+            del self._calls[key]
 
-    def _exchange(self, line: str, message: Dict[str, Any], cancelled: Optional[threading.Event]) -> None:
+    def _exchange(self, line: str, message: Dict[str, Any], call: Optional[_Call]) -> None:
         """A request that the node could not take, or whose connection is lost, is repeated: its key makes an evaluation
         the same one."""
         headers = {**self._headers, "Idempotency-Key": str(uuid.uuid4())}
@@ -82,19 +94,20 @@ class Bridge:
         while True:
             try:
                 began = time.monotonic()
-                return self._exchange_once(line, message, headers, cancelled)
+                return self._exchange_once(line, message, headers, call)
             except (InfrastructureError, _Busy) as e:
                 if time.monotonic() - began > 1.0:  # it was taken, and the node ended meanwhile
                     end = time.monotonic() + RETRY_LIMIT_S
                 wait = max(delay, e.retry_after)
-                is_cancelled = cancelled is not None and cancelled.is_set()
-                if is_cancelled or isinstance(e, TimeLimit) or time.monotonic() + wait > end:
+                if _is_cancelled(call) or isinstance(e, TimeLimit) or time.monotonic() + wait > end:
                     raise
+                if call is not None:
+                    call.before = call.progress
                 time.sleep(wait)
                 delay = min(2 * delay, 2.0)
 
     def _exchange_once(self, line: str, message: Dict[str, Any], headers: Dict[str, str],
-                       cancelled: Optional[threading.Event]) -> None:
+                       call: Optional[_Call]) -> None:
         limit = _dict(_dict(message, "params"), "arguments").get("limit_s")
         limit_s = max(_ANSWER_LIMIT_S, limit + 60.0) if isinstance(limit, (int, float)) else _ANSWER_LIMIT_S
         with self._make_transport().exchange("POST", _PATH, line.encode("utf-8", "replace"), headers, limit_s) as response:
@@ -107,16 +120,22 @@ class Bridge:
                     if event.startswith(b"data: "):
                         told = json.loads(event[6:])
                         has_answer = has_answer or "method" not in told
-                        self._send(told, cancelled)
-                if not has_answer and not (cancelled is not None and cancelled.is_set()):
+                        if call is not None and told.get("method") == "notifications/progress":
+                            told["params"]["progress"] = call.progress = call.before + told["params"]["progress"]
+                        self._send(told, call)
+                if not has_answer and not _is_cancelled(call):
                     raise InfrastructureError("the node closed the connection before its answer")
                 return
             text = response.read()
-            if text:
-                self._take_answer(message, response, json.loads(text), cancelled)
+            if not text:
+                return
+            answer = _read(text.decode("utf-8", "replace"))
+            if "jsonrpc" not in answer:  # of a node without this protocol, or of a proxy
+                raise error_of(response.status, answer, 0.0)
+            self._take_answer(message, response, answer, call)
 
     def _take_answer(self, message: Dict[str, Any], response: Any, answer: Dict[str, Any],
-                     cancelled: Optional[threading.Event]) -> None:
+                     call: Optional[_Call]) -> None:
         if message.get("method") == "initialize" and "result" in answer:
             self._headers["MCP-Protocol-Version"] = answer["result"]["protocolVersion"]
             if session := response.getheader("Mcp-Session-Id"):
@@ -125,10 +144,10 @@ class Bridge:
             print(f"cudal1: {message['method']} was refused: {_error_of(json.dumps(answer).encode())}", file=sys.stderr)
             return
         answer.setdefault("id", message.get("id"))  # what refuses a request by its header alone does not know it
-        self._send(answer, cancelled)
+        self._send(answer, call)
 
-    def _send(self, message: Dict[str, Any], cancelled: Optional[threading.Event]) -> None:
-        if cancelled is not None and cancelled.is_set():
+    def _send(self, message: Dict[str, Any], call: Optional[_Call]) -> None:
+        if _is_cancelled(call):
             return  # a cancelled request is not answered
         text = json.dumps(message, ensure_ascii=True) + "\n"
         with self._write_lock:

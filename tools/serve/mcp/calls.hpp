@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -22,7 +21,10 @@ struct call_name {
   std::string client, session;  // session: "" of a client that began none; its calls end only when it goes
   std::string id;               // as JSON
 
-  auto operator<=>(const call_name&) const = default;
+  bool operator==(const call_name&) const = default;
+  bool operator<(const call_name& other) const {
+    return std::tie(client, session, id) < std::tie(other.client, other.session, other.id);
+  }
 };
 
 class tool_call {

@@ -60,7 +60,7 @@ http_answer rpc_answer(std::string text, int status = 200) {
   return a;
 }
 
-void refuse_message(const std::shared_ptr<http_reply>& reply, const json& id, rpc_problem problem) {
+void refuse_message(const std::shared_ptr<http_reply>& reply, const json& id, const rpc_problem& problem) {
   reply->answer(rpc_answer(error_text(id, problem)));
 }
 

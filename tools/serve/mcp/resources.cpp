@@ -76,7 +76,7 @@ api_result<json> read_resource(const own_requests& own, const std::string& uri) 
   for (const auto& r : resources) {
     if (uri != r.uri) continue;
     const auto answer = own.ask(r.request);
-    if (!answer) return answer;
+    if (!answer) return refuse(answer.error());
     return json::make_object(
         {{"contents",
           json::make_array({json::make_object({{"uri", uri}, {"mimeType", r.kind}, {"text", r.text(*answer)}})})}});

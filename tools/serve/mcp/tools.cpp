@@ -53,9 +53,9 @@ std::string lines_of(const json::array& all, std::string_view about) {
 
 api_result<json> list_tasks(const own_requests& own, const json& a) {
   const auto built_in = own.ask("list_tasks", {{"device", argument(a, "device")}});
-  if (!built_in) return built_in;
+  if (!built_in) return refuse(built_in.error());
   const auto imported = own.ask("list_imported");
-  if (!imported) return imported;
+  if (!imported) return refuse(imported.error());
   json::array rows;
   const auto add = [&](const json& t, const std::string& summary, const std::string& family) {
     rows.push_back(json::make_object({{"name", text_member(t, "name")}, {"summary", summary}, {"family", family}}));
@@ -70,24 +70,24 @@ api_result<json> list_tasks(const own_requests& own, const json& a) {
 
 api_result<json> described(const own_requests& own, const json& a) {
   auto made = own.ask("describe_task", task_and_device(a));
-  if (!made) return made;
+  if (!made) return refuse(made.error());
   const auto& all = items(*made, "tasks");
   return all.empty() ? json() : all.front();
 }
 
 api_result<json> describe_task(const own_requests& own, const json& a) {
   auto task = described(own, a);
-  if (!task) return task;
+  if (!task) return refuse(task.error());
   auto text = description_of(*task);
   json out = json::make_object({{"task", short_document(*task)}});
   if (const auto gpu = text_member(a, "gpu"); !gpu.empty()) {
     auto bounds = own.ask("bounds_of_task", {{"task", argument(a, "task")}, {"gpu", gpu}});
-    if (!bounds) return bounds;
+    if (!bounds) return refuse(bounds.error());
     text += fmt::format("\nWhat bounds it on {}:\n{}\n", gpu, bounds->text(1));
     out.set("bounds", std::move(*bounds));
   } else {
     const auto shown = own.ask("exemplars_of_task", task_and_device(a));
-    if (!shown) return shown;
+    if (!shown) return refuse(shown.error());
     out.set("bounds", member(*shown, "bounds"));
     out.set("analysis", member(*shown, "analysis"));
     if (const json& reference = member(member(*shown, "bounds"), "reference_us"); reference.is_number())
@@ -101,22 +101,22 @@ api_result<json> describe_task(const own_requests& own, const json& a) {
 
 api_result<json> python_problem(const own_requests& own, const json& a) {
   const auto made = own.ask("python_problem", task_and_device(a));
-  if (!made) return made;
+  if (!made) return refuse(made.error());
   return tool_result(text_member(*made, "source"));
 }
 
 api_result<json> explain(const own_requests& own, const json& a) {
   const auto made = own.ask("explain_variant", {{"variant", argument(a, "variant")}});
-  if (!made) return made;
+  if (!made) return refuse(made.error());
   return tool_result(verdict_text(*made), *made);
 }
 
 api_result<json> best(const own_requests& own, const json& a) {
-  if (const auto known = described(own, a); !known) return known;
+  if (const auto known = described(own, a); !known) return refuse(known.error());
   const json count = argument(a, "count");
   const auto found =
       own.ask("best_of_task", {{"task", argument(a, "task")}, {"count", count.is_null() ? json(5) : count}});
-  if (!found && found.error().status != 404) return found;
+  if (!found && found.error().status != 404) return refuse(found.error());
   if (!found || items(*found, "variants").empty())
     return tool_result("There is no correct variant yet: the reference itself is the best.",
                        json::make_object({{"variants", json(json::array())}}));
@@ -135,7 +135,7 @@ api_result<json> best(const own_requests& own, const json& a) {
                                       {"schedule", member(v, "schedule")}}));
   }
   const auto shown = own.ask("show_variant", {{"variant", member(rows.front(), "variant")}});
-  if (!shown) return shown;
+  if (!shown) return refuse(shown.error());
   const json* record = shown->find("variant");
   const auto program = text_member(record != nullptr && record->is_object() ? *record : *shown, "program");
   return tool_result(text + "\nThe program of the first:\n" + program,
@@ -147,14 +147,14 @@ api_result<json> prompt(const own_requests& own, const json& a) {
   values["form"] = argument(a, "form");
   values["tokens"] = argument(a, "tokens");
   const auto made = own.ask("prompt_of_task", std::move(values));
-  if (!made) return made;
+  if (!made) return refuse(made.error());
   const json& text = member(*made, "text");
   return tool_result(text_member(text, "system") + text_member(text, "user"));
 }
 
 api_result<json> import_model(const own_requests& own, const json& a) {
   const auto made = own.ask("import_model", {}, a);
-  if (!made) return made;
+  if (!made) return refuse(made.error());
   std::vector<std::string> names, refused;
   for (const auto& r : items(*made, "refused"))
     refused.push_back(fmt::format("{} was refused: {}", text_member(r, "name"), text_member(r, "reason")));
@@ -166,9 +166,9 @@ api_result<json> import_model(const own_requests& own, const json& a) {
 }
 
 api_result<json> export_files(const own_requests& own, const json& a) {
-  if (const auto known = described(own, a); !known) return known;
+  if (const auto known = described(own, a); !known) return refuse(known.error());
   const auto made = own.ask("export_task", {{"task", argument(a, "task")}});
-  if (!made) return made;
+  if (!made) return refuse(made.error());
   const json& files = member(*made, "files");
   std::string text;
   for (const auto& [name, content] : files.as_object())
@@ -190,7 +190,7 @@ api_result<json> moves(const own_requests& own, const json& a) {
                                                                  {"first_moves", member(document, "first_moves")}}));
   }
   auto made = own.ask("list_moves");
-  if (!made) return made;
+  if (!made) return refuse(made.error());
   return tool_result(lines_of(items(*made, "moves"), "about"), json::make_object({{"moves", member(*made, "moves")}}));
 }
 

@@ -4,11 +4,11 @@
 
 #include "tests/temporary_folder.hpp"
 #include "tools/serve/mcp/calls.hpp"
-#include "tools/serve/mcp/endpoint.hpp"
+#include "tools/serve/mcp/mcp_endpoint.hpp"
 #include "tools/serve/mcp/json_rpc.hpp"
 #include "tools/serve/mcp/own_requests.hpp"
 #include "tools/serve/mcp/tools.hpp"
-#include "tools/serve/mcp/verdict_text.hpp"
+#include "tools/serve/mcp/told_verdict.hpp"
 
 namespace cudal1::serve::mcp {
 namespace {

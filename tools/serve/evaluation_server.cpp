@@ -12,7 +12,7 @@
 #include "config/base/durable_file.hpp"
 #include "tools/serve/dashboard/dashboard.hpp"
 #include "tools/serve/evaluation_workers.hpp"
-#include "tools/serve/mcp/endpoint.hpp"
+#include "tools/serve/mcp/mcp_endpoint.hpp"
 #include "tools/serve/route_sets.hpp"
 #include "tools/serve/thread_line.hpp"
 

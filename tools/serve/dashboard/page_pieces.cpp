@@ -168,9 +168,9 @@ std::string index_note(const page_input& in) {
 std::string failures_of(const page_input& in, const cli::page_data& page) {
   if (page.report.evaluations == 0) return "";
   const auto correct = page.report.outcomes.find(enum_name(outcome::correct));
-  const auto sentence = cli::paragraph(fmt::format("{} of {} found a correct variant.",
-                                                   correct == page.report.outcomes.end() ? 0 : correct->second,
-                                                   cli::format_count(page.report.evaluations, "evaluation")));
+  auto sentence = cli::paragraph(fmt::format("{} of {} found a correct variant.",
+                                             correct == page.report.outcomes.end() ? 0 : correct->second,
+                                             cli::format_count(page.report.evaluations, "evaluation")));
   if (page.failures.empty()) return sentence;
   auto t = cli::failure_table(page);
   for (std::size_t i = 0; i < t.rows.size(); ++i) {

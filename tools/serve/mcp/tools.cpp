@@ -8,7 +8,7 @@
 
 #include "tools/serve/mcp/json_rpc.hpp"
 #include "tools/serve/mcp/task_text.hpp"
-#include "tools/serve/mcp/verdict_text.hpp"
+#include "tools/serve/mcp/told_verdict.hpp"
 
 namespace cudal1::serve::mcp {
 
@@ -184,7 +184,7 @@ api_result<json> moves(const own_requests& own, const json& a) {
     auto values = task_and_device(a);
     values["form"] = "schedule";
     const auto made = own.ask("prompt_of_task", std::move(values));
-    if (!made) return made;
+    if (!made) return refuse(made.error());
     const json& document = member(*made, "document");
     return tool_result(legal_moves(document), json::make_object({{"moves", member(document, "moves")},
                                                                  {"first_moves", member(document, "first_moves")}}));

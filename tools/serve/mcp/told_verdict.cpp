@@ -1,4 +1,4 @@
-#include "tools/serve/mcp/verdict_text.hpp"
+#include "tools/serve/mcp/told_verdict.hpp"
 
 #include <fmt/format.h>
 

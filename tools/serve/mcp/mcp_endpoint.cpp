@@ -1,4 +1,4 @@
-#include "tools/serve/mcp/endpoint.hpp"
+#include "tools/serve/mcp/mcp_endpoint.hpp"
 
 #include <chrono>
 #include <utility>

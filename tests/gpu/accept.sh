@@ -14,6 +14,7 @@
 #   exports   exports 20 of these and the models, checked; a plain harness, KernelBench's evaluator if packed (8 min)
 #   models    `cudal1 run` of each file of --models for 30 s as a user types it, then exports and the plain harness
 #   users     exported modules in a user's hands (4 min)
+#   packages  packages for PyTorch in a user's hands, searched, verified, applied (6 min)
 #   operators PyTorch's operator database, a few samples of each operator (2 min)
 #
 # CUDAL1_PYTHON: a Python with torch 2.11 (default python3). Exits with 1 if a part failed.
@@ -26,11 +27,11 @@ while [ $# -gt 0 ]; do
     --data) data=$2 && shift 2 ;;
     --problems) problems=$2 && shift 2 ;;
     --models) models=$(realpath "$2") && shift 2 ;;
-    gates | clock | rate | search | parts | precision | exports | models | users | operators) parts+=("$1") && shift ;;
-    *) sed -n '2,21s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    gates | clock | rate | search | parts | precision | exports | models | users | packages | operators) parts+=("$1") && shift ;;
+    *) sed -n '2,22s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ ${#parts[@]} -gt 0 ] || { sed -n '2,22s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 export CUDAL1_PYTHON=${CUDAL1_PYTHON:-python3} CUDAL1_DATA=$data PYTHONUNBUFFERED=1
 "$here/bin/cudal1-setup" "$CUDAL1_PYTHON" || exit 2
@@ -112,6 +113,9 @@ if wanted models; then
 fi
 if wanted users; then
   part exported_module 300 "$CUDAL1_PYTHON" "$here/tests/tools/exported_module_test.py" "$here/bin/cudal1" "$here/bin/write_model_files"
+fi
+if wanted packages; then
+  EXPORT_DEVICE=$device part check_packages 600 "$here/check_packages.sh" "$here/bin" "$data/packages"
 fi
 if wanted operators; then
   part operator_database 300 "$CUDAL1_PYTHON" "$here/tests/tools/operator_database" --bin "$here/bin" --device "$device" --fast

@@ -24,13 +24,13 @@ for test in cuda_session_tests cuda_runner_tests cuda_pool_tests honest_tests li
   ldd "$build/bin/$test" | awk '$3 ~ /^\/(usr\/)?lib/ {print $3}' |
     grep -E '/lib(gtest|gmock|boost|fmt|spdlog|capstone|xxhash|rocksdb|caf|seccomp|stdc)' | xargs -r cp -Lnt "$target/lib"
 done
-cp "$root"/tests/gpu/{accept.sh,check_exports.sh,check_precision.py,check_resumed_export.sh,load_times.py} "$target/"
+cp "$root"/tests/gpu/{accept.sh,check_exports.sh,check_packages.sh,check_precision.py,check_resumed_export.sh,load_times.py} "$target/"
 mkdir -p "$target/tests/tools" "$target/tools"
-for part in accept_exports operator_database exported_module_test.py; do
+for part in accept_exports operator_database exported_module_test.py torch_package_test.py; do
   cp -r "$root/tests/tools/$part" "$target/tests/tools/"
 done
 cp "$build/bin/write_model_files" "$target/bin/"
-ln -s ../share/cudal1/python "$target/tools/python"
+ln -s ../share/cudal1/python ../share/cudal1/python_client "$target/tools/"
 if [ $# -ge 3 ]; then
   mkdir -p "$target/kernelbench"
   cp -r "$3/src" "$target/kernelbench/"

@@ -10,6 +10,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/export_folder.hpp"
 #include "tools/cli/commands/export_models.hpp"
+#include "tools/cli/commands/export_package.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/task_source.hpp"
@@ -20,7 +21,7 @@ namespace {
 
 struct export_options {
   std::string folder, experiment, format = "programs";
-  std::string gradients = "error";
+  std::string gradients = "error", name;
   std::vector<std::string> tasks;  // by name; all if there are none
   bool all = false, force = false, json = false, no_check = false, for_cpu = false;
   double check_seconds = 180;
@@ -186,8 +187,10 @@ expected<int> export_best(const export_options& o, context& c) {
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   if (o.all && o.format != "kernelbench")
     return fail(errc::invalid_argument, "--all needs --format kernelbench: a reference is the task's own program");
-  if (o.no_check && o.format != "kernelbench")
-    return fail(errc::invalid_argument, "--no-check goes with --format kernelbench: programs are not checked again");
+  if (o.no_check && o.format == "programs")
+    return fail(errc::invalid_argument, "--no-check goes with --format kernelbench or torch: programs are not checked");
+  if (!o.name.empty() && o.format != "torch")
+    return fail(errc::invalid_argument, "--name goes with --format torch: it is the name that Python imports");
   if ((o.for_cpu || o.gradients != "error") && o.format != "kernelbench")
     return fail(errc::invalid_argument, "--for-cpu and --gradients go with --format kernelbench");
   CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
@@ -197,7 +200,8 @@ expected<int> export_best(const export_options& o, context& c) {
   const auto form = o.json ? shown_as::json : shown_as::text;
   using existing_files = export_folder::existing_files;
   const export_folder folder(o.folder, o.force ? existing_files::overwritten : existing_files::refused);
-  if (o.format != "kernelbench") return export_programs(*reader, report, folder, form, c);
+  if (o.format == "programs") return export_programs(*reader, report, folder, form, c);
+  if (o.format == "torch") return export_package(*reader, report, {o.name, !o.no_check}, folder, form, c);
   kernelbench_request request;
   request.which = o.all ? exported_tasks::all : exported_tasks::improved;
   request.check = !o.no_check;
@@ -214,12 +218,15 @@ void add_export(CLI::App& app, context& c) {
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
   sub->add_option("--task", o->tasks, "only these tasks; may be repeated")->type_name("TASK");
   sub->add_option("--format", o->format,
-                  "programs (the default), or kernelbench: Python files with ModelNew that need PyTorch and nvcc alone")
-      ->check(CLI::IsMember({"programs", "kernelbench"}))
+                  "programs (the default); kernelbench: Python files with ModelNew that need PyTorch and nvcc alone; "
+                  "torch: a package for pip whose modules are the models', with gradients, which needs no compiler")
+      ->check(CLI::IsMember({"programs", "kernelbench", "torch"}))
       ->type_name("FORMAT");
   sub->add_flag("--all", o->all, "with --format kernelbench: also tasks whose best is the reference itself");
   sub->add_flag("--no-check", o->no_check,
-                "with --format kernelbench: do not build, run and compare the files; the index says unchecked");
+                "with --format kernelbench or torch: do not run and compare what is written; its index says unchecked");
+  sub->add_option("--name", o->name, "with --format torch: the name that Python imports; default: the folder's")
+      ->type_name("NAME");
   sub->add_option("--gradients", o->gradients,
                   "with --format kernelbench, where gradients are needed: error (the default), which backward() "
                   "raises, or eager, which runs Model's own forward")
@@ -238,6 +245,7 @@ void add_export(CLI::App& app, context& c) {
       "  cudal1 export fast_kernels\n"
       "  cudal1 export --experiment e3 fast_kernels --force\n"
       "  cudal1 export --format kernelbench submission && python submission/check.py\n"
+      "  cudal1 export --format torch fast_model && pip install ./fast_model\n"
       "Written are TASK.cu1 (the program), TASK.task.json (the task), TASK.verdict.json (gates, raw samples), "
       "index.json\n"
       "and README.md. Each such file is first built, run and compared as KernelBench does, on the device that it was\n"

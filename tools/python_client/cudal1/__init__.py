@@ -5,6 +5,8 @@
     task = client.task("softmax")
     verdict = task.evaluate(schedule="row_kernel(steps=0)")
     print(verdict.correct, verdict.speedup, verdict.hint)
+
+    fast = cudal1.optimize(model, inputs)            # a torch.nn.Module, by the program `cudal1` of this machine
 """
 
 from .client import Client, Job, Search, Task, connect
@@ -17,6 +19,7 @@ from .errors import (
     TooManyRequests,
     TimeLimit,
 )
+from .optimize import NothingFaster, cudal1_package, optimize
 from .records import Best, Gate, Item, Progress, Variant, Verdict
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "Job",
     "NotAllowed",
     "NotFound",
+    "NothingFaster",
     "Progress",
     "Search",
     "Task",
@@ -38,4 +42,6 @@ __all__ = [
     "Variant",
     "Verdict",
     "connect",
+    "cudal1_package",
+    "optimize",
 ]

@@ -1,0 +1,511 @@
+#!/usr/bin/env python3
+"""Packages of `cudal1 export --format torch` in a user's hands: two variants that are written by hand are evaluated, exported,
+installed by pip and called, and the commands that measure a package are run.
+
+    torch_package_test.py CUDAL1 [--device cuda:0]
+"""
+
+import concurrent.futures
+import contextlib
+import copy
+import functools
+import importlib
+import inspect
+import io
+import json
+import os
+import pathlib
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+
+import torch
+import torch.utils.checkpoint
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools/python"), str(ROOT / "tools/python_client")]
+DEVICE = "cpu"
+MODEL = '''import torch
+import torch.nn as nn
+
+
+class Chain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(256))
+        self.inner = nn.Module()
+        self.inner.register_buffer("shift", torch.arange(256) / 256)
+
+    def forward(self, x, y, times=2.0):
+        h = x * (self.scale * self.scale + self.inner.shift)
+        for _ in range(4):
+            h = torch.relu(h) * 0.75 + y * times
+        return {"h": h, "top": h.amax(1)}
+
+
+def example_inputs():
+    yield torch.randn(512, 256), torch.randn(512, 256)
+    yield torch.randn(256, 256), torch.randn(256, 256)
+'''
+# The set-up folds the weights with threads that wait for each other; the steps are a kernel and an operator.
+PROGRAM = '''{ "format": 1, "name": "chain",
+  "inputs": [{"name": "x", "dtype": "float32", "shape": [ROWS, 256]}, {"name": "y", "dtype": "float32", "shape": [ROWS, 256]}],
+  "weights": [{"name": "scale", "dtype": "float32", "shape": [256]}, {"name": "inner_shift", "dtype": "float32", "shape": [256]}],
+  "setup": [{"alloc": "w", "dtype": "float32", "shape": [256]},
+            {"launch": "fold", "grid": [1, 1, 1], "block": [256, 1, 1],
+             "args": [{"in": "scale"}, {"in": "inner_shift"}, {"out": "w"}]}],
+  "steps": [{"alloc": "h", "dtype": "float32", "shape": [ROWS, 256]},
+            {"launch": "chain", "grid": [BLOCKS, 1, 1], "block": [64, 1, 1],
+             "args": [{"in": "x"}, {"in": "y"}, {"in": "w"}, {"out": "h"}, {"i32": 256}, {"f32": 2}]},
+            {"aten": "aten::amax", "args": {"self": "h", "dim": [1]}, "out": ["top"]}],
+  "outputs": ["h", "top"], "execution": {"graph": GRAPH, "lanes": 1} }
+---
+__global__ void fold(const float* scale, const float* shift, float* w) {
+  __shared__ float squares[256];
+  squares[255 - threadIdx.x] = scale[255 - threadIdx.x] * scale[255 - threadIdx.x];
+  __syncthreads();
+  w[threadIdx.x] = squares[threadIdx.x] + shift[threadIdx.x];
+}
+__device__ float next(float v, float a) { return (v > 0.0f || v != v ? v : 0.0f) * 0.75f + a; }
+__global__ void chain(const float* __restrict__ x, const float* __restrict__ y, const float* __restrict__ w,
+                      float* __restrict__ h, int columns, float times) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int j = 0; j < 256; ++j) {
+    const float a = y[row * columns + j] * times;
+    h[row * columns + j] = next(next(next(next(x[row * columns + j] * w[j], a), a), a), a);
+  }
+}
+'''
+STATE = {}
+
+
+def run(*words, code=0, **more):
+    done = subprocess.run([CUDAL1, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    assert code is None or done.returncode == code, f"{words} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def evaluate(folder, task, rows, graph=False):
+    program = folder / f"{rows}{graph}.cu1"
+    text = PROGRAM.replace("ROWS", str(rows)).replace("BLOCKS", str(rows // 64))
+    program.write_text(text.replace("GRAPH", str(graph).lower()))
+    run("evaluate", folder / "tasks" / f"{task}.json", program, "--device", DEVICE)
+
+
+def write_own_model(folder):
+    """A model of this process as a file that can be imported, of which no store knows anything yet."""
+    import cudal1
+
+    torch.manual_seed(9)
+    model = importlib.import_module("chain_model").Chain().to(DEVICE)
+    given = tuple(torch.randn(256, 256, device=DEVICE) for _ in range(2))
+    known = functools.partial(cudal1.optimize, model, given, folder=str(folder / "own"), search=False, show=False,
+                              program=CUDAL1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert known() is model
+    assert [w.category for w in said] == [cudal1.NothingFaster], said
+    STATE.update(own=(model, given, known))
+
+
+def setUpModule():
+    temporary = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(temporary.cleanup)
+    folder = pathlib.Path(temporary.name)
+    os.environ.update(CUDAL1_PYTHON=sys.executable, CUDAL1_DATA=str(folder / "data"), PYTHONDONTWRITEBYTECODE="1",
+                      XDG_CACHE_HOME=str(folder / "cache"))
+    unittest.addModuleCleanup(run, "stop", "--node", code=None)
+    (folder / "chain_model.py").write_text(MODEL)
+    sys.path[:0] = [str(folder / "site"), str(folder)]
+    write_own_model(folder)
+    own = next((folder / "own.source").glob("*.py"))
+    run("tasks", "import", folder / "chain_model.py:Chain", f"{own}:make", "--out", folder / "tasks")
+    evaluate(folder, "chain_model.Chain_512x256", 512)
+    evaluate(folder, "chain_model.Chain_256x256", 256, graph=DEVICE != "cpu")
+    run("export", folder / "exported", "--format", "torch", "--name", "fast_chain", "--no-check")
+    # By pip, without a network and without anything that compiles.
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check",
+                    "--target", folder / "site", folder / "exported"], check=True, env={**os.environ, "PATH": "/nonexistent"})
+    importlib.invalidate_caches()
+    STATE.update(folder=folder, package=importlib.import_module("fast_chain"), model=importlib.import_module("chain_model"))
+    torch.set_num_threads(1)
+
+
+class Packaged(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(5)
+        self.package = STATE["package"]
+        self.model = STATE["model"].Chain().to(DEVICE)
+        self.fast = self.package.optimize(self.model)
+        self.before = self.package.report()
+
+    def inputs(self, rows=512, **how):
+        return [torch.randn(rows, 256, device=DEVICE, **how) for _ in range(2)]
+
+    def calls(self):
+        """Of variants and of the model's own forward since the test began."""
+        now = self.package.report()
+        variants = sum(now.calls.values()) - sum(self.before.calls.values())
+        return variants, {why: n - self.before.eager.get(why, 0) for why, n in now.eager.items()
+                          if n > self.before.eager.get(why, 0)}
+
+    def setups(self):
+        return sum(self.package.report().setups.values()) - sum(self.before.setups.values())
+
+    def same(self, a, b):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+    def both(self, *given, **named):
+        self.same(self.model(*given, **named), self.fast(*given, **named))
+
+
+class Modules(Packaged):
+    def test_it_is_the_model_with_another_forward(self):
+        self.assertIsInstance(self.fast, STATE["model"].Chain)
+        self.assertEqual(list(self.fast.state_dict()), list(self.model.state_dict()))
+        self.assertIs(self.fast.scale, self.model.scale)
+        self.assertEqual(inspect.signature(self.fast.forward), inspect.signature(self.model.forward))
+        with torch.no_grad():
+            for rows in (512, 256):
+                for _ in range(3):
+                    self.both(*self.inputs(rows))
+        self.assertEqual(self.calls(), (6, {}))
+        self.assertEqual(self.setups(), 2)
+
+    def test_it_is_made_of_the_source_in_the_package(self):
+        made = self.package.model_class()().to(DEVICE)
+        made.load_state_dict(self.model.state_dict())
+        x, y = self.inputs()
+        with torch.no_grad():
+            self.same(self.model(x, y), made(x, y))
+        self.assertEqual(self.calls(), (1, {}))
+
+    def test_copies(self):
+        x, y = self.inputs()
+        data = io.BytesIO()
+        with torch.no_grad():
+            wanted = self.fast(x, y)
+            torch.save(self.fast, data)
+            data.seek(0)
+            copies = [copy.deepcopy(self.fast), pickle.loads(pickle.dumps(self.fast)), torch.load(data, weights_only=False)]
+            for made in copies:
+                self.assertIs(type(made), type(self.fast))
+                made.scale.add_(1)
+                self.same(self.model(x, y), wanted)
+                self.assertGreater((made(x, y)["h"] - wanted["h"]).abs().max(), 0.1)
+        self.assertEqual(self.calls(), (4, {}))
+
+    def test_another_model_is_refused(self):
+        with self.assertRaisesRegex(self.package.PackageError, "it has no parameter or buffer scale"):
+            self.package.optimize(torch.nn.Linear(2, 2))
+        wrong = STATE["model"].Chain()
+        wrong.scale = torch.nn.Parameter(torch.rand(8))
+        with self.assertRaisesRegex(self.package.PackageError, r"scale is float32\[8\], and the variant was made for"):
+            self.package.optimize(wrong)
+
+        class Other(STATE["model"].Chain):
+            def forward(self, x, y, times=2.0):
+                return {"h": x, "top": y.amax(1)}
+
+        with self.assertRaisesRegex(self.package.PackageError, "outputs are not those of Other: output 0 differs"):
+            self.package.optimize(Other().to(DEVICE), example=tuple(self.inputs()))
+
+    def test_threads(self):
+        given = [self.inputs(rows) for rows in (512, 256) * 8]
+        with torch.no_grad():
+            wanted = [self.model(*g) for g in given]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda g: torch.no_grad()(self.fast)(*g), given))
+        for w, f in zip(wanted, found):
+            self.same(w, f)
+
+
+    def test_streams_and_graphs_of_a_caller_s_own(self):
+        if DEVICE == "cpu":
+            self.skipTest("of GPUs")
+        given = [self.inputs(rows) for rows in (512, 256) * 4]
+        with torch.no_grad():
+            wanted = [self.model(*g) for g in given]
+            torch.cuda.synchronize()
+            streams, found = [torch.cuda.Stream() for _ in range(2)], []
+            for i, g in enumerate(given):
+                with torch.cuda.stream(streams[i % 2]):
+                    found.append(self.fast(*g))
+            torch.cuda.synchronize()
+            for w, f in zip(wanted, found):
+                self.same(w, f)
+            for g, w in zip(given[:2], wanted):
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    out = self.fast(*g)
+                out["h"].zero_()
+                graph.replay()
+                torch.cuda.synchronize()
+                self.same(w, out)
+
+
+class Dispatch(Packaged):
+    def test_what_does_not_fit_runs_the_model_s_own_forward_and_is_counted(self):
+        x, y = self.inputs()
+        layout = self.inputs()[0].t().contiguous().t()
+        with torch.no_grad():
+            self.both(*self.inputs(7))
+            self.both(layout, y)
+            self.both(x, y, times=3.0)
+            with torch.autocast(torch.device(DEVICE).type, dtype=torch.bfloat16):
+                self.both(x, y)
+            with self.package.eager():
+                self.both(x, y)
+            self.both(x, y=y)
+            self.both(x, y, 2.0)
+            double = copy.deepcopy(self.fast).double()
+            double(x.double(), y.double())
+        variants, eager = self.calls()
+        self.assertEqual(variants, 2)
+        for words in ("no variant was made for float32[7, 256]", "x has strides [1, 512]", "times is not 2.0", "autocast is on",
+                      "package.eager() asks for it", "no variant was made for float64[512, 256]"):
+            self.assertEqual([n for why, n in eager.items() if words in why], [1], (words, eager))
+        self.assertIn("calls by the model's own forward: Chain: times is not 2.0", str(self.package.report()))
+
+    def test_a_quick_call_sees_what_has_changed(self):
+        x, y = self.inputs()
+        with torch.no_grad():
+            for _ in range(2):
+                self.both(x, y)
+            self.fast.scale.mul_(2)  # in place
+            self.both(x, y)
+            self.fast.scale.data = torch.rand(256, device=DEVICE)  # other memory
+            self.both(x, y)
+            self.fast.load_state_dict({**self.model.state_dict(), "scale": torch.rand(256)})
+            self.both(x, y)
+            self.fast.inner = copy.deepcopy(self.model.inner)  # another module
+            self.both(x, y)
+            self.fast.scale = self.model.scale = torch.nn.Parameter(torch.rand(256, device=DEVICE))
+            self.both(x, y)
+            unaligned = torch.randn(512 * 256 + 1, device=DEVICE)[1:].view(512, 256)
+            self.both(unaligned, y)
+        self.assertEqual(self.calls(), (8, {}))
+
+    def test_a_constant_of_the_definition_that_a_checkpoint_changes(self):
+        x, y = self.inputs()
+        with torch.no_grad():
+            self.both(x, y)
+            self.model.inner.shift.add_(1)
+            self.both(x, y)
+        self.assertEqual(sum(self.package.report().reference.values()) - sum(self.before.reference.values()), 1)
+
+    def test_other_weights_for_one_call(self):
+        x, y = self.inputs()
+        other = {"scale": torch.rand(256, device=DEVICE)}
+        with torch.no_grad():
+            for _ in range(2):
+                self.same(torch.func.functional_call(self.model, other, (x, y)),
+                          torch.func.functional_call(self.fast, other, (x, y)))
+                self.both(x, y)
+
+
+class Gradients(Packaged):
+    def gradients(self, module, given):
+        given = [g.clone().requires_grad_() for g in given]
+        module.zero_grad()
+        out = module(*given)
+        (out["h"].square().sum() + out["top"].sum()).backward()
+        return [g.grad for g in given] + [p.grad.clone() for p in module.parameters()]
+
+    def test_they_are_eager_s(self):
+        given = self.inputs()
+        self.same(self.gradients(self.model, given), self.gradients(self.fast, given))
+        self.assertEqual(self.calls(), (1, {}))
+        x, y = self.inputs()
+        self.fast(x, y)["top"].sum().backward()  # of one output, for the parameters alone
+
+    def test_gradcheck(self):
+        operator = self.package._package.operator("chain_model.Chain_256x256")
+        x, y = [t.clamp(0.25, 1) for t in self.inputs(256)]  # away from relu's edge
+        weights = [self.model.scale.detach().clone().requires_grad_(), self.model.inner.shift]
+
+        def scaled(scale):
+            return operator.operator([x, y], [scale, weights[1]])[0].mean(0)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is not in float64, hence the tolerance
+            self.assertTrue(torch.autograd.gradcheck(scaled, (weights[0],), eps=1e-2, atol=2e-3, rtol=2e-2, fast_mode=True))
+
+    def test_double_backward_is_refused(self):
+        x, y = self.inputs()
+        x.requires_grad_()
+        first, = torch.autograd.grad(self.fast(x, y)["h"].square().sum(), x, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "gradients have no gradients of their own"):
+            first.sum().backward()
+
+    def test_an_optimiser_s_steps_are_seen(self):
+        optimiser = torch.optim.Adam(self.fast.parameters(), lr=0.05)
+        x, y = self.inputs()
+        losses = []
+        for _ in range(4):
+            optimiser.zero_grad()
+            losses.append(self.fast(x, y)["h"].square().mean())
+            losses[-1].backward()
+            optimiser.step()
+            with torch.no_grad():
+                self.both(x, y)
+        self.assertLess(losses[-1], losses[0])
+        self.assertEqual(self.setups(), 5)  # once for each version of the weights
+
+    def test_checkpointing_and_transforms(self):
+        x, y = self.inputs()
+        x.requires_grad_()
+        wanted, = torch.autograd.grad(self.model(x, y)["h"].sum(), x)
+        found, = torch.autograd.grad(
+            torch.utils.checkpoint.checkpoint(self.fast, x, y, use_reentrant=False)["h"].sum(), x)
+        self.same(wanted, found)
+        jacobian = torch.func.grad(lambda x: self.fast(x, y)["h"].sum())(x)
+        self.same(wanted, jacobian)
+
+
+class Compiled(Packaged):
+    def test_opcheck(self):
+        x, y = self.inputs()
+        operator = self.package._package.operator("chain_model.Chain_512x256").operator
+        weights = [self.model.scale.detach(), self.model.inner.shift]
+        torch.library.opcheck(operator, ([x, y], weights))
+        torch.library.opcheck(operator, ([x.requires_grad_(), y], [weights[0].clone().requires_grad_(), weights[1]]))
+
+    def test_compile_goes_through_it(self):
+        # Without Inductor, whose C++ takes seconds: what is tested is what Dynamo and AOTAutograd see.
+        module = torch.compile(self.fast, fullgraph=True, backend="aot_eager")
+        x, y = self.inputs()
+        with torch.no_grad():
+            self.same(self.model(x, y), module(x, y))
+        grads = []
+        for made in (self.model, module):
+            given = x.clone().requires_grad_()
+            made(given, y)["h"].square().sum().backward()
+            grads.append(given.grad)
+        self.same(*grads)
+        self.assertEqual(self.calls(), (2, {}))
+
+    def test_export(self):
+        x, y = self.inputs()
+        program = torch.export.export(self.fast, (x, y))
+        targets = [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
+        self.assertTrue(any("cudal1.fast_chain" in t for t in targets), targets)
+        with torch.no_grad():
+            self.same(self.model(x, y), program.module()(x, y))
+
+
+class Commands(Packaged):
+    def test_verify(self):
+        verify = importlib.import_module("fast_chain._cudal1.verify")
+        found = verify.verify(self.package._package, DEVICE, times=False)
+        self.assertEqual([c["status"] for c in found["cases"]], ["right"] * 2)
+        self.assertEqual((found["changed_files"], found["exit_code"]), ([], 0))
+        damaged = STATE["folder"] / "damaged"
+        shutil.copytree(STATE["folder"] / "exported", damaged)
+        program = damaged / "fast_chain/programs/chain_model_Chain_256x256/program.json"
+        program.write_text(program.read_text().replace('"dim": [1]', '"dim": [0]').replace('"dim":[1]', '"dim":[0]'))
+        index = damaged / "fast_chain/index.json"
+        document = json.loads(index.read_text())
+        document["made_on"] = {"processor": "another one", "torch": torch.__version__}
+        index.write_text(json.dumps(document))
+        (damaged / "fast_chain/__main__.py").unlink()
+        found = json.loads(run("verify", damaged, "--no-times", "--device", DEVICE, "--json", code=1).stdout)
+        self.assertRegex(found["changed_files"][0], "__main__.py is missing")
+        self.assertRegex(found["changed_files"][1], "program.json was changed")
+        self.assertRegex(found["differences"][0], "processor is .*, and was another one at the export")
+        self.assertEqual({c["task"][12:]: c["status"] for c in found["cases"]},
+                         {"Chain_512x256": "right", "Chain_256x256": "wrong"})
+        self.assertIn("is no package", run("verify", STATE["folder"], code=2).stderr)
+
+    def test_apply(self):
+        done = run("apply", STATE["folder"] / "chain_model.py:Chain", "--beside", "none", "--seconds", "0.3", "--threads", "1",
+                   "--device", DEVICE, "--json", code=None)
+        found = json.loads(done.stdout)
+        self.assertEqual(done.returncode, found["exit_code"])
+        for result in found["results"]:
+            mine = result["sides"]["cudal1"]
+            self.assertEqual(result["verdict"], "faster" if mine["interval"][0] > 1 else "not faster", result)
+            self.assertLess(mine["error"], 1e-6)
+            # The variant has its two outputs, eager some of its steps' results beside them.
+            self.assertGreater(result["sides"]["eager"]["peak_bytes"], mine["peak_bytes"])
+            self.assertGreaterEqual(mine["peak_bytes"], 256 * 256 * 4)
+        self.assertEqual(found["exit_code"], 0 if all(r["verdict"] == "faster" for r in found["results"]) else 1)
+
+    def test_a_model_of_this_process(self):
+        import cudal1
+
+        model, given, known = STATE["own"]
+        # What a search would have found.
+        name = next((STATE["folder"] / "own.source").glob("*.py")).stem
+        evaluate(STATE["folder"], f"{name}.make", 256)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fast = known()
+        with torch.no_grad():
+            self.same(model(*given), fast(*given))
+        self.assertEqual(sum(cudal1.cudal1_package(fast).report().calls.values()), 2)
+
+
+class Parts(unittest.TestCase):
+    def test_other_architectures_are_compiled_once(self):
+        from torch_package.runtime import kernels_cuda
+        from torch_package.runtime.program import PackageError
+
+        source, options = b'extern "C" __global__ void f(float* x) { x[threadIdx.x] *= 2; }', ["--std=c++20"]
+        made = kernels_cuda.compiled_once(source, options, "sm_90a")
+        self.assertEqual(made[:4], b"\x7fELF")
+        kept, = kernels_cuda.cache_folder().glob("*.cubin")
+        kept.write_bytes(kept.read_bytes()[:32] + made)
+        self.assertEqual(kernels_cuda.compiled_once(source, options, "sm_90a"), made)
+        kept.write_bytes(b"damaged")
+        self.assertEqual(kernels_cuda.compiled_once(source, options, "sm_90a"), made)
+        with self.assertRaisesRegex(PackageError, "cannot compile its kernels"):
+            kernels_cuda.compiled_once(b"no C++", options, "sm_80")
+
+    def test_running_statistics_are_refused(self):
+        from torch_package.staged import Refused, check_statistics
+
+        model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2, track_running_stats=False))
+        check_statistics(model, {"0": False, "1": True})
+        with self.assertRaisesRegex(Refused, "0 is in training mode, where each call updates its running statistics"):
+            check_statistics(model, {"0": True})
+
+    def test_bundles_of_cubins(self):
+        from torch_package.runtime.kernels_cuda import cubins_in
+
+        data = b"cudal1 cubins 1\n" + struct.pack("<QQQ", 2, 3, 5)
+        data += b"\0" * (-len(data) % 16) + b"abc"
+        data += b"\0" * (-len(data) % 16) + b"defgh"
+        self.assertEqual(cubins_in(data), [b"abc", b"defgh"])
+        self.assertEqual(cubins_in(b"\x7fELF"), [b"\x7fELF"])
+
+    def test_what_is_called_faster(self):
+        import apply_model
+        from torch_package.runtime import checks
+
+        def verdict(interval, error=1e-7, differs="", **others):
+            sides = {"eager": {"speedup": 1, "interval": [1, 1], "error": 1e-7},
+                     "cudal1": {"speedup": sum(interval) / 2, "interval": interval, "error": error, "differs": differs}}
+            sides |= {kind: {"speedup": sum(i) / 2, "interval": i} for kind, i in others.items()}
+            return apply_model.verdict_of(checks, sides, ["eager", *others], torch.float32)["verdict"]
+
+        self.assertEqual(verdict([1.02, 1.1]), "faster")
+        self.assertEqual(verdict([0.98, 1.1]), "not faster")
+        self.assertEqual(verdict([1.5, 1.6], compile=[1.2, 1.3]), "faster")
+        self.assertEqual(verdict([1.5, 1.6], compile=[1.4, 1.55]), "not faster")
+        self.assertEqual(verdict([2, 3], error=0.1), "wrong")
+        self.assertEqual(verdict([2, 3], differs="output 0 differs"), "wrong")
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(ValueError):
+        at = sys.argv.index("--device")
+        DEVICE = sys.argv[at + 1]
+        del sys.argv[at:at + 2]
+    CUDAL1 = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,22 @@
+// `cudal1 export --format torch`: the best variants as a pip-installable package (tools/python/torch_package).
+#pragma once
+
+#include <string>
+
+#include "tools/cli/command.hpp"
+#include "tools/cli/commands/export_folder.hpp"
+#include "tools/cli/report/report.hpp"
+
+namespace cudal1::cli {
+
+struct package_request {
+  std::string name;  // of the package, as Python imports it; "": the folder's
+  bool check = true;
+};
+
+// Compiles each variant with the compiler that measured it, and lets Python put the package together and check it.
+// Errors: of the store, of the compiler, no Python; each task that cannot be exported is a line of the output.
+expected<int> export_package(store& s, const search_report& report, const package_request& request,
+                             const export_folder& folder, shown_as form, const context& c);
+
+}  // namespace cudal1::cli

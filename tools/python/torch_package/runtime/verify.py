@@ -1,0 +1,271 @@
+"""Checks and measures a package again, on this machine: whether its files are those that were exported, what is another
+than there, whether each variant is right (against float64, beside the task's own program), and whether it is faster than
+the model's own forward, called as a module.
+
+    python -m PACKAGE [--device cpu|cuda:0] [--seconds S] [--no-times] [--json]
+
+Exit codes: 0 all is right and nothing is slower than eager; 1 a variant is wrong or slower, or a file was changed; 3 some
+variant cannot run here."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import platform
+import random
+import re
+import time
+from typing import Any, Callable
+
+import torch
+
+from . import checks
+from .module import leaves, optimized_class
+from .package import Package
+from .program import PackageError, float64_of
+
+_DRAWS = 3
+_LEAST_ROUNDS, _MOST_ROUNDS = 12, 4000
+WRONG, SLOWER, FASTER, SAME, CANNOT, RIGHT = "wrong", "slower", "faster", "no difference", "cannot run", "right"
+
+
+def processor() -> str:
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "unknown")
+
+
+def driver() -> str:
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+            words = file.readline().split()
+        return next((w for w in words if w[:1].isdigit() and "." in w), "unknown")
+    except OSError:
+        return ""
+
+
+def here(device: torch.device) -> dict[str, str]:
+    """What a measurement depends on."""
+    found = {"torch": torch.__version__, "Python": platform.python_version(), "processor": processor(),
+             "threads": str(torch.get_num_threads())}
+    if device.type == "cuda":
+        found.update({"GPU": torch.cuda.get_device_name(device), "driver": driver(), "CUDA": str(torch.version.cuda),
+                      "cuDNN": str(torch.backends.cudnn.version())})
+    return found
+
+
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def on_device(value: Any, device: torch.device) -> Any:
+    return torch.utils._pytree.tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, value)
+
+
+def inputs_of(source: Any, seed: int, device: torch.device) -> list[Any]:
+    seed_everything(seed)
+    given = source.get_inputs()
+    return on_device(list(given.values()) if isinstance(given, dict) else list(given), device)
+
+
+def model_of(source: Any, cls: type, seed: int, device: torch.device) -> torch.nn.Module:
+    seed_everything(seed)
+    initial = source.get_init_inputs() if hasattr(source, "get_init_inputs") else []
+    seed_everything(seed)
+    model = cls(**initial) if isinstance(initial, dict) else cls(*initial)
+    return model.to(device)
+
+
+class Pair:
+    """A task's model and the module that runs its variant, with the same weights."""
+
+    def __init__(self, package: Package, model: dict[str, Any], case: dict[str, Any], device: torch.device, seed: int):
+        self.package, self.device, self.seed = package, device, seed
+        self.source = importlib.import_module(f"{package.name}.models.{case['module']}")
+        self.dispatcher = package.dispatcher(model["name"])
+        self.eager = model_of(self.source, self.source.Model, seed, device)
+        self.fast = model_of(self.source, optimized_class(package.name, self.dispatcher, self.source.Model), seed, device)
+        self.operator = package.operator(case["task"])
+
+    def inputs(self, draw: int) -> list[Any]:
+        return inputs_of(self.source, self.seed + 1 + draw, self.device)
+
+    def errors(self, draw: int) -> tuple[float, float, str]:
+        """Relative errors against float64 of the variant and of the task's own program, and why the module's outputs are
+        not close to the model's; "" if they are."""
+        given = self.inputs(draw)
+        case = next(c for c in self.dispatcher.cases if c.operator is self.operator)
+        forward = type(self.eager).forward
+        tensors, why = self.dispatcher.arguments.bound_to(forward).tensors(tuple(given), {})
+        if why:
+            raise PackageError(f"the model's own inputs are not those of its variant: {why}")
+        weights = [self.dispatcher.weight(self.eager, n, self.device).detach() for n in case.weights]
+        with torch.no_grad():
+            exact = self.operator.reference(self.device, as_float64=True).steps(float64_of(tensors), float64_of(weights), [])
+            own = self.operator.reference(self.device).steps(tensors, weights, [])
+            before = self.operator.calls
+            found = leaves(self.fast(*given))
+            if self.operator.calls == before:
+                raise PackageError(f"the module does not run the variant: {self.package.report()}")
+            wanted = leaves(self.eager(*given))
+            outputs = self.operator.run(tensors, weights)
+        return checks.error_of(outputs, exact), checks.error_of(own, exact), checks.why_different(found, wanted)
+
+
+def check(pair: Pair, result: dict[str, Any]) -> None:
+    problem = pair.operator.problem_on(pair.device)
+    if problem:
+        result.update(status=CANNOT, why=problem)
+        return
+    worst = worst_own = 0.0
+    for draw in range(_DRAWS):
+        error, own, why = pair.errors(draw)
+        worst, worst_own = max(worst, error), max(worst_own, own)
+        dtype = getattr(torch, pair.operator.outputs[0]["dtype"])
+        if why or math.isinf(error) or checks.is_worse(error, own, dtype):
+            result.update(status=WRONG, why=why or f"its error against float64 is {error:.3g}, and eager's {own:.3g}")
+            break
+    else:
+        result.update(status=RIGHT, why="")
+    result.update(error=worst, eager_error=worst_own)
+
+
+def timer(device: torch.device) -> Callable[[Callable], float]:
+    """Microseconds of one call, with its work on the device."""
+    def host(call: Callable) -> float:
+        begin = time.perf_counter_ns()
+        kept = call()
+        end = time.perf_counter_ns()
+        del kept
+        return (end - begin) / 1e3
+
+    def gpu(call: Callable) -> float:
+        torch.cuda.synchronize(device)
+        begin = time.perf_counter_ns()
+        kept = call()
+        torch.cuda.synchronize(device)
+        end = time.perf_counter_ns()
+        del kept
+        return (end - begin) / 1e3
+
+    return gpu if device.type == "cuda" else host
+
+
+def compared_times(device: torch.device, sides: list[Callable], seconds: float, seed: int = 0) -> list[list[float]]:
+    """Times of calls of several sides, alternating in random order: a list of as many rounds for each. A side is called
+    with the number of the round, which decides its inputs."""
+    clock, drawn = timer(device), random.Random(seed)
+    for side in sides:
+        for i in range(3):
+            side(i)
+    samples: list[list[float]] = [[] for _ in sides]
+    begin = time.monotonic()
+    for i in range(_MOST_ROUNDS):
+        order = list(range(len(sides)))
+        drawn.shuffle(order)
+        for k in order:
+            samples[k].append(clock(lambda k=k: sides[k](i)))
+        if i + 1 >= _LEAST_ROUNDS and time.monotonic() - begin >= seconds:
+            break
+    return samples
+
+
+def measure(pair: Pair, seconds: float, result: dict[str, Any]) -> None:
+    draws = [pair.inputs(i) for i in range(_DRAWS)]
+    with torch.no_grad():
+        eager, fast = compared_times(pair.device, [lambda i: pair.eager(*draws[i % _DRAWS]),
+                                                   lambda i: pair.fast(*draws[i % _DRAWS])], seconds)
+    speedup, low, high = checks.ratio_interval(eager, fast)
+    result.update(eager_us=sorted(eager)[len(eager) // 2], module_us=sorted(fast)[len(fast) // 2], speedup=speedup,
+                  interval=[low, high], rounds=len(eager))
+    result["status"] = FASTER if low > 1 else SLOWER if high < 1 else SAME
+
+
+def searched_threads(package: Package) -> int:
+    """With how many threads variants for the processor were timed; 0 where nothing says so."""
+    found = [re.search(r"(\d+) timed threads", p["environment"]["details"]) for p in package.index["programs"]
+             if p["device_type"] == "cpu"]
+    return max([int(m.group(1)) for m in found if m], default=0)
+
+
+def usable_device(package: Package, wanted: str) -> torch.device:
+    if wanted:
+        return torch.device(wanted if wanted != "cuda" else "cuda:0")
+    types = {c["device_type"] for m in package.index["models"] for c in m["cases"]}
+    return torch.device("cuda:0" if "cuda" in types and torch.cuda.is_available() else "cpu")
+
+
+def differences(package: Package, device: torch.device) -> list[str]:
+    """What is another here than where the package was exported and checked."""
+    before, now = package.index["made_on"], here(device)
+    return [f"{key} is {now[key]}, and was {before[key]} at the export" for key in now
+            if before.get(key) not in (None, now[key])]
+
+
+def verify(package: Package, wanted: str = "", seconds: float = 1.0, times: bool = True, threads: int = 0,
+           seed: int = 0) -> dict[str, Any]:
+    """`threads`: of PyTorch, where nothing runs on a GPU; 0: as many as the search timed with."""
+    device = usable_device(package, wanted)
+    if device.type == "cpu" and (threads or searched_threads(package)):
+        torch.set_num_threads(threads or searched_threads(package))
+    changed = package.changed_files()
+    cases = []
+    for model in package.index["models"]:
+        for case in model["cases"]:
+            entry = next(p for p in package.index["programs"] if p["task"] == case["task"])
+            result: dict[str, Any] = {"task": case["task"], "model": model["name"], "device": str(device),
+                                      "variant": entry["variant"], "exported_speedup": entry.get("module_speedup"),
+                                      "searched_speedup": entry.get("speedup")}
+            if case["device_type"] != device.type or device.type == "cuda" and not torch.cuda.is_available():
+                result.update(status=CANNOT, why=f"it was made for {case['device_type']}, and this is {device.type}" if
+                              case["device_type"] != device.type else "PyTorch finds no GPU here")
+            else:
+                try:
+                    pair = Pair(package, model, case, device, seed)
+                    check(pair, result)
+                    if times and result["status"] == RIGHT:
+                        measure(pair, seconds, result)
+                except Exception as e:  # whatever a changed file or another PyTorch leads to is the result
+                    result.update(status=WRONG if not isinstance(e, PackageError) else CANNOT,
+                                  why=f"{type(e).__name__}: {e}")
+            cases.append(result)
+    bad = changed or any(c["status"] in (WRONG, SLOWER) for c in cases)
+    code = 1 if bad else 3 if any(c["status"] == CANNOT for c in cases) else 0
+    return {"package": package.name, "version": package.index["version"], "device": str(device), "here": here(device),
+            "changed_files": changed, "differences": differences(package, device), "cases": cases, "exit_code": code}
+
+
+def text_of(found: dict[str, Any]) -> str:
+    of = found["here"]
+    lines = [f"{found['package']} {found['version']} on {found['device']} ({of.get('GPU') or of['processor']}, "
+             f"{of['threads']} threads, torch {of['torch']})"]
+    lines += [f"CHANGED: {c}" for c in found["changed_files"]] + [f"differs: {d}" for d in found["differences"]]
+    for c in found["cases"]:
+        line = f"{c['task']}: {c['status']}"
+        if "speedup" in c:
+            was = c.get("exported_speedup")
+            line += (f", {c['speedup']:.2f}x [{c['interval'][0]:.2f}, {c['interval'][1]:.2f}] over eager, "
+                     f"{c['eager_us']:.0f} us to {c['module_us']:.0f} us" + (f"; at the export {was:.2f}x" if was else ""))
+        if "error" in c:
+            line += f"; error {c['error']:.2g}, eager's {c['eager_error']:.2g}"
+        lines.append(line + (f"; {c['why']}" if c.get("why") else ""))
+    return "\n".join(lines)
+
+
+def main(package: Package, words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog=f"python -m {package.name}", description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--device", default="")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for the times of each variant")
+    parser.add_argument("--threads", type=int, default=0, help="on the processor; default: as the search timed with")
+    parser.add_argument("--no-times", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    o = parser.parse_args(words)
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)  # what a model prints
+        found = verify(package, o.device, o.seconds, not o.no_times, o.threads)
+        print(json.dumps(found, indent=2) if o.json else text_of(found), file=answers)
+    return found["exit_code"]
+

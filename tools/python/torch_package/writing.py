@@ -1,0 +1,160 @@
+"""Writes the files of a package of variants."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import pathlib
+import re
+import shutil
+from typing import Any
+
+import torch
+
+from .staged import Case, Refused, fixed_weights, word
+
+PARTS = pathlib.Path(__file__).resolve().parent
+LARGEST_CONSTANTS = 64 << 20  # bytes
+TORCH = "torch>=2.11"
+
+
+class Writer:
+    """Writes a package's files to a folder that becomes it."""
+
+    def __init__(self, root: pathlib.Path, o: argparse.Namespace):
+        self.root, self.o = root, o
+        self.module = root / o.name
+        self.index: dict[str, Any] = {"format": 1, "name": o.name, "version": "1.0.0", "made_by": f"cudal1 {o.version}",
+                                      "models": [], "programs": [], "refused": list(o.refused), "files": {}}
+
+    def put(self, place: str, data: bytes | str) -> None:
+        path = self.module / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+    def program(self, case: Case) -> str:
+        """The operator's name."""
+        s, facts = case.staged, case.staged.facts
+        place = f"programs/{word(s.name)}"
+        reference = {"name": s.name, "views": facts["reference_views"],
+                     **{k: s.task.get(k, []) for k in ("inputs", "weights", "steps", "outputs")}}
+        digests, values = fixed_weights(s, self.o.staging / "blobs")
+        document = {"head": s.head, "types": facts["types"], "views": facts["views"], "relayout": facts["relayout"],
+                    "reference": reference, "fixed": digests}
+        self.put(f"{place}/program.json", json.dumps(document))
+        entry: dict[str, Any] = {k: facts[k] for k in ("task", "id", "variant", "device_type", "environment", "explanation",
+                                                       "speedup", "speedup_interval", "reference_us", "variant_us")}
+        entry["program"] = f"{place}/program.json"
+        entry["operator"] = f"{word(self.o.name)}__{word(s.name)}_{facts['variant'][:12]}"
+        entry["headers"] = s.head.get("headers", [])
+        if s.head.get("execution", {}).get("lanes", 1) > 1:
+            entry["note"] = "its lanes run one after the other: a package has no streams of its own"
+        if "architecture" in facts:
+            ending = "so" if facts["device_type"] == "cpu" else "cubin"
+            kernels = {"architecture": facts["architecture"], "compiler": facts["compiler"],
+                       "object": f"{place}/kernels.{facts['architecture']}.{ending}"}
+            self.put(kernels["object"], (s.folder / "kernels.object").read_bytes())
+            self.put(f"{place}/program.cu", s.source)
+            if (s.folder / "kernels.cu").is_file():
+                kernels.update(source=f"{place}/kernels.cu", options=facts["options"])
+                self.put(kernels["source"], (s.folder / "kernels.cu").read_bytes())
+            entry["kernels"] = kernels
+        self.index["programs"].append(entry)
+        self.constants |= values
+        return entry["operator"]
+
+    def model(self, name: str, cases: list[Case]) -> None:
+        self.constants: dict[str, Any] = {}
+        entry: dict[str, Any] = {"name": name, "module": cases[0].module, "returns": None, "cases": [],
+                                 "arguments": {"names": cases[0].names, "forms": cases[0].forms}}
+        if "returns" in cases[0].staged.task:
+            entry["returns"] = {"structure": cases[0].staged.task["returns"]}
+        for case in cases:
+            self.program(case)
+            self.put(f"models/{case.module}.py", case.staged.model)
+            entry["cases"].append({"task": case.staged.name, "device_type": case.staged.facts["device_type"],
+                                   "weights": case.weights, "modes": case.modes, "module": case.module})
+        elsewhere = sorted(set(re.findall(r"sys\.path\.insert\(0, '([^']+)'\)", cases[0].staged.model)))
+        if elsewhere:
+            entry["source_needs"] = elsewhere
+        if self.constants:
+            if sum(t.numel() * t.element_size() for t in self.constants.values()) > LARGEST_CONSTANTS:
+                raise Refused(f"its constants have more than {LARGEST_CONSTANTS >> 20} MiB")
+            data = io.BytesIO()
+            torch.save(self.constants, data)
+            entry["constants"] = f"models/{cases[0].module}.constants.pt"
+            self.put(entry["constants"], data.getvalue())
+        self.index["models"].append(entry)
+
+    def fixed_parts(self) -> None:
+        for path in sorted((PARTS / "runtime").glob("*.py")):
+            self.put(f"_cudal1/{path.name}", path.read_bytes())
+        for place in ("_cudal1/__init__.py", "models/__init__.py", "programs/__init__.py"):
+            self.put(place, "")
+        (self.module / "programs" / "__init__.py").unlink()
+        self.put("__init__.py", (PARTS / "package_init.py").read_bytes())
+        self.put("__main__.py", (PARTS / "package_main.py").read_bytes())
+        on_cpu = any(p["device_type"] == "cpu" and "kernels" in p for p in self.index["programs"])
+        if on_cpu:
+            self.put("libcudal1_cpu_kernels.so", self.o.library.read_bytes())
+        tag = "py3-none-linux_x86_64" if on_cpu else "py3-none-any"
+        (self.root / "pyproject.toml").write_text(
+            '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n\n[project]\n'
+            f'name = "{self.o.name.replace("_", "-")}"\nversion = "{self.index["version"]}"\n'
+            f'description = "Fast variants of {", ".join(m["name"] for m in self.index["models"])}, found by cudal1"\n'
+            f'requires-python = ">=3.10"\ndependencies = ["{TORCH}"]\n\n[tool.cudal1]\nmodule = "{self.o.name}"\n'
+            f'tag = "{tag}"\n', encoding="utf-8")
+        shutil.copy(PARTS / "backend.py", self.root / "backend.py")
+        (self.root / "licences").mkdir(exist_ok=True)
+        if on_cpu:
+            for path in (PARTS / "licences").glob("*.txt"):
+                shutil.copy(path, self.root / "licences" / path.name)
+        headers = sorted({h for p in self.index["programs"] for h in p["headers"]})
+        (self.root / "NOTICE").write_text(notice(self.o.name, on_cpu, headers), encoding="utf-8")
+
+    def close(self) -> None:
+        files = sorted(p for p in self.module.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+        self.index["files"] = {p.relative_to(self.module).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
+                               for p in files if p.name != "index.json"}
+        self.put("index.json", json.dumps(self.index, indent=1))
+        (self.root / "README.md").write_text(readme(self.index), encoding="utf-8")
+
+
+def notice(name: str, on_cpu: bool, headers: list[str]) -> str:
+    text = (f"{name}\n\nA package of programs that cudal1 found, with cudal1's code to run them (_cudal1/).\n\n"
+            "models/ has the source of the models, which is its authors', under their licence.\n")
+    if on_cpu:
+        text += ("\nlibcudal1_cpu_kernels.so contains code of Boost.Context (Boost Software License 1.0) and fmt (MIT); "
+                 "licences/ has\ntheir texts.\n")
+    of = {"cutlass": "CUTLASS (BSD 3-Clause, https://github.com/NVIDIA/cutlass)",
+          "cub": "CUB (BSD 3-Clause, https://github.com/NVIDIA/cccl)",
+          "libcu++": "libcu++ (Apache License 2.0 with LLVM exceptions, https://github.com/NVIDIA/cccl)",
+          "cuda": "NVIDIA's CUDA headers (the CUDA Toolkit's End User License Agreement)"}
+    used = [of[h] for h in headers if h in of]
+    if used:
+        text += "\nCubins contain code of " + "; ".join(used) + ".\n"
+    return text
+
+
+def readme(index: dict[str, Any]) -> str:
+    name = index["name"]
+    text = f"# {name}\n\nVariants that {index['made_by']} found, as modules of PyTorch.\n\n```\npip install .\npython -m {name}"
+    text += "          # checks and measures it on this machine\n```\n\n```python\n"
+    text += f"import {name}\nmodule = {name}.optimize(model)    # shares the model's parameters; runs the variants where they fit\n"
+    text += f"print({name}.report())              # which calls did, and why others ran the model's own forward\n```\n\n"
+    text += "| task | device | call of the module | eager | speedup, 95% | as a program |\n|---|---|---|---|---|---|\n"
+    for p in index["programs"]:
+        measured = "unmeasured | | "
+        if "module_speedup" in p:
+            low, high = p["module_interval"]
+            measured = f"{p['module_us']:.0f} us | {p['eager_us']:.0f} us | {p['module_speedup']:.2f}x [{low:.2f}, {high:.2f}]"
+        where = p["environment"]["model"]
+        text += f"| {p['task']} | {where} | {measured} | {p['speedup']:.2f}x over its own steps |\n"
+    for m in index["models"]:
+        if "source_needs" in m:
+            text += (f"\nThe source of {m['name']} imports from {', '.join(m['source_needs'])}: where that is not, use "
+                     f"`{name}.optimize(model)` with a model of yours.\n")
+    text += "\nGradients are those of the model's own steps, computed again in backward(); they have no gradients themselves.\n"
+    return text

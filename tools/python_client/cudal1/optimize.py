@@ -1,0 +1,216 @@
+"""A model of this process with its forward replaced by what a search found: by the program `cudal1`, which imports the model,
+searches on its data folder and writes a package of variants (`cudal1 export --format torch`)."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from typing import Any, List, Optional, Sequence, Tuple
+
+from .errors import Cudal1Error, InfrastructureError, InvalidRequest
+
+_SOURCE = '''"""Written by cudal1.optimize: {name}, as it was in a process of Python."""
+import pathlib
+import pickle
+import runpy
+import sys
+
+sys.path.extend(p for p in {paths!r} if p not in sys.path)
+
+import torch
+
+_HERE = pathlib.Path({folder!r})
+_MAIN = {main!r}
+_main = {{}}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module, name):
+        if module != "__main__":
+            return super().find_class(module, name)
+        if not _main:
+            _main.update(runpy.run_path(_MAIN, run_name="__mp_main__"))  # the script, without what it does as a program
+        return _main[name]
+
+
+class _Pickle:
+    Unpickler, load, __name__ = _Unpickler, staticmethod(pickle.load), "pickle"
+
+
+def _loaded(file):
+    return torch.load(_HERE / file, map_location="cpu", weights_only=False, pickle_module=_Pickle)
+
+
+def make():
+    return _loaded("model.pt")
+
+
+def example_inputs():
+    return _loaded("inputs.pt")
+'''
+
+
+class NothingFaster(UserWarning):
+    """The search has found no variant that is faster than the model's own forward."""
+
+
+def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: float = 120.0, evaluations: int = 60,
+             search: bool = True, folder: Optional[str] = None, program: Optional[str] = None, show: bool = True) -> Any:
+    """A module that computes what `model` does, faster where a variant was found for the call: of the same class, with the
+    model's own parameters, buffers, state_dict and signature; `cudal1_package(module).report()` counts its calls. Its
+    device is that of the model's parameters. Other calls than `inputs` run the model's own forward.
+
+    `inputs`: what forward is called with: a tensor, a tuple by position, a dict by keyword. The model's class must be one
+    that another process can import (not one of a notebook). What the store in `data` (default: $CUDAL1_DATA, else
+    ~/.local/share/cudal1) knows of this model is taken; else it is searched for `time_s` seconds and `evaluations`
+    evaluations, unless `search` is false. `folder`: of the package, which stays (default: below ~/.cache/cudal1).
+
+    Where nothing faster is found the model itself is returned, with the warning NothingFaster. Raises InvalidRequest
+    (a model that cannot be imported), InfrastructureError (no program, a search that failed)."""
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidRequest(f"optimize takes a torch.nn.Module, and was given a {type(model).__name__}")
+    run = _Program(program, data, show)
+    name = f"{_word(type(model).__name__)}_{_digest(model, inputs)}"
+    place = pathlib.Path(folder) if folder else _cache() / name
+    device = next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+    if not _is_exported(place, name):
+        file = _written(model, inputs, place, name)
+        words = ["--format", "torch", "--name", name, "--task", f"{name}.make", "--force"]
+        known = run("export", str(place), *words, quiet=True) == 0  # what the store knows, if it knows the model
+        if not known and search:
+            limits = ["--time", f"{time_s:g}s", "--evaluations", str(evaluations), "--device", str(device)]
+            if run("run", f"{file}:make", *limits) != 0:
+                raise InvalidRequest(f"cudal1 could not search for variants of {type(model).__name__}; what it printed says why")
+            known = run("export", str(place), *words) == 0
+        if not known:
+            warnings.warn(f"no variant of {type(model).__name__} was found that is faster than its own forward", NothingFaster,
+                          stacklevel=2)
+            return model
+    package = _imported(place, name)
+    return package.optimize(model, example=_example(inputs, device))
+
+
+def cudal1_package(module: Any) -> Any:
+    """The package whose variants a module runs: its report(), eager(), models."""
+    name = getattr(type(module), "_cudal1_package", None)
+    if name is None:
+        raise InvalidRequest(f"{type(module).__name__} is not a module that cudal1 has made")
+    return sys.modules[name]
+
+
+class _Program:
+    """Runs the program `cudal1` with the Python of this process."""
+
+    def __init__(self, program: Optional[str], data: Optional[str], show: bool):
+        found = program or shutil.which("cudal1")
+        if not found:
+            raise InfrastructureError("there is no program cudal1 on the PATH; name it by `program`")
+        self.program, self.data, self.show = found, data, show
+
+    def __call__(self, *words: str, quiet: bool = False) -> int:
+        environment = {**os.environ, "CUDAL1_PYTHON": os.environ.get("CUDAL1_PYTHON") or sys.executable}
+        command = [self.program, *words, *(["--data", self.data] if self.data else [])]
+        shown = None if self.show and not quiet else subprocess.PIPE
+        done = subprocess.run(command, env=environment, stdout=shown, stderr=shown, text=True)
+        if done.returncode == 3 and not quiet:
+            raise InfrastructureError(f"`{' '.join(command[:2])}` failed: {(done.stderr or 'see its output').strip()}")
+        return done.returncode
+
+
+def _word(text: str) -> str:
+    return re.sub(r"\W", "_", text, flags=re.ASCII)
+
+
+def _cache() -> pathlib.Path:
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "cudal1" / "packages"
+
+
+def _leaves(value: Any) -> List[Any]:
+    import torch
+
+    return torch.utils._pytree.tree_flatten(value)[0]
+
+
+def _digest(model: Any, inputs: Any) -> str:
+    """What decides which program a model is: its classes with their text, its hyperparameters as it prints them, modes and
+    types, and the inputs' types. Its weights' values do not."""
+    import torch
+
+    def form(value: Any) -> Tuple:
+        if isinstance(value, torch.Tensor):
+            return str(value.dtype), tuple(value.shape), tuple(value.stride()), value.device.type
+        return (repr(value),)
+
+    parts = [repr(model), str(torch.utils._pytree.tree_flatten(inputs)[1])]
+    for cls in dict.fromkeys(type(m) for m in model.modules()):
+        parts.append(f"{cls.__module__}.{cls.__qualname__}")
+        if not cls.__module__.startswith("torch."):
+            try:
+                parts.append(inspect.getsource(cls))
+            except (OSError, TypeError):
+                parts.append("")
+    parts += [repr([(n, m.training) for n, m in model.named_modules()]),
+              repr([(n, form(t)) for n, t in [*model.named_parameters(), *model.named_buffers()]]),
+              repr([form(v) for v in _leaves(inputs)])]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _written(model: Any, inputs: Any, place: pathlib.Path, name: str) -> pathlib.Path:
+    """Writes the model and its inputs as files that another process can import."""
+    import torch
+
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if any(type(m).__module__ == "__main__" for m in model.modules()) and main is None:
+        raise InvalidRequest(f"the class {type(model).__name__} is one of a notebook or an interactive Python, which no other "
+                             "process can import: put it into a module")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    source = place.parent / f"{place.name}.source"
+    source.mkdir(exist_ok=True)
+    try:
+        torch.save(model, source / "model.pt")
+        torch.save(inputs, source / "inputs.pt")
+    except Exception as e:  # whatever cannot be pickled
+        raise InvalidRequest(f"{type(model).__name__} or its inputs cannot be pickled: {e}") from e
+    file = source / f"{name}.py"
+    paths = [os.path.abspath(p) for p in sys.path]
+    file.write_text(_SOURCE.format(name=type(model).__name__, paths=paths, folder=str(source.resolve()),
+                                   main=os.path.abspath(main) if main else ""), encoding="utf-8")
+    return file
+
+
+def _is_exported(place: pathlib.Path, name: str) -> bool:
+    return (place / name / "index.json").is_file()
+
+
+def _imported(place: pathlib.Path, name: str) -> Any:
+    if name not in sys.modules:
+        sys.path.insert(0, str(place.resolve()))
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ImportError as e:
+        raise Cudal1Error(f"the package {place} cannot be imported: {e}; delete it") from e
+
+
+def _example(inputs: Any, device: Any) -> Any:
+    """The inputs as a call takes them, where the model is."""
+    import torch
+
+    moved = torch.utils._pytree.tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, inputs)
+    if isinstance(moved, dict):
+        return moved
+    return tuple(moved) if isinstance(moved, (tuple, list)) else (moved,)
+
+
+__all__: Sequence[str] = ["NothingFaster", "cudal1_package", "optimize"]

@@ -51,6 +51,7 @@ tools/charts
 tools/kernelbench/runtime
 tools/cli
 tools/cli/report
+tools/cli/arms
 tools/cli/page
 tools/baseline
 tools/kernelbench

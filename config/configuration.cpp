@@ -138,16 +138,18 @@ expected<std::string> read_file(const std::string& path) {
   return text.str();
 }
 
-// Environment variables that are not settings: of the programs, the imports, and the scripts that build and test.
+// Environment variables that are not settings: of the programs, the imports, the Python client, and the scripts that
+// build and test.
 // Names that begin with CUDAL1_TEST_ are the tests'.
-constexpr std::array<std::string_view, 15> other_variables = {"CUDAL1_DATA",         "CUDAL1_CONFIG",
+constexpr std::array<std::string_view, 17> other_variables = {"CUDAL1_DATA",         "CUDAL1_CONFIG",
                                                               "CUDAL1_TASKS",        "CUDAL1_DEVICES",
                                                               "CUDAL1_PYTHON",       "CUDAL1_TORCH",
                                                               "CUDAL1_TORCH_PYTHON", "CUDAL1_BUILD",
                                                               "CUDAL1_JOBS",         "CUDAL1_WITH_TESTS",
                                                               "CUDAL1_AA_RUNS",      "CUDAL1_WRONG_VARIANTS",
                                                               "CUDAL1_TIDY_BASE",    "CUDAL1_FAULT_EVALUATIONS",
-                                                              "CUDAL1_COORDINATOR"};
+                                                              "CUDAL1_COORDINATOR",  "CUDAL1_URL",
+                                                              "CUDAL1_TOKEN"};
 
 expected<void> apply_environment(configuration& c, const std::vector<std::string>& environment) {
   for (const auto& entry : environment) {

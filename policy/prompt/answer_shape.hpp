@@ -13,6 +13,7 @@
 #include "policy/codegen/lowering_target.hpp"
 #include "policy/model/constraint/byte_automaton.hpp"
 #include "policy/prompt/prompt_document.hpp"
+#include "sandbox/program/program.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1 {
@@ -20,7 +21,12 @@ namespace cudal1 {
 // errc::unsupported for a task whose heads would need too many states, or that has no legal move.
 expected<byte_automaton> shape_of_answer(const task& t, const lowering_target& target, answer_form form);
 
-// A schedule alone, of the moves that are candidates on the task's program.
+// A schedule alone, of moves that are legal where they stand: with as many of them as were looked at, two at least. Of
+// a task with very many moves the first one alone is, and those after it have values that are candidates somewhere.
 expected<byte_pattern> schedule_pattern(const task& t, const lowering_target& target);
+
+// The program with its kernels named as a program of that shape names them, so that what is shown or learned can be
+// written. Unchanged where it has more kernels than these, or uses such a name for something else.
+program with_answer_names(program p);
 
 }  // namespace cudal1

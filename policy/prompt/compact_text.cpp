@@ -7,6 +7,7 @@
 
 #include "config/base/describe.hpp"
 #include "config/base/json.hpp"
+#include "policy/prompt/answer_shape.hpp"
 #include "policy/prompt/quantities.hpp"
 #include "policy/prompt/variant_text.hpp"
 #include "sandbox/program/program.hpp"
@@ -55,10 +56,10 @@ std::string hint_of(const device_guide& guide) {
   return guide.performance.empty() ? "" : guide.performance.front();
 }
 
-// Steps on one line each, without what every program of the task has.
+// On few lines, with the names that an answer has.
 std::string short_program(const std::string& text) {
   const auto read = read_program(text);
-  return read ? print_program(*read) : text;
+  return read ? print_program(with_answer_names(*read)) : text;
 }
 
 std::string compact_work(const shown_variant& v, answer_form form) {

@@ -26,6 +26,11 @@ expected<llm_request> llm_request_writer::write(const prompt& p, const std::opti
   auto& library = libraries_[p.what->profile];
   if (!library) {
     CUDAL1_TRY(library, load_example_library(p.what->profile));
+    if (!hidden_.empty()) {
+      auto shown = *library;
+      std::erase_if(shown, [&](const library_entry& e) { return hidden_.contains(e.task); });
+      library = std::make_shared<const example_library>(std::move(shown));
+    }
   }
   const auto form = enum_value<answer_form>(options_.form).value_or(answer_form::program);
   CUDAL1_TRY(auto sources, gather_sources(p, form, blobs_folder_, library));

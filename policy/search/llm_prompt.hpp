@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,8 @@ class llm_request_writer {
  public:
   llm_request_writer(language_model_options options, verification_options gates, std::string blobs_folder)
       : options_(std::move(options)), gates_(std::move(gates)), blobs_folder_(std::move(blobs_folder)) {}
+  // Programs of these tasks, by name, are no examples in prompts: they are held out. Before the first prompt.
+  void hide_examples_of(std::set<std::string> tasks) { hidden_ = std::move(tasks); }
   // `room`: of a local model. errc::unsupported for a target without a guide; errc::invalid_argument if the budget is
   // too small.
   expected<llm_request> write(const prompt& p, const std::optional<prompt_room>& room = {});
@@ -63,6 +66,7 @@ class llm_request_writer {
   language_model_options options_;
   verification_options gates_;
   std::string blobs_folder_;
+  std::set<std::string> hidden_;
   std::map<std::string, std::shared_ptr<const example_library>> libraries_;  // by profile
 };
 

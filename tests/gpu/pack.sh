@@ -5,7 +5,7 @@
 #   tests/gpu/pack.sh BUILD ARCHIVE.txz [KERNELBENCH]
 #
 # BUILD was configured with -DCUDAL1_TESTS=ON. KERNELBENCH: a checkout of KernelBench, whose evaluator then travels, too.
-# There: tar xJf ARCHIVE.txz, then cudal1-gpu/accept.sh --help.
+# There: tar xJf ARCHIVE.txz, then cudal1-gpu/accept.sh --help, or cudal1-gpu/compare_arms.sh.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd)
@@ -24,7 +24,8 @@ for test in cuda_session_tests cuda_runner_tests cuda_pool_tests honest_tests li
   ldd "$build/bin/$test" | awk '$3 ~ /^\/(usr\/)?lib/ {print $3}' |
     grep -E '/lib(gtest|gmock|boost|fmt|spdlog|capstone|xxhash|rocksdb|caf|seccomp|stdc)' | xargs -r cp -Lnt "$target/lib"
 done
-cp "$root"/tests/gpu/{accept.sh,check_exports.sh,check_packages.sh,check_precision.py,check_resumed_export.sh,load_times.py} "$target/"
+cp "$root"/tests/gpu/{accept.sh,compare_arms.sh,check_exports.sh,check_packages.sh,check_precision.py,check_resumed_export.sh,load_times.py} "$target/"
+cp -r "$root/tools/bench/plans" "$target/"
 mkdir -p "$target/tests/tools" "$target/tools"
 for part in accept_exports operator_database exported_module_test.py torch_package_test.py; do
   cp -r "$root/tests/tools/$part" "$target/tests/tools/"

@@ -50,14 +50,23 @@ std::string command_text(const std::vector<std::string>& words) {
   return text;
 }
 
-expected<int> run_own_command(const std::vector<std::string>& words, const std::string& output) {
+namespace {
+
+// What a child's standard output is.
+struct child_output {
+  std::string file;       // "": as below
+  bool is_error = false;  // our standard error, else our standard output
+};
+
+expected<int> run(const std::vector<std::string>& words, const child_output& output) {
   std::vector<std::string> all{"cudal1"};
   all.insert(all.end(), words.begin(), words.end());
   const std::vector<char*> arguments = arguments_of(all);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  if (!output.empty())
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (!output.file.empty())
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (output.is_error) posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
@@ -73,6 +82,16 @@ expected<int> run_own_command(const std::vector<std::string>& words, const std::
   if (problem != 0)
     return fail(errc::infrastructure, "cannot start `{}`: {}", command_text(words), std::strerror(problem));
   return shell_code_at_end(child);
+}
+
+}  // namespace
+
+expected<int> run_own_command(const std::vector<std::string>& words, const std::string& output) {
+  return run(words, {output});
+}
+
+expected<int> run_command_for_progress(const std::vector<std::string>& words) {
+  return run(words, {"", true});
 }
 
 }  // namespace cudal1::cli

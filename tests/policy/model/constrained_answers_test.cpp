@@ -16,8 +16,6 @@
 namespace cudal1 {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr int64_t answer_tokens = 600;
 
 class constrained_answers : public testing::Test {
@@ -106,6 +104,7 @@ TEST_F(constrained_answers, schedules_have_moves_of_the_task) {
     legal += read.problem ? 0 : 1;
   }
   fmt::print("{} of 100 schedules are legal\n", legal);
+  EXPECT_EQ(legal, 100);
 }
 
 TEST_F(constrained_answers, end_within_the_tokens_that_they_may_have) {
@@ -117,6 +116,45 @@ TEST_F(constrained_answers, end_within_the_tokens_that_they_may_have) {
   EXPECT_FALSE(constraint_of(
       std::make_shared<const token_masks>(value_of(files_->trie()), std::make_shared<const byte_automaton>(shape)),
       least - 1, files_->chat().ends()));
+}
+
+// What a schedule is lowered to could have been written, once its kernels have an answer's names.
+TEST_F(constrained_answers, include_generated_programs_by_other_names) {
+  const auto* target = value_of(find_lowering_target("cpu"));
+  const std::string words = "## Performance analysis\nOne pass.\n## Design\nRows.\n## Code\n```\n";
+  for (const auto& [name, schedule] :
+       {std::pair("softmax", "row_kernel(steps=0)"), {"gelu_by_hand", "fuse(steps=0..7)"}}) {
+    const auto t = builtin_task(name, "cpu");
+    const auto shape = value_of(shape_of_answer(*t, *target, answer_form::program));
+    const auto made = value_of(lower(*t, value_of(parse_schedule(schedule)), *target));
+    const auto text = [&](const program& p) {
+      auto code = print_program(p);
+      code.erase(code.find_last_not_of('\n') + 1);
+      return words + code + "\n```";
+    };
+    EXPECT_FALSE(shape.accepts(text(made.checked.text)));
+    EXPECT_TRUE(shape.accepts(text(with_answer_names(made.checked.text))))
+        << text(with_answer_names(made.checked.text));
+    EXPECT_TRUE(check_program(with_answer_names(made.checked.text)));
+  }
+}
+
+TEST(names_of_answers, are_given_in_the_order_of_the_source) {
+  program p;
+  for (const char* name : {"b", "a", "b"}) {
+    launch_step launch;
+    launch.kernel = name;
+    p.steps.emplace_back(launch);
+  }
+  p.source = "__global__ void a(int ab) {}\n__global__ void b(int b_, int a1) {}\n";
+  const auto named = with_answer_names(p);
+  EXPECT_EQ(named.source,
+            "__global__ void first_kernel(int ab) {}\n__global__ void second_kernel(int b_, int a1) {}\n");
+  EXPECT_EQ(std::get<launch_step>(named.steps[0]).kernel, "second_kernel");
+  EXPECT_EQ(std::get<launch_step>(named.steps[1]).kernel, "first_kernel");
+  EXPECT_EQ(with_answer_names(named), named);
+  p.source += "int first_kernel;";
+  EXPECT_EQ(with_answer_names(p), p) << "the name is taken";
 }
 
 // The programs of the library, but those with steps that the shape leaves out, could have been written.

@@ -12,6 +12,7 @@
 #include "config/base/split_mix.hpp"
 #include "config/device_data.hpp"
 #include "policy/prompt/answer_reader.hpp"
+#include "policy/prompt/answer_shape.hpp"
 #include "policy/prompt/performance_analysis.hpp"
 #include "policy/search/llm_prompt.hpp"
 #include "policy/search/local_models.hpp"
@@ -27,7 +28,7 @@ namespace cudal1::cli {
 namespace {
 
 struct chats_options {
-  std::string out, folder, device, model, form = "schedule";
+  std::string out, folder, device, model, form = "schedule", detail = language_model_options{}.prompt;
   std::vector<std::string> tasks;
   int64_t exemplars = 2, each = 64, prompt_tokens = language_model_options{}.prompt_tokens;
   double better = 1.05, least = 1.0;
@@ -46,6 +47,7 @@ BOOST_DESCRIBE_STRUCT(chat_source, (), (task, form, variant, exemplars, score, d
 struct counts {
   std::set<std::string> tasks, programs;  // that are answers
   int64_t chats = 0, unreadable = 0, too_long = 0;
+  int64_t writable = 0;  // by a local model whose answers are constrained
 };
 
 // What the design says: what was decided, in the words of the moves.
@@ -58,8 +60,15 @@ std::string design_of(const variant_record& v) {
 }
 
 std::string answer_of(const variant_record& v, const std::string& analysis, bool is_schedule) {
-  return fmt::format("## Performance analysis\n{}\n\n## Design\n{}\n\n## Code\n```{}\n{}\n```\n", analysis,
-                     design_of(v), is_schedule ? "" : "cuda", is_schedule ? v.schedule : v.program);
+  std::string code = v.schedule;
+  if (!is_schedule) {
+    const auto read = read_program(v.program);
+    code = read ? print_program(with_answer_names(*read)) : v.program;
+  }
+  while (code.ends_with('\n'))
+    code.pop_back();
+  // As a constrained answer is written (policy/prompt/answer_shape).
+  return fmt::format("## Performance analysis\n{}\n## Design\n{}\n## Code\n```\n{}\n```", analysis, design_of(v), code);
 }
 
 class chat_maker {
@@ -87,6 +96,9 @@ class chat_maker {
       auto shown = exemplar_of({r.variant, r.result, 1});
       if (shown) known.push_back(std::move(*shown));
     }
+    if (known.empty()) return {};
+    CUDAL1_TRY(const auto* target, find_lowering_target(traits.target));
+    CUDAL1_TRY(shape_, shape_of_answer(*what, *target, is_schedule ? answer_form::schedule : answer_form::program));
     CUDAL1_TRY(const auto device, find_device_data(where_.model));
     const auto bounds = bounds_of(*what, device);
     for (std::size_t i = 0; i < known.size() && i < static_cast<std::size_t>(o_.each); ++i) {
@@ -102,6 +114,7 @@ class chat_maker {
   static language_model_options settings_of(const chats_options& o) {
     language_model_options s;
     s.form = o.form;
+    s.prompt = o.detail;
     s.prompt_tokens = o.prompt_tokens;
     return s;
   }
@@ -171,6 +184,7 @@ class chat_maker {
     line.set("source", to_json(source));
     out += line.text() + "\n";
     ++counts_.chats;
+    counts_.writable += shape_->accepts(text);
     counts_.tasks.insert(what->id);
     counts_.programs.insert(v.id);
     return {};
@@ -180,6 +194,7 @@ class chat_maker {
   std::shared_ptr<const local_checkpoint> files_;
   llm_request_writer requests_;
   environment where_;
+  std::optional<byte_automaton> shape_;  // of answers to the task
   counts counts_;
 };
 
@@ -215,6 +230,11 @@ expected<int> make_chats(const chats_options& o, context& c) {
   c.out.print(fmt::format("{}: {}, with {} as answers, of {}\n", o.out, format_count(n.chats, "chat"),
                           format_count(std::ssize(n.programs), "distinct program"),
                           format_count(std::ssize(n.tasks), "task")));
+  if (n.writable < n.chats)
+    note(c,
+         fmt::format("{} of these answers could not be written by a local model with llm.constrained: their moves or "
+                     "steps are not among those that it may choose from",
+                     n.chats - n.writable));
   if (n.too_long + n.unreadable > 0)
     note(c, fmt::format("left out: {} that do not fit the budget of tokens, {} that an answer cannot say", n.too_long,
                         n.unreadable));
@@ -242,6 +262,9 @@ void add_chats(CLI::App& app, context& c) {
       ->capture_default_str()
       ->check(CLI::Range(1.0, 100.0));
   sub->add_option("--least", o->least, "least score of an answer")->capture_default_str();
+  sub->add_option("--detail", o->detail, "how much a prompt explains: as llm.prompt")
+      ->check(CLI::IsMember({"auto", "full", "compact"}))
+      ->capture_default_str();
   sub->add_option("--prompt-tokens", o->prompt_tokens, "budget of a prompt")->capture_default_str();
   sub->add_option("--model", o->model, "a local model whose tokenizer counts, and whose context is the budget")
       ->type_name("FOLDER|FILE.gguf");

@@ -1,4 +1,4 @@
-// cudal1 compare: compares policies on the tasks of a recorded space.
+// cudal1 compare: compares policies on the tasks of a recorded space, or the arms of a plan with a language model.
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -14,6 +14,7 @@
 #include "config/base/stopwatch.hpp"
 #include "policy/contrastive/contrastive_training.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/commands/compare_model.hpp"
 #include "tools/cli/commands/space_folds.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/table.hpp"
@@ -40,6 +41,7 @@ struct compare_options {
   double temperature = 1;
   std::size_t threads = 1;
   bool json = false;
+  compare_model_options text;  // of a language model, with --plan
 };
 
 using shared_writer = std::shared_ptr<candidate_writer>;
@@ -351,6 +353,33 @@ std::string table_of(std::span<const compared_policy> all, const context& c) {
   return list.text(c.out);
 }
 
+// Exactly one kind of comparison is asked for, and no option of the other one is given.
+expected<void> check_kind(const compare_options& o, const CLI::App& given) {
+  const bool is_text = !o.text.plan.empty() || !o.text.out.empty();
+  if (is_text != o.space.empty())
+    return fail(errc::invalid_argument,
+                "exactly one of SPACE (a recorded space) and --plan with --out (arms of a language model) is given");
+  const std::vector<const char*> of_space = {"--policy",      "--folds",   "--fold",        "--seeds",   "--first-seed",
+                                             "--evaluations", "--answers", "--temperature", "--threads", "--csv"},
+                                 of_text = {"--measured-on", "--precision", "--time", "--evaluators",
+                                            "--report",      "--config",    "--set",  "--tolerance"};
+  for (const char* option : is_text ? of_space : of_text)
+    if (given.count(option) > 0)
+      return fail(errc::invalid_argument, "{} is of a comparison {}, not of one {}", option,
+                  is_text ? "on a recorded space" : "with --plan", is_text ? "with --plan" : "on a recorded space");
+  if (is_text && o.models.size() > 1)
+    return fail(errc::invalid_argument, "--plan compares the arms of one --model; it was given {}", o.models.size());
+  return {};
+}
+
+expected<int> compare_text(const compare_options& o, context& c) {
+  compare_model_options text = o.text;
+  if (!o.models.empty()) text.model = o.models.front();
+  text.device = o.device;
+  text.json = o.json;
+  return compare_model(text, c);
+}
+
 expected<int> compare(const compare_options& o, context& c) {
   CUDAL1_TRY(const auto space, read_space(o.space));
   if (space.tasks.empty()) return fail(errc::invalid_argument, "the space {} has no task", o.space);
@@ -404,16 +433,19 @@ expected<int> compare(const compare_options& o, context& c) {
 
 void add_compare(CLI::App& app, context& c) {
   auto o = std::make_shared<compare_options>();
-  auto* sub = app.add_subcommand("compare", "compare policies on the tasks of a recorded space, without a device");
-  sub->add_option("space", o->space, "a file of `cudal1 spaces record`")->type_name("SPACE")->required();
+  auto* sub = app.add_subcommand("compare",
+                                 "compare policies on the tasks of a recorded space, without a device; or, "
+                                 "with --plan, what a language model writes, by arms");
+  sub->add_option("space", o->space, "a file of `cudal1 spaces record`")->type_name("SPACE");
   sub->add_option("--policy", o->policies,
                   "random, estimates (the shortest first), corrected_estimates (by what was measured), evolutionary, "
                   "evolutionary_without_estimates; may be repeated")
       ->type_name("NAME");
   sub->add_option(
          "--model", o->models,
-         "a model of `cudal1 train`, of this or another space, or one for each training and fold; may be repeated")
-      ->type_name("[NAME=]MODEL.json,...");
+         "a model of `cudal1 train`, of this or another space, or one for each training and fold; may be repeated. "
+         "With --plan: one Hugging Face folder or .gguf file")
+      ->type_name("[NAME=]MODEL.json,...|FOLDER|FILE.gguf");
   add_folds(sub, o->folds);
   sub->add_option("--fold", o->fold, "only the tasks that this fold held out; without it, those of each fold in turn");
   sub->add_option("--device", o->device,
@@ -433,15 +465,26 @@ void add_compare(CLI::App& app, context& c) {
       ->check(CLI::Range(1, 256));
   sub->add_flag("--json", o->json, "one JSON document, with curves and every task");
   add_csv_flag(*sub, c, o->json, {"policies"});
-  sub->callback([o, &c] { finish(c, compare(*o, c)); });
+  add_plan_options(*sub, o->text);
+  sub->callback([o, sub, &c] {
+    if (const auto fits = check_kind(*o, *sub); !fits)
+      finish(c, tl::unexpected<error>(fits.error()));
+    else
+      finish(c, o->space.empty() ? compare_text(*o, c) : compare(*o, c));
+  });
   sub->footer(footer(
       "  cudal1 compare space.jsonl --seeds 5\n"
       "  cudal1 compare space.jsonl --model part.json --folds 3 --fold 0     on what was held out\n"
       "  cudal1 compare space.jsonl --model mine=m0.json,m1.json,m2.json --folds 3     on all, each by the model\n"
-      "                                                                      that has not seen it",
+      "                                                                      that has not seen it\n"
+      "  cudal1 compare --model SmolLM2.gguf --plan plan.toml --device cuda:0 --out arms --time 20m\n"
+      "  cudal1 compare --out arms --report     what is there",
       "  0    the table was printed\n"
-      "  2    an option does not fit, or a model was not trained with these --folds\n"
-      "  3    the space or a model cannot be read"));
+      "  2    an option does not fit, or a model was not trained with these --folds; the plan is refused, or --out "
+      "was\n"
+      "       begun with another one\n"
+      "  3    the space or a model cannot be read; no node could be reached or started\n"
+      "  130  Ctrl-C; the same command goes on"));
 }
 
 const command_registration registered(49, add_compare);

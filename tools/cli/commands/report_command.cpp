@@ -5,6 +5,7 @@
 
 #include "config/base/describe.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/commands/compare_model.hpp"
 #include "tools/cli/commands/report_page.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/estimate_summary.hpp"
@@ -22,6 +23,7 @@ struct report_options {
   std::string experiment;
   std::string against;  // "": usual_base
   bool exportable = false, json = false;
+  std::string comparison;  // a folder of `cudal1 compare --plan`
   page_files files;
 };
 
@@ -95,6 +97,7 @@ std::string legend(const search_report& r, const speedup_summary& all) {
 }
 
 expected<int> report(const report_options& o, context& c) {
+  if (!o.comparison.empty()) return show_comparison(o.comparison, o.json, c);
   if (o.files.any()) return write_page(o.files, o.experiment, o.against, c);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
@@ -148,6 +151,11 @@ void add_report(CLI::App& app, context& c) {
   auto* exportable =
       sub->add_flag("--exportable", o->exportable,
                     "count only variants whose exported file was checked and is as KernelBench wants it");
+  sub->add_option("--comparison", o->comparison,
+                  "of the arms of a plan: the folder that `cudal1 compare --plan` made, with the plan's hash and what "
+                  "deviated from it")
+      ->type_name("DIR")
+      ->excludes(exportable);
   auto* as_json = sub->add_flag("--json", o->json, "one JSON document, with the results of each task");
   add_csv_flag(*sub, c, o->json, {"tasks"});
   sub->add_option("--html", o->files.html,
@@ -168,6 +176,7 @@ void add_report(CLI::App& app, context& c) {
       "  cudal1 report --experiment e1 --html e1.html    a page to look at and to send\n"
       "  cudal1 report --experiment e1 --against eager   what KernelBench reports; `cudal1 baseline` measures it\n"
       "  cudal1 report --against compile --json\n"
+      "  cudal1 report --comparison arms                 the arms of a plan, as far as they were measured\n"
       "  cudal1 report --exportable                      of what `cudal1 export --format kernelbench` has checked",
       "  0    printed\n"
       "  2    there is no such experiment, or no store yet\n"

@@ -3,24 +3,14 @@
 #include <algorithm>
 
 #include "config/base/describe.hpp"
-#include "policy/moves/lowering.hpp"
-#include "policy/moves/proof_checks.hpp"
 #include "policy/prompt/answer_shape.hpp"
 #include "store/blobs.hpp"
+#include "tools/cli/commands/judged_program.hpp"
 #include "tools/cli/verdict_request.hpp"
 
 namespace cudal1::cli {
 
 namespace {
-
-// The program of a schedule, or why it has none.
-expected<std::string> program_of(const proposal& idea, const task& what, const lowering_target& target) {
-  if (!idea.program.empty()) return idea.program;
-  CUDAL1_TRY(auto made, lower(what, idea.plan, target));
-  proof_checks checks;
-  CUDAL1_CHECK(refuse_wrong_proofs(checks.of(what, idea.plan, target, made.certificates)));
-  return print_program(made.checked.text);
-}
 
 // What a model can do better if it is told what went wrong.
 bool is_repairable(outcome o) {
@@ -32,7 +22,9 @@ bool is_repairable(outcome o) {
 node_judge::node_judge(setup s)
     : s_(std::move(s)),
       form_(enum_value<answer_form>(s_.settings.llm.form).value_or(answer_form::program)),
-      requests_(s_.settings.llm, s_.settings.verification, blobs(s_.c->data).folder()) {}
+      requests_(s_.settings.llm, s_.settings.verification, blobs(s_.c->data).folder()) {
+  requests_.hide_examples_of(s_.hidden);
+}
 
 expected<void> node_judge::add_exemplars(prompt& p) const {
   if (!store_exists(*s_.c)) return {};
@@ -89,13 +81,7 @@ expected<verdict> node_judge::verdict_of(const proposal& idea, const task& what,
     return v;
   }
   made.program = *program;
-  client_request r;
-  r.verb = client_verb::evaluate;
-  r.device = s_.where.device;
-  r.task = canonical_text(what);
-  r.program = std::move(*program);
-  r.origin = s_.origin;
-  return ask_for_verdict(*s_.node, r, s_.wake_fd);
+  return ask_for_verdict(*s_.node, evaluation_of(std::move(*program), what, s_.where.device, s_.origin), s_.wake_fd);
 }
 
 expected<std::vector<judged_answer>> node_judge::judge(const training_prompt& to, std::span<const std::string> answers,

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ class node_judge final : public answer_judge {
     configuration settings;  // llm: form, exemplars and how they are drawn; reward; the gates that prompts describe
     prompt_room room;
     bool is_constrained = true;
+    std::set<std::string> hidden = {};  // tasks whose programs are no examples
     int64_t repair_rounds = 0;
     std::string origin;  // of the variants in the store
   };

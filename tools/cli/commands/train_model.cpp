@@ -111,6 +111,7 @@ expected<judging> begin_judging(const train_model_options& o, const std::shared_
   s.c = &c;
   s.where = device.where;
   s.is_constrained = !o.unconstrained;
+  s.hidden.insert(o.hidden.begin(), o.hidden.end());
   s.repair_rounds = o.how.groups.repair_rounds;
   s.origin = "train " + fs::path(o.model).filename().string();
   s.wake_fd = wake_fd;
@@ -175,6 +176,14 @@ expected<void> save_all(const text_stages& stages, const text_trainer& trainer, 
   return log.draw();
 }
 
+// The adapter as a stage leaves it. It is written before the state, so that a crash leaves the stage to end again.
+expected<void> keep_stage(const stage_progress& p, const text_trainer& trainer, const train_model_options& o) {
+  if (!trainer.options().adapter || p.step + 1 < p.steps) return {};
+  const auto at = std::ranges::find(o.how.stages, p.stage) - o.how.stages.begin();
+  CUDAL1_TRY(const auto adapter, trainer.adapter());
+  return write_adapter(fmt::format("{}/after-{}", o.out, o.stages[static_cast<std::size_t>(at)]), adapter, o.model);
+}
+
 void say_result(const train_model_options& o, const text_stages& stages, context& c) {
   if (!o.all_weights)
     c.out.print(fmt::format("{}: {}/adapter\n", stages.finished() ? "trained" : "trained so far", o.out));
@@ -231,6 +240,7 @@ expected<int> train_model(train_model_options o, context& c) {
   expected<void> kept;
   auto ran = stages.run([&](const stage_progress& p) {
     kept = log.add(p);
+    if (kept) kept = keep_stage(p, *trainer, o);
     if (kept && (p.stage != training_stage::supervised || since_save.ms() > save_ms)) {
       kept = save_all(stages, *trainer, o, log);
       since_save = stopwatch();
@@ -262,6 +272,11 @@ void add_model_options(CLI::App& sub, train_model_options& o) {
       ->add_option("--measured-on", o.measured_on,
                    "the device that measures answers (default: the first GPU, else cpu)")
       ->type_name("DEVICE");
+  group
+      ->add_option("--hide-examples-of", o.hidden,
+                   "a task whose programs in the library no prompt shows, since it is held out; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   group->add_option("--rank", o.adapter.rank, "of the adapter (LoRA)")->capture_default_str();
   group->add_option("--alpha", o.adapter.alpha, "of the adapter")->capture_default_str();
   group->add_option("--targets", o.adapter.targets, "weights that it changes")->delimiter(',')->capture_default_str();

@@ -32,12 +32,12 @@ def reward_function(judge: Optional[Judge] = None) -> Callable[..., List[float]]
 
 
 def rows(tasks: Sequence[str], count: int, judge: Optional[Judge] = None, *, contrastive: bool = False,
-         as_messages: bool = False) -> List[Dict[str, Any]]:
-    """`count` rows for datasets.Dataset.from_list, over the tasks in turn."""
+         as_messages: bool = False, tokens: Optional[int] = None) -> List[Dict[str, Any]]:
+    """`count` rows for datasets.Dataset.from_list, over the tasks in turn. `tokens`: of a prompt, at most, estimated."""
     judge = judge or Judge()
     out = []
     for i in range(count):
         task = tasks[i % len(tasks)]
-        prompt: Any = judge.prompt(task, contrastive=contrastive)
+        prompt: Any = judge.prompt(task, contrastive=contrastive, tokens=tokens)
         out.append({"prompt": [{"role": "user", "content": prompt}] if as_messages else prompt, "task": task})
     return out

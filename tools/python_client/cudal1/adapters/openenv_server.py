@@ -4,7 +4,7 @@
 
 An episode is one task: reset gives the prompt, each step judges one answer, and the observation has the verdict's
 feedback. It ends with the first correct answer, or after `rounds`. Settings: CUDAL1_URL, CUDAL1_TOKEN, and
-CUDAL1_ENV_TASKS (names with commas), CUDAL1_ENV_DEVICE, CUDAL1_ENV_FORM (program, python), CUDAL1_ENV_ROUNDS.
+OPENENV_TASKS (names with commas), OPENENV_DEVICE, OPENENV_FORM (program, python), OPENENV_ROUNDS.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def make_app(factory: Callable[[], TaskEnvironment], sessions: int = 64) -> Any:
 
 def _of_environment() -> TaskEnvironment:
     get = os.environ.get
-    tasks = [name for name in get("CUDAL1_ENV_TASKS", "").split(",") if name]
+    tasks = [name for name in get("OPENENV_TASKS", "").split(",") if name]
     if not tasks:
-        raise ValueError("set CUDAL1_ENV_TASKS to names of tasks, with commas")
-    judge = Judge(device=get("CUDAL1_ENV_DEVICE"), form=get("CUDAL1_ENV_FORM", "program"))
-    return TaskEnvironment(judge, tasks, rounds=int(get("CUDAL1_ENV_ROUNDS", "1")))
+        raise ValueError("set OPENENV_TASKS to names of tasks, with commas")
+    judge = Judge(device=get("OPENENV_DEVICE"), form=get("OPENENV_FORM", "program"))
+    return TaskEnvironment(judge, tasks, rounds=int(get("OPENENV_ROUNDS", "1")))
 
 
 def __getattr__(name: str) -> Any:  # `app` is made when a server asks for it

@@ -8,6 +8,7 @@
 
 #include "actors/clients/client.hpp"
 #include "config/base/describe.hpp"
+#include "sandbox/device/device_names.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "store/blobs.hpp"
 #include "tools/cli/command.hpp"

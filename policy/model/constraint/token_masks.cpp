@@ -1,7 +1,6 @@
 #include "policy/model/constraint/token_masks.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace cudal1 {
 
@@ -50,8 +49,8 @@ void allow(token t, std::span<uint32_t> allowed) {
 
 }  // namespace
 
-int64_t token_masks::walk(byte_automaton::state s, int64_t farthest, std::span<uint32_t> allowed) const {
-  int64_t most = 0;
+token_masks::distances token_masks::walk(byte_automaton::state s) const {
+  distances out(words_->vocabulary(), none);
   struct place {
     int32_t node;
     byte_automaton::state at;
@@ -63,15 +62,12 @@ int64_t token_masks::walk(byte_automaton::state s, int64_t farthest, std::span<u
     for (const auto& [byte, child] : words_->at(here.node).children) {
       const auto next = shape_->next(here.at, byte);
       if (next == byte_automaton::none) continue;
-      if (const auto& tokens = words_->at(child).tokens; !tokens.empty() && shape_->distance(next) <= farthest) {
-        most = std::max<int64_t>(most, shape_->distance(next));
-        for (const token t : tokens)
-          allow(t, allowed);
-      }
+      for (const token t : words_->at(child).tokens)
+        out[static_cast<std::size_t>(t)] = static_cast<uint16_t>(std::min<int32_t>(shape_->distance(next), far_away));
       open.push_back({child, next});
     }
   }
-  return most;
+  return out;
 }
 
 void token_masks::fill(byte_automaton::state s, const room& of, std::span<const token> ends,
@@ -79,22 +75,30 @@ void token_masks::fill(byte_automaton::state s, const room& of, std::span<const 
   // After this token and the last one.
   int64_t farthest = of.left - 2;
   if (of.must_leave) farthest = std::min<int64_t>(farthest, shape_->distance(s) - 1);
-  bool is_known = false;
   {
     const std::lock_guard lock(mutex_);
     if (known_.size() * allowed.size_bytes() > most_known_bytes) known_.clear();
     auto& known = known_[s];
     if (known.allowed.empty()) {
       std::ranges::fill(allowed, 0U);
-      known.farthest = walk(s, std::numeric_limits<int64_t>::max(), allowed);
+      const auto all = walk(s);
+      for (std::size_t t = 0; t < all.size(); ++t)
+        if (all[t] != none) {
+          allow(static_cast<token>(t), allowed);
+          known.farthest = std::max<int64_t>(known.farthest, all[t]);
+        }
       known.allowed.assign(allowed.begin(), allowed.end());
     }
-    is_known = farthest >= known.farthest;
-    if (is_known) std::ranges::copy(known.allowed, allowed.begin());
-  }
-  if (!is_known) {
-    std::ranges::fill(allowed, 0U);
-    walk(s, farthest, allowed);
+    if (farthest >= known.farthest) {
+      std::ranges::copy(known.allowed, allowed.begin());
+    } else {
+      if (distances_.size() * words_->vocabulary() * sizeof(uint16_t) > most_distance_bytes) distances_.clear();
+      auto& all = distances_[s];
+      if (all.empty()) all = walk(s);
+      std::ranges::fill(allowed, 0U);
+      for (std::size_t t = 0; t < all.size(); ++t)
+        if (all[t] <= farthest && all[t] != none) allow(static_cast<token>(t), allowed);
+    }
   }
   if (shape_->is_end(s))
     for (const token t : ends)

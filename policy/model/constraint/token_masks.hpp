@@ -56,8 +56,10 @@ class token_masks {
   void fill(byte_automaton::state s, const room& of, std::span<const token> ends, std::span<uint32_t> allowed) const;
 
  private:
-  // The largest distance that an allowed token leaves.
-  int64_t walk(byte_automaton::state s, int64_t farthest, std::span<uint32_t> allowed) const;
+  // What each token that may come after a state leaves to the end; none: it may not. At most far_away.
+  using distances = std::vector<uint16_t>;
+  static constexpr uint16_t far_away = 0xfffe, none = 0xffff;
+  distances walk(byte_automaton::state s) const;
 
   std::shared_ptr<const token_trie> words_;
   std::shared_ptr<const byte_automaton> shape_;
@@ -66,9 +68,11 @@ class token_masks {
     std::vector<uint32_t> allowed;
     int64_t farthest = 0;
   };
-  static constexpr std::size_t most_known_bytes = 256 << 20;
+  static constexpr std::size_t most_known_bytes = 256 << 20, most_distance_bytes = 128 << 20;
   mutable std::mutex mutex_;
   mutable std::unordered_map<byte_automaton::state, mask> known_;
+  // Of states from which some answer had to leave: the walk takes milliseconds with a large vocabulary.
+  mutable std::unordered_map<byte_automaton::state, distances> distances_;
 };
 
 // The constraint of one answer. errc::invalid_argument if the shortest one does not fit most_tokens.

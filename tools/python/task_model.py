@@ -26,15 +26,15 @@ def module_of(task: dict, after_step: str = "") -> types.ModuleType:
 
     module = types.ModuleType("cudal1_task_" + task["name"])
     weights = task.get("weights", [])
-    text, constants = forward_text(torch, task, after_step)
+    text, constants = forward_text(torch, task, [f"w{i}" for i in range(len(weights))], after_step)
     namespace: dict[str, Any] = {"ops": torch.ops.aten, **constants}
     exec(compile(text, f"<{task['name']}>", "exec"), namespace)
 
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            for name, declaration in zip(weight_names(torch, task), weights):
-                self.register_buffer(name, draw(torch, declaration))
+            for i, declaration in enumerate(weights):
+                self.register_buffer(f"w{i}", draw(torch, declaration))
 
     Model.forward = namespace["forward"]
     module.Model = Model
@@ -46,15 +46,8 @@ def is_word(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith(("_", "torch_"))
 
 
-def weight_names(torch: Any, task: dict) -> list[str]:
-    """Of the model's buffers: the task's own names, where they can be members of a module."""
-    declared = [d["name"] for d in task.get("weights", [])]
-    of_modules = set(dir(torch.nn.Module))
-    return [name if is_word(name) and name not in of_modules else f"w{i}" for i, name in enumerate(declared)]
-
-
-def forward_text(torch: Any, task: dict, after_step: str = "") -> tuple[str, dict]:
-    """The function, and the constants that it names (dtypes and memory formats)."""
+def forward_text(torch: Any, task: dict, members: list[str], after_step: str = "") -> tuple[str, dict]:
+    """The function, and the constants that it names (dtypes and memory formats). `members`: the weights' names in self."""
     names: dict[str, str] = {}
     constants: dict[str, Any] = {}
 
@@ -83,7 +76,7 @@ def forward_text(torch: Any, task: dict, after_step: str = "") -> tuple[str, dic
 
     lines = [f"def forward(self{''.join(', ' + bind(d['name']) for d in task['inputs'])}):"]
     lines += [f"    {bind(d['name'])} = self.{member}"
-              for member, d in zip(weight_names(torch, task), task.get("weights", []))]
+              for member, d in zip(members, task.get("weights", []))]
     for step in task["steps"]:
         packet, _, overload = step["aten"].removeprefix("aten::").partition(".")
         if step["aten"] == "aten::view":  # attention has another layout on a GPU, which may need a copy

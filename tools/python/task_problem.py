@@ -14,7 +14,7 @@ import json
 import sys
 from typing import Any
 
-from task_model import draw, forward_text, weight_names
+from task_model import draw, forward_text, is_word
 
 
 class Unsupported(Exception):
@@ -27,12 +27,13 @@ def problem_text(torch: Any, task: dict) -> str:
         if declaration.get("content", {}).get("fixed"):
             raise Unsupported(f"{declaration['name']} has values from a file that belong to the task's definition: import "
                               "the whole model, whose own source is its problem")
-    forward, constants = forward_text(torch, task)
+    members = weight_names(torch, task)
+    forward, constants = forward_text(torch, task, members)
     lines = ["import torch", "", "ops = torch.ops.aten"]
     lines += [f"{name} = {what}" for name, what in sorted(constants.items())]
     lines += ["", "", "class Model(torch.nn.Module):", "    def __init__(self):", "        super().__init__()"]
     lines += [f"        self.register_buffer({name!r}, draw(torch, {drawn(d)!r}))"
-              for name, d in zip(weight_names(torch, task), task.get("weights", []))]
+              for name, d in zip(members, task.get("weights", []))]
     lines += [""] + ["    " + line for line in forward.splitlines()] + ["", ""]
     # Its annotations name what the text does not import.
     lines += inspect.getsource(draw).replace("(torch: Any, declaration: dict) -> Any", "(torch, declaration)").splitlines()
@@ -40,6 +41,13 @@ def problem_text(torch: Any, task: dict) -> str:
     lines += [f"        draw(torch, {drawn(d)!r}),  # {d['name']}" for d in task["inputs"]]
     lines += ["    ]", "", "", "def get_init_inputs():", "    return []"]
     return "\n".join(lines) + "\n"
+
+
+def weight_names(torch: Any, task: dict) -> list[str]:
+    """Of the model's buffers: the task's own names, where they can be members of a module."""
+    declared = [d["name"] for d in task.get("weights", [])]
+    of_modules = set(dir(torch.nn.Module))
+    return [name if is_word(name) and name not in of_modules else f"w{i}" for i, name in enumerate(declared)]
 
 
 def drawn(declaration: dict) -> dict:

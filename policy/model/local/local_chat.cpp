@@ -345,7 +345,11 @@ class local_chat::core {
     for (auto& [w, made] : std::exchange(made_, {}))
       take(*w, std::move(made));
     std::erase_if(active_, [](const auto& w) { return !w->then; });
-    if (active_.empty()) log();
+    if (active_.empty()) {
+      log();
+      turn_.end();     // before the thread waits for something to do
+      signal_->set();  // for those that waited for a place
+    }
     end_turn_for_others();
   }
 

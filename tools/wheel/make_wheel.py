@@ -36,6 +36,7 @@ PATHS = (("$ORIGIN/../lib:$ORIGIN/../torch/lib:$ORIGIN/../torch/../nvidia/cu13/l
          ("$ORIGIN:$ORIGIN/../torch/lib:$ORIGIN/../torch/../nvidia/cu13/lib",
           "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../nvidia/cu13/lib"))
 OURS = re.compile(r"(bin/cudal1.*|lib/libcudal1_.*)")
+WITHOUT_PATH = "lib/libcudal1_cpu_kernels.so"  # needs the system's libraries alone
 NOT_IN_WHEEL = ("bin/cudal1-setup",)
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the oldest that a zip file can express
 
@@ -91,7 +92,7 @@ def checked_tag(binaries: dict[str, pathlib.Path]) -> str:
 
 def content_of(name: str, path: pathlib.Path) -> bytes:
     content = path.read_bytes()
-    if not OURS.fullmatch(name):
+    if not OURS.fullmatch(name) or name == WITHOUT_PATH:
         return content
     old, new = PATHS[0] if name.startswith("bin/") else PATHS[1]
     return elf_files.with_path(content, old, new)

@@ -158,6 +158,12 @@ class local_chat::core {
     queue_ = std::move(kept);
     for (auto& w : active_)
       if (ids.contains(w->id)) end_early(*w, stopped());
+    // Those that still wait for a turn need none.
+    std::erase_if(active_, [this](const auto& w) {
+      if (!w->ended || w->number != 0) return false;
+      finish(*w, tl::unexpected<error>(*w->ended));
+      return true;
+    });
   }
 
   void end_early(waiting& w, error why) {

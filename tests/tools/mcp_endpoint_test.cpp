@@ -1,14 +1,15 @@
 // The Model Context Protocol's endpoint without a node: messages, calls and their sessions, what an agent reads.
+#include "tools/serve/mcp/mcp_endpoint.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/temporary_folder.hpp"
 #include "tools/serve/mcp/calls.hpp"
-#include "tools/serve/mcp/mcp_endpoint.hpp"
 #include "tools/serve/mcp/json_rpc.hpp"
 #include "tools/serve/mcp/own_requests.hpp"
-#include "tools/serve/mcp/tools.hpp"
 #include "tools/serve/mcp/told_verdict.hpp"
+#include "tools/serve/mcp/tools.hpp"
 
 namespace cudal1::serve::mcp {
 namespace {

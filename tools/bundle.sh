@@ -57,24 +57,12 @@ try_in_tree() {
     cudal1 best gelu_by_hand" "${torch%/*}" opt/packages
 }
 
-trial=1 packed=''
-for argument in "$@"; do
-  case "$argument" in
-    --no-trial) trial=0 ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    -*) die 2 "there is no option $argument; see tools/bundle.sh --help" ;;
-    *) packed=$(realpath -m "$argument") ;;
-  esac
-done
-[ $trial -eq 0 ] || check_trial_is_possible tools/bundle.sh
+read_trial_arguments tools/bundle.sh "$@"
 
 "$root/tools/bootstrap.sh" build
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
 name=cudal1-$version-$(uname -m)
-packed=${packed:-$build/$name.tar.xz}
+packed=${destination:-$build/$name.tar.xz}
 plan_steps $((trial ? 4 : 2))
 install_and_pack "$name"
 [ $trial -eq 0 ] || try_in_clean_systems

@@ -1,10 +1,30 @@
 # Trials in clean systems: a bare Debian 12 and a bare Ubuntu 24.04, made with debootstrap. For bundle.sh and wheel.sh,
-# which set `build`, `trials` (a folder), `packages_of_trial`, define die, and try_in_tree TREE: what a trial does in one.
+# which set `build`, `trials` (a folder), `packages_of_trial`, define die, usage, and try_in_tree TREE: what a trial does in one.
 # Needs steps.sh. Environment: CUDAL1_DEBIAN_MIRROR, CUDAL1_UBUNTU_MIRROR, CUDAL1_DEBIAN_KEYRING, CUDAL1_UBUNTU_KEYRING.
 # shellcheck shell=bash disable=SC2154
 
 declare -A outcome
 failed=0
+
+# Of a script that ends in a trial. $1: the script; the rest: its arguments. Sets trial (0 with --no-trial) and
+# destination ("" if none is named).
+read_trial_arguments() {
+  local script=$1 argument
+  trial=1 destination=''
+  shift
+  for argument in "$@"; do
+    case "$argument" in
+      --no-trial) trial=0 ;;
+      -h | --help)
+        usage
+        exit 0
+        ;;
+      -*) die 2 "there is no option $argument; see $script --help" ;;
+      *) destination=$(realpath -m "$argument") ;;
+    esac
+  done
+  [ $trial -eq 0 ] || check_trial_is_possible "$script"
+}
 
 # Before minutes of building.
 check_trial_is_possible() { # $1: the script

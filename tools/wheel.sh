@@ -49,19 +49,8 @@ try_in_tree() {
       bash /opt/trial.sh /opt/$name /opt/python_client" /etc/resolv.conf etc/resolv.conf "$certificates" "$certificates"
 }
 
-trial=1 out=$build
-for argument in "$@"; do
-  case "$argument" in
-    --no-trial) trial=0 ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    -*) die 2 "there is no option $argument; see tools/wheel.sh --help" ;;
-    *) out=$(realpath -m "$argument") ;;
-  esac
-done
-[ $trial -eq 0 ] || check_trial_is_possible tools/wheel.sh
+read_trial_arguments tools/wheel.sh "$@"
+out=${destination:-$build}
 
 "$root/tools/bootstrap.sh" build
 plan_steps $((trial ? 3 : 1))

@@ -1,18 +1,15 @@
 #include "tools/kernelbench/submission_referee.hpp"
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "config/base/describe.hpp"
 #include "config/base/json.hpp"
-#include "config/base/unique_fd.hpp"
 #include "sandbox/device/device_type.hpp"
+#include "sandbox/isolation/shared_memory.hpp"
 #include "tools/cli/line_process.hpp"
 #include "tools/cli/python_process.hpp"
 #include "tools/kernelbench/model_file.hpp"
@@ -38,31 +35,6 @@ bool has_python_source(const task& t) {
   return t.is_whole_model() && !t.origin->source.empty();
 }
 
-// A file of the task that is deleted with this.
-class task_file {
- public:
-  static expected<task_file> write(const task& t) {
-    std::string path = (std::filesystem::temp_directory_path() / "cudal1-task-XXXXXX").string();
-    const unique_fd file(::mkstemp(path.data()));
-    if (!file) return fail(errc::io_error, "cannot make a file in {}", std::filesystem::temp_directory_path().string());
-    task_file made(path);
-    const auto text = canonical_text(t);
-    if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-      return fail(errc::io_error, "cannot write {}: is the disk full?", path);
-    return made;
-  }
-  task_file(task_file&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  task_file& operator=(task_file&&) = delete;
-  ~task_file() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit task_file(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
 errc code_of(const answer_line& a) {
   return a.code == "unsupported" ? errc::unsupported : errc::infrastructure;
 }
@@ -73,8 +45,8 @@ expected<std::string> python_problem(const task& t, const std::string& blobs) {
   if (has_python_source(t)) return problem_source(t, blobs);
   CUDAL1_TRY(const auto python, cli::find_python());
   CUDAL1_TRY(const auto script, cli::python_script("task_problem.py"));
-  CUDAL1_TRY(const auto file, task_file::write(t));
-  CUDAL1_TRY(auto printed, cli::run_python(python, script, {file.path()}));
+  CUDAL1_TRY(const auto file, make_sealed_file("cudal1-task", canonical_text(t)));
+  CUDAL1_TRY(auto printed, cli::run_python(python, script, {fmt::format("/proc/{}/fd/{}", ::getpid(), file.get())}));
   if (printed.code == 0) return std::move(printed.out);
   return fail(errc::unsupported, "{} cannot be written as a Python model; what {} printed says why", t.name, script);
 }

@@ -148,8 +148,7 @@ def main() -> int:
     try:
         verdicts = judge_all(o, found)
     except MachineRefuses as problem:
-        return fail(MACHINE, f"{problem}. It takes user, process, network and mount namespaces; a container needs the "
-                             "right to make them. Only for files that you trust: --unconfined")
+        return fail(MACHINE, f"{problem.advice()}. Only for files that you trust: --unconfined")
     if o.out:
         o.out.joinpath("verdicts.json").write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
     if o.eval_results:

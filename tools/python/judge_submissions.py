@@ -75,8 +75,7 @@ def main() -> int:
                 else:
                     answer({"verdict": as_json(verdict)})
     except MachineRefuses as problem:
-        return refuse("unsupported", f"{problem}. It takes user, process, network and mount namespaces; a container needs "
-                                     "the right to make them")
+        return refuse("unsupported", problem.advice())
     return 0
 
 

@@ -40,8 +40,8 @@ bool is_own_host(const std::string& host) {
 
 }  // namespace
 
-expected<std::string> random_hex() {
-  std::array<unsigned char, 32> bytes{};
+expected<std::string> random_hex(std::size_t count) {
+  std::vector<unsigned char> bytes(count);
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return fail(errc::io_error, "the system gives no random numbers: {}", std::strerror(errno));
   std::string text;
@@ -88,7 +88,7 @@ expected<std::string> token_file::add(const std::string& name, std::vector<std::
     if (t.name == name)
       return fail(errc::already_exists, "{} has a token already; `cudal1 serve --remove-token {}` revokes it", name,
                   name);
-  CUDAL1_TRY(std::string token, random_hex());
+  CUDAL1_TRY(std::string token, random_hex(secret_bytes));
   token.insert(0, token_prefix);
   all.push_back({name, sha256_hex(token), std::move(may), unix_ms()});
   CUDAL1_CHECK(write(all));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -75,8 +76,9 @@ class access_rules {
 
 // 403 for a request of a web page of another origin.
 api_result<void> check_origin(const http_call& call);
-// 256 random bits in hexadecimal. errc::io_error.
-expected<std::string> random_hex();
+inline constexpr std::size_t secret_bytes = 32;  // of tokens and sessions
+// So many random bytes, two hexadecimal digits each. errc::io_error.
+expected<std::string> random_hex(std::size_t count);
 
 // 403 without it.
 api_result<void> require(const api_client& client, std::string_view permission);

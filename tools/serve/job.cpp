@@ -1,17 +1,13 @@
 #include "tools/serve/job.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <tuple>
-
-#include <fmt/format.h>
-#include <sys/random.h>
 
 #include "config/base/describe.hpp"
 #include "config/base/durable_file.hpp"
 #include "config/base/text_file.hpp"
+#include "tools/serve/access.hpp"
 
 namespace cudal1::serve {
 
@@ -58,10 +54,8 @@ expected<void> job_folder::remove(const std::string& id) const {
 }
 
 expected<std::string> new_job_id() {
-  uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number))
-    return fail(errc::io_error, "the system gives no random numbers: {}", std::strerror(errno));
-  return fmt::format("j{:016x}", number);
+  CUDAL1_TRY(const std::string number, random_hex(8));
+  return "j" + number;
 }
 
 }  // namespace cudal1::serve

@@ -34,6 +34,9 @@ class Died(Exception):
 class MachineRefuses(Exception):
     """Workers cannot be confined here."""
 
+    def advice(self) -> str:
+        return (f"{self}. It takes user, process, network and mount namespaces; a container needs the right to make them")
+
 
 @dataclasses.dataclass
 class Limits:

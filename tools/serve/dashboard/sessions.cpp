@@ -16,8 +16,8 @@ constexpr std::size_t most_sessions = 256;
 
 expected<std::string> web_sessions::begin(const std::string& token_sha256, const std::string& from,
                                           std::chrono::steady_clock::time_point now) {
-  CUDAL1_TRY(std::string cookie, random_hex());
-  CUDAL1_TRY(std::string form_key, random_hex());
+  CUDAL1_TRY(std::string cookie, random_hex(secret_bytes));
+  CUDAL1_TRY(std::string form_key, random_hex(secret_bytes));
   const std::lock_guard guard(mutex_);
   std::erase_if(by_hash_, [&](const auto& one) { return now - one.second.began > session_length; });
   if (by_hash_.size() >= most_sessions)

@@ -1,12 +1,8 @@
 #include "tools/serve/mcp/calls.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 
-#include <fmt/format.h>
-#include <sys/random.h>
+#include "tools/serve/access.hpp"
 
 namespace cudal1::serve::mcp {
 
@@ -75,13 +71,7 @@ bool call_table::has_ended(const std::string& client, const std::string& session
 }
 
 expected<std::string> new_session() {
-  std::array<unsigned char, session_bytes> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return fail(errc::io_error, "the system gives no random numbers: {}", std::strerror(errno));
-  std::string text;
-  for (const auto b : bytes)
-    text += fmt::format("{:02x}", b);
-  return text;
+  return random_hex(session_bytes);
 }
 
 bool is_session(const std::string& text) {

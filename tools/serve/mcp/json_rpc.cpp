@@ -77,6 +77,17 @@ std::string text_member(const json& object, std::string_view name) {
   return found != nullptr && found->is_string() ? found->as_string() : "";
 }
 
+double number_member(const json& object, std::string_view name) {
+  const json* found = object.find(name);
+  return found != nullptr && found->is_number() ? found->as_number() : 0;
+}
+
+const json::array& list_member(const json& object, std::string_view name) {
+  static const json::array none;
+  const json* found = object.find(name);
+  return found != nullptr && found->is_array() ? found->as_array() : none;
+}
+
 json tool_result(std::string text, json document) {
   json out = json::make_object({{"content", text_content(std::move(text))}, {"isError", false}});
   if (document.is_object()) out.set("structuredContent", std::move(document));

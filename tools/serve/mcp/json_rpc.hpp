@@ -51,8 +51,10 @@ std::string event_text(const std::string& message);
 inline constexpr std::string_view protocol_versions[] = {"2025-06-18", "2025-03-26", "2024-11-05"};
 bool is_known_version(std::string_view version);
 
-// The text of a member; "" where there is none.
+// The value of a member; "", 0 or an empty list where there is none of this kind.
 std::string text_member(const json& object, std::string_view name);
+double number_member(const json& object, std::string_view name);
+const json::array& list_member(const json& object, std::string_view name);
 
 // The result of a tool: a text, and the same for programs unless that is null.
 json tool_result(std::string text, json document = {});

@@ -11,30 +11,19 @@ namespace cudal1::serve::mcp {
 
 namespace {
 
-double number_at(const json* object, std::string_view name) {
-  const json* found = object != nullptr ? object->find(name) : nullptr;
-  return found != nullptr && found->is_number() ? found->as_number() : 0;
-}
-
-const json::array& list_at(const json& object, std::string_view name) {
-  static const json::array none;
-  const json* found = object.find(name);
-  return found != nullptr && found->is_array() ? found->as_array() : none;
-}
-
 std::string declared(const char* role, const json& t) {
   std::string text = fmt::format("- {} `{}`: {}{}", role, text_member(t, "name"), text_member(t, "dtype"),
                                  t.find("shape") != nullptr ? t.find("shape")->text() : "");
   if (const json* strides = t.find("strides")) text += " with strides " + strides->text();
   if (const json* draw = t.find("draw")) text += ", drawn " + draw->text();
-  for (const auto& fact : list_at(t, "facts"))
+  for (const auto& fact : list_member(t, "facts"))
     text += fmt::format(", always {}", fact.as_string());
   return text + "\n";
 }
 
 std::vector<std::string> texts(const json& object, std::string_view name) {
   std::vector<std::string> out;
-  for (const auto& one : list_at(object, name))
+  for (const auto& one : list_member(object, name))
     out.push_back(one.as_string());
   return out;
 }
@@ -47,22 +36,23 @@ std::string description_of(const json& task) {
   std::string text =
       fmt::format("{}: {}\n{}, with the sizes for {}\n\n", text_member(task, "name"), text_member(task, "summary"),
                   text_member(task, "family"), text_member(task, "profile"));
-  for (const auto& t : list_at(*program, "inputs"))
+  for (const auto& t : list_member(*program, "inputs"))
     text += declared("input", t);
-  for (const auto& t : list_at(*program, "weights"))
+  for (const auto& t : list_member(*program, "weights"))
     text += declared("weight", t);
   for (const auto& output : texts(task, "outputs"))
     text += fmt::format("- output {}\n", output);
   text += "\nIts own program, which is the reference:\n";
-  for (const auto& step : list_at(*program, "steps"))
+  for (const auto& step : list_member(*program, "steps"))
     text += step.text() + "\n";
-  const json* work = task.find("work");
-  const double bytes =
-      number_at(work, "input_bytes") + number_at(work, "weight_bytes") + number_at(work, "output_bytes");
-  const json* flops = work != nullptr ? work->find("flops") : nullptr;
-  double products = 0;
-  for (const char* type : {"float64", "float32", "tf32", "half"})
-    products += number_at(flops, type);
+  double bytes = 0, products = 0;
+  if (const json* work = task.find("work"); work != nullptr) {
+    for (const char* part : {"input_bytes", "weight_bytes", "output_bytes"})
+      bytes += number_member(*work, part);
+    if (const json* flops = work->find("flops"); flops != nullptr)
+      for (const char* type : {"float64", "float32", "tf32", "half"})
+        products += number_member(*flops, type);
+  }
   text += fmt::format("\nA call reads and writes at least {:.4g} kB, and does {:.4g} kFLOP in products.\n", bytes / 1e3,
                       products / 1e3);
   return text;
@@ -83,7 +73,7 @@ std::string legal_moves(const json& document) {
   std::string text =
       "Legal now, in the order in which a schedule has them; the values are those that this task allows:\n";
   std::vector<std::string> others;
-  for (const auto& move : list_at(document, "moves")) {
+  for (const auto& move : list_member(document, "moves")) {
     const auto name = text_member(move, "name");
     const auto examples = texts(move, "examples");
     if (examples.empty())

@@ -8,11 +8,6 @@ namespace cudal1::serve::mcp {
 
 namespace {
 
-double number_in(const json& document, std::string_view name) {
-  const json* found = document.find(name);
-  return found != nullptr && found->is_number() ? found->as_number() : 0;
-}
-
 bool is_true(const json& document, std::string_view name) {
   const json* found = document.find(name);
   return found != nullptr && found->is_bool() && found->as_bool();
@@ -24,10 +19,10 @@ std::string score_text(const json& v) {
     return fmt::format("{}: {}", text_member(v, "outcome"), text_member(v, "reason"));
   const auto language = text_member(v, "language");
   return fmt::format("Correct{}. Speedup {:.4g}x, 95% interval [{:.4g}, {:.4g}]: {} {:.4g} us, variant {:.4g} us.",
-                     is_true(v, "confirmed") ? ", and measured again on new inputs" : "", number_in(v, "speedup"),
+                     is_true(v, "confirmed") ? ", and measured again on new inputs" : "", number_member(v, "speedup"),
                      interval->as_array().front().as_number(), interval->as_array().back().as_number(),
-                     language.empty() ? "reference" : "PyTorch's eager mode", number_in(v, "reference_us"),
-                     number_in(v, "variant_us"));
+                     language.empty() ? "reference" : "PyTorch's eager mode", number_member(v, "reference_us"),
+                     number_member(v, "variant_us"));
 }
 
 }  // namespace

@@ -26,12 +26,6 @@ const json& member(const json& document, std::string_view name) {
   return found != nullptr ? *found : none;
 }
 
-const json::array& items(const json& document, std::string_view name) {
-  static const json::array empty;
-  const json* found = document.find(name);
-  return found != nullptr && found->is_array() ? found->as_array() : empty;
-}
-
 json task_schema() {
   return schema_of("string", "a task's name, as list_tasks gives it");
 }
@@ -60,9 +54,9 @@ api_result<json> list_tasks(const own_requests& own, const json& a) {
   const auto add = [&](const json& t, const std::string& summary, const std::string& family) {
     rows.push_back(json::make_object({{"name", text_member(t, "name")}, {"summary", summary}, {"family", family}}));
   };
-  for (const auto& t : items(*built_in, "tasks"))
+  for (const auto& t : list_member(*built_in, "tasks"))
     add(t, text_member(t, "summary"), text_member(t, "family"));
-  for (const auto& t : items(*imported, "tasks"))
+  for (const auto& t : list_member(*imported, "tasks"))
     add(t, "imported", "");
   auto text = lines_of(rows, "summary");
   return tool_result(std::move(text), json::make_object({{"tasks", json(std::move(rows))}}));
@@ -71,7 +65,7 @@ api_result<json> list_tasks(const own_requests& own, const json& a) {
 api_result<json> described(const own_requests& own, const json& a) {
   auto made = own.ask("describe_task", task_and_device(a));
   if (!made) return refuse(made.error());
-  const auto& all = items(*made, "tasks");
+  const auto& all = list_member(*made, "tasks");
   return all.empty() ? json() : all.front();
 }
 
@@ -117,12 +111,12 @@ api_result<json> best(const own_requests& own, const json& a) {
   const auto found =
       own.ask("best_of_task", {{"task", argument(a, "task")}, {"count", count.is_null() ? json(5) : count}});
   if (!found && found.error().status != 404) return refuse(found.error());
-  if (!found || items(*found, "variants").empty())
+  if (!found || list_member(*found, "variants").empty())
     return tool_result("There is no correct variant yet: the reference itself is the best.",
                        json::make_object({{"variants", json(json::array())}}));
   json::array rows;
   std::string text;
-  for (const auto& v : items(*found, "variants")) {
+  for (const auto& v : list_member(*found, "variants")) {
     const json& interval = member(v, "speedup_interval");
     const double speedup = member(v, "speedup").as_number(), low = member(interval, "low").as_number(),
                  high = member(interval, "high").as_number();
@@ -156,10 +150,10 @@ api_result<json> import_model(const own_requests& own, const json& a) {
   const auto made = own.ask("import_model", {}, a);
   if (!made) return refuse(made.error());
   std::vector<std::string> names, refused;
-  for (const auto& r : items(*made, "refused"))
+  for (const auto& r : list_member(*made, "refused"))
     refused.push_back(fmt::format("{} was refused: {}", text_member(r, "name"), text_member(r, "reason")));
   if (!refused.empty()) return tool_error(fmt::format("{}", fmt::join(refused, "; ")));
-  for (const auto& t : items(*made, "imported"))
+  for (const auto& t : list_member(*made, "imported"))
     names.push_back(text_member(t, "name"));
   return tool_result(fmt::format("Imported: {}", fmt::join(names, ", ")),
                      json::make_object({{"tasks", json(json::array(names.begin(), names.end()))}}));
@@ -191,7 +185,8 @@ api_result<json> moves(const own_requests& own, const json& a) {
   }
   auto made = own.ask("list_moves");
   if (!made) return refuse(made.error());
-  return tool_result(lines_of(items(*made, "moves"), "about"), json::make_object({{"moves", member(*made, "moves")}}));
+  return tool_result(lines_of(list_member(*made, "moves"), "about"),
+                     json::make_object({{"moves", member(*made, "moves")}}));
 }
 
 json evaluate_arguments() {
@@ -299,7 +294,7 @@ std::string progress_text(const json& job) {
 }
 
 json evaluation_result(const json& job) {
-  const auto& results = items(job, "results");
+  const auto& results = list_member(job, "results");
   const json& first = results.empty() ? none : results.front();
   if (const json& verdict = member(first, "verdict"); verdict.is_object())
     return tool_result(verdict_text(verdict), verdict);

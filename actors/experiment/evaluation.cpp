@@ -112,6 +112,8 @@ evaluation::effects evaluation::not_compiled(const error& e, const surroundings&
       return judge_without_device(outcome::refused, e.message, s);
     case errc::timeout:
       return judge_without_device(outcome::compile_timeout, e.message, s);
+    case errc::corrupt:  // what it made cannot be read, which may well be due to the program
+      return lose("compiler: " + e.message, attempt_loss::on_device);
     default:
       return lose("compiler: " + e.message, attempt_loss::elsewhere);
   }

@@ -212,6 +212,11 @@ TEST_F(evaluation_of_a_variant, is_tried_again_later_where_the_variant_cannot_be
 }
 
 TEST_F(evaluation_of_a_variant, is_tried_again_at_once_where_it_may_be_the_cause_of_a_fault) {
+  evaluation compiling(proposed());
+  compiling.begin(at());
+  compiling.reserved(attempt(), at());
+  EXPECT_THAT(names_of(compiling.not_compiled({errc::corrupt, "unreadable"}, at())), ElementsAre("end on_device"));
+  EXPECT_THAT(names_of(compiling.attempt_ended(at())), ElementsAre("count fault", "reserve"));
   auto e = offered(proposed());
   EXPECT_THAT(names_of(e.reported(fault(true), at())), ElementsAre("acknowledge", "end on_device"));
   EXPECT_FALSE(e.is_offered());

@@ -10,6 +10,7 @@ Needs a Python with torch and numpy; for CUDA files also nvcc and ninja.
 import os
 import pathlib
 import sys
+import tempfile
 import time
 import traceback
 
@@ -124,7 +125,7 @@ def worker_with(confined):
     def run():
         zygote = Zygote(max(os.sched_getaffinity(0)), confined, places.place_of("cuda:0", 1))
         try:
-            with Worker(zygote, Limits(data_bytes=16 << 30)) as worker:
+            with tempfile.TemporaryDirectory() as folder, Worker(zygote, Limits(data_bytes=16 << 30), built=folder) as worker:
                 said = worker.ask("load", 120, problem=PROBLEM, submission=None, seed=1, double=False)
                 if "problem" in said:
                     raise RuntimeError(said["problem"] + "; it printed: " + worker.output.kept.decode()[-1500:])

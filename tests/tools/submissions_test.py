@@ -354,8 +354,9 @@ class Readers(unittest.TestCase):
         path = self.write("h100.json", "\n".join(json.dumps(r) for r in records))
         found = readers.read(path, None)
         self.assertEqual([(s.level, s.problem_id, s.language) for s in found[:2]], [(1, 19, "PyTorch"), (2, 7, "CUDA")])
-        self.assertEqual([bool(s.refusal) for s in found], [False, True, True])
-        self.assertIn("needs a GPU", found[1].refusal)
+        self.assertEqual([bool(s.refusal_on("cpu")) for s in found], [False, True, True])
+        self.assertEqual([bool(s.refusal_on("cuda:0")) for s in found], [False, False, True])
+        self.assertIn("needs a GPU", found[1].refusal_on("cpu"))
 
     def test_what_cannot_be_read_says_what_to_do(self):
         (self.folder / "empty").mkdir()
@@ -417,10 +418,11 @@ class Readers(unittest.TestCase):
             self.assertEqual(subprocess.run([CUDAL1, "audit", *words], capture_output=True, timeout=900,
                                             env={**os.environ, "CUDAL1_PYTHON": sys.executable}).returncode, 2, words)
 
-    def test_devices_that_were_not_tried_are_refused(self):
-        done = self.run_audit(self.write("a.py", self.own), "--device", "cuda:0")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("was not tried", done.stderr)
+    def test_devices_that_are_not_here_are_refused(self):
+        for device, said in (("cuda:99", "there is no cuda:99 here"), ("gpu", "gpu is no device")):
+            done = self.run_audit(self.write("a.py", self.own), "--device", device)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
 
 
 def refusal_of_machine():

@@ -309,6 +309,45 @@ class Dispatch(Packaged):
                 self.both(x, y)
 
 
+class WithoutLibrary(Packaged):
+    """With a PyTorch that the package's library is not for."""
+
+    def setUp(self):
+        super().setUp()
+        if "without" not in STATE:
+            folder = STATE["folder"] / "without" / "fast_chain"
+            shutil.copytree(pathlib.Path(self.package.__file__).parent, folder)
+            index = json.loads((folder / "index.json").read_text())
+            index["runtime"]["torch"] = "1.0"
+            for entry in index["programs"]:
+                entry["operator"] += "_in_python"  # beside the other's, of the same process
+            (folder / "index.json").write_text(json.dumps(index))
+            package = importlib.import_module("fast_chain._cudal1.package")
+            STATE["without"] = package.Package("fast_chain_in_python", folder)
+        self.without = STATE["without"]
+        self.fast = self.without.optimize(self.model)
+
+    def test_its_calls_give_the_same_and_the_report_says_that_they_take_longer(self):
+        self.assertEqual(self.package._package.native_problem(), "")
+        with_library = self.package.optimize(self.model)
+        before = sum(self.without.report().calls.values())
+        for rows in (512, 256):
+            given = self.inputs(rows)
+            for _ in range(3):
+                self.both(*given)
+                self.assertTrue(torch.equal(self.fast(*given)["h"], with_library(*given)["h"]))
+        self.assertEqual(sum(self.without.report().calls.values()) - before, 12)
+        self.assertIn(f"it is for PyTorch 1.0, and this is {torch.__version__}", str(self.without.report()))
+
+    def test_its_set_up_is_made_again(self):
+        given, before = self.inputs(), sum(self.without.report().setups.values())
+        self.both(*given)
+        with torch.no_grad():
+            self.model.scale.mul_(3)
+        self.both(*given)
+        self.assertEqual(sum(self.without.report().setups.values()) - before, 2)
+
+
 class Gradients(Packaged):
     def gradients(self, module, given):
         given = [g.clone().requires_grad_() for g in given]

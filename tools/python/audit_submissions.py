@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judges other people's kernels, for `cudal1 audit --kernelbench`: see submissions/README.md.
 
-    audit_submissions.py WHERE [--problems DIR] [--device cpu] [--json] [--out DIR] [--eval-results FILE]
+    audit_submissions.py WHERE [--problems DIR] [--device cpu|cuda:0] [--json] [--out DIR] [--eval-results FILE]
                          [--unconfined]
 
 WHERE is a Python file with ModelNew, a folder of such, a KernelBench run folder, or JSON lines. Exit codes: 0: all were
@@ -111,13 +111,13 @@ def judge_all(o: argparse.Namespace, found: list[Any]) -> list[dict[str, Any]]:
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
     verdicts = []
-    with Referee(confined=not o.unconfined, pools=o.pools, pairs=o.pairs) as referee:
+    with Referee(confined=not o.unconfined, pools=o.pools, pairs=o.pairs, device=o.device) as referee:
         for i, submission in enumerate(found):
             key = referee.key_of(submission)
             verdict = kept_verdict(folder, key)
             if verdict is None:
                 verdict = as_json(referee.judge(submission))
-                if folder and not submission.refusal:
+                if folder and not submission.refusal_on(o.device):
                     keep_verdict(folder, key, verdict)
             else:  # the same source may come under another name
                 verdict.update(name=submission.name, level=submission.level, problem_id=submission.problem_id,
@@ -132,14 +132,12 @@ def judge_all(o: argparse.Namespace, found: list[Any]) -> list[dict[str, Any]]:
 
 def main() -> int:
     o = options()
-    if o.device != "cpu":
-        return fail(NOTHING, f"--kernelbench judges on the device cpu; {o.device} was not tried with it yet. Leave "
-                             "--device away")
-    from submissions import confinement, readers
+    from submissions import confinement, places, readers
 
     try:
+        places.check_device(o.device)
         found = readers.read(o.where, o.problems)
-    except (readers.Unreadable, OSError) as problem:
+    except (readers.Unreadable, places.NoDevice, OSError) as problem:
         return fail(NOTHING, str(problem))
     if not o.unconfined and (refusal := confinement.refusal()):
         return fail(MACHINE, f"{refusal}. Only for files that you trust: --unconfined")

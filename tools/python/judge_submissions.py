@@ -20,6 +20,7 @@ from typing import Any
 
 sys.dont_write_bytecode = True
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+NEEDS_GPU = "{} needs a GPU, and this judge has the device cpu; `cudal1 audit --kernelbench --device cuda:0` judges it"
 
 
 def problem_of(torch: Any, request: dict[str, Any]) -> str:
@@ -65,9 +66,9 @@ def main() -> int:
                 except Unsupported as problem:
                     answer({"error": str(problem), "code": "unsupported"})
                     continue
-                if submission.refusal:
-                    verdict = Verdict(submission.name, "refused", kind="file", why=submission.refusal,
-                                      language=submission.language)
+                why = submission.refusal or (NEEDS_GPU.format(submission.language) if submission.needs_gpu else "")
+                if why:
+                    verdict = Verdict(submission.name, "refused", kind="file", why=why, language=submission.language)
                 else:
                     verdict = referee.judge(submission)
                 if verdict.verdict == "not_judged":  # says something about the problem

@@ -29,7 +29,9 @@ class parser {
         CUDAL1_CHECK(punctuation(c));
       }
     }
-    if (!statement_.words.empty() || depth_ != 0) return fail(errc::corrupt, "the PTX is incomplete");
+    // The module's own directives have no semicolon: they are a statement with what follows, if anything does.
+    const bool is_empty = !statement_.words.empty() && statement_.words.front() == ".version" && !is_function_head();
+    if (depth_ != 0 || !(statement_.words.empty() || is_empty)) return fail(errc::corrupt, "the PTX is incomplete");
     return std::move(module_);
   }
 

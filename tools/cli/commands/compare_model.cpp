@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -72,7 +73,8 @@ class comparison {
   device_report device_;
   std::shared_ptr<const local_checkpoint> files_;
   std::unique_ptr<language_model> model_;
-  std::string has_adapter_;  // the folder; "": the untouched weights
+  std::string has_adapter_;    // the folder; "": the untouched weights
+  bool is_on_device_ = false;  // this process has memory on a GPU, until it ends
 };
 
 expected<void> comparison::read_tasks() {
@@ -211,6 +213,8 @@ expected<language_model*> comparison::model_with(const std::string& adapter) {
     const bool half = o_.precision == "bfloat16" || (o_.precision == "auto" && o_.device != "cpu");
     // Untouched weights are read again: an adapter's change is not taken back.
     if (!model_ || adapter.empty()) {
+      // A node leaves its GPU to a process that comes to it later, and shares it with one that was there before.
+      if (!std::exchange(is_on_device_, o_.device != "cpu")) disconnect();
       model_.reset();
       CUDAL1_TRY(model_, language_model::open(o_.model, half ? model_precision::bfloat16 : model_precision::float32,
                                               o_.device));

@@ -13,6 +13,7 @@
 #include "sandbox/device/compute_capability.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "store/blobs.hpp"
+#include "tools/cli/commands/package_plan.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
@@ -145,6 +146,7 @@ class package_staging {
     const auto place = fmt::format("{:03}/", count_);
     CUDAL1_CHECK(add_kernels(p, *where, place, document));
     CUDAL1_CHECK(folder_.write({place + "program.cu1", variant.program}));
+    CUDAL1_CHECK(folder_.write({place + "plan.json", package_plan(p).text()}));
     CUDAL1_CHECK(folder_.write({place + "task.json", record.text}));
     CUDAL1_CHECK(add_blobs(t));
     CUDAL1_CHECK(folder_.write({place + "variant.json", document.text() + "\n"}));
@@ -194,11 +196,11 @@ class package_staging {
   int64_t count_ = 0;
 };
 
-// libcudal1_cpu_kernels.so: in ../lib of an installed program, else where it was built.
-expected<std::string> cpu_kernels() {
+// A library that packages contain: in ../lib of an installed program, else where it was built.
+expected<std::string> own_library(const char* where_built) {
   namespace fs = std::filesystem;
   std::error_code problem;
-  const auto built = fs::path(CUDAL1_BUILT_CPU_KERNELS);
+  const auto built = fs::path(where_built);
   const auto self = fs::read_symlink("/proc/self/exe", problem);
   for (const auto& path : {self.parent_path().parent_path() / "lib" / built.filename(), built})
     if (fs::is_regular_file(path, problem)) return path.string();
@@ -221,7 +223,8 @@ expected<int> export_package(store& s, const search_report& report, const packag
   CUDAL1_CHECK(folder.check());
   CUDAL1_TRY(const auto python, find_python());
   CUDAL1_TRY(const auto script, python_script("build_package.py"));
-  CUDAL1_TRY(const auto library, cpu_kernels());
+  CUDAL1_TRY(const auto library, own_library(CUDAL1_BUILT_CPU_KERNELS));
+  CUDAL1_TRY(const auto runtime, own_library(CUDAL1_BUILT_PACKAGE_RUNTIME));
   CUDAL1_TRY(const interrupt_watch interrupt, interrupt_watch::start());
   CUDAL1_TRY(const auto scratch, private_folder::create());
   package_staging staging(s, report, c, scratch.path());
@@ -235,7 +238,7 @@ expected<int> export_package(store& s, const search_report& report, const packag
       refusals.push_back(fmt::format("{}: {}", row.name, added.error().message));
     }
   }
-  std::vector<std::string> words{scratch.path(), folder.path(), "--library", library};
+  std::vector<std::string> words{scratch.path(), folder.path(), "--library", library, "--runtime", runtime};
   words.insert(words.end(), {"--name", request.name.empty() ? name_of_folder(folder.path()) : request.name});
   words.insert(words.end(), {"--version", CUDAL1_VERSION});
   if (!request.check) words.emplace_back("--no-check");

@@ -21,11 +21,10 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/irange.h>
+#include <ATen/ops/empty_strided_ops.h>
 #ifdef PROGRAM_CUDA
 #include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAFunctions.h>
-#else
-#include <ATen/ops/empty_strided_ops.h>
 #endif
 
 namespace {
@@ -47,11 +46,10 @@ std::string text_of(at::IntArrayRef list) {
 // Allocates memory, on a GPU directly from the allocator: a call of the operator takes as long as a launch.
 at::Tensor allocated(at::IntArrayRef shape, at::IntArrayRef strides, at::ScalarType type, at::Device device) {
 #ifdef PROGRAM_CUDA
-  return at::Tensor(at::detail::empty_strided_cuda(shape, strides, type, device));
-#else
+  if (device.is_cuda()) return at::Tensor(at::detail::empty_strided_cuda(shape, strides, type, device));
+#endif
   return at::_ops::empty_strided::call(c10::fromIntArrayRefSlow(shape), c10::fromIntArrayRefSlow(strides), type,
                                        at::kStrided, device, std::nullopt);
-#endif
 }
 
 // The form of a tensor that the program was made for.
@@ -114,7 +112,7 @@ at::Tensor as_declared(const at::Tensor& t, const tensor_type& type, const char*
 
 // KernelBench casts all inputs to float32, masks and indices included: they are cast back, where no value is lost.
 // Autocast gives half types to what follows a product: as PyTorch's operators that want float32 do, it is cast back.
-at::Tensor with_declared_type(const at::Tensor& t, const tensor_type& type, bool autocast) {
+[[maybe_unused]] at::Tensor with_declared_type(const at::Tensor& t, const tensor_type& type, bool autocast) {
   if (autocast && t.is_floating_point() && c10::isFloatingType(type.dtype)) return t.to(type.dtype);
   if (t.scalar_type() == type.dtype || !t.is_floating_point() || c10::isFloatingType(type.dtype)) return t;
   at::Tensor converted = t.to(type.dtype);

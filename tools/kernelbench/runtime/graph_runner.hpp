@@ -97,7 +97,7 @@ class graph_runner {
     if (graph_) return;
     given_up_ = true;
     notes_ = {"graph: the steps are launched one by one: " + why};
-    warn(std::string(program_name) + ": the program cannot run as one CUDA graph (" + why +
+    warn(name_of(v) + ": the program cannot run as one CUDA graph (" + why +
          "); its steps are launched one by one, which takes longer");
   }
 
@@ -110,7 +110,7 @@ class graph_runner {
 
   bool is_ours(const values& v, cudaStream_t s) const {
 #ifdef PROGRAM_LANES
-    if (v.lanes->owns(s)) return true;
+    if (v.lanes != nullptr && v.lanes->owns(s)) return true;
 #endif
     (void)v;
     return s == stream_->stream();
@@ -157,7 +157,7 @@ class graph_runner {
     if (how == binding::pointers) {
       const auto second = copies_of(inputs);
       const captured b = capture_once(v, second, apart);
-      bind(std::move(a), b, first, second);
+      bind(v, std::move(a), b, first, second);
     } else {
       bind_nothing(std::move(a), first);
     }
@@ -182,7 +182,7 @@ class graph_runner {
     return places;
   }
 
-  void bind(captured a, const captured& b, const std::vector<at::Tensor>& first,
+  void bind(const values& v, captured a, const captured& b, const std::vector<at::Tensor>& first,
             const std::vector<at::Tensor>& second) {
     bindings_ = graph_bindings(places_of(first), places_of(a.outputs), places_of(second), places_of(b.outputs));
     auto ranges = bindings_.ranges();
@@ -195,7 +195,7 @@ class graph_runner {
     for (const auto i : c10::irange(first.size()))
       if (!graph_->found(i)) {
         inputs_[i].staged = first[i];
-        notes_.push_back("graph: no kernel takes a pointer to input " + std::string(input_types()[i].name) +
+        notes_.push_back("graph: no kernel takes a pointer to input " + input_name(v, i) +
                          ", which is copied in each call");
       }
     for (const auto& m : bindings_.memories())

@@ -19,4 +19,11 @@ std::vector<at::Tensor> run(values& v, const std::vector<at::Tensor>& inputs) {
   return outputs_of(v);
 }
 
+[[maybe_unused]] std::string name_of(const values&) {
+  return program_name;
+}
+[[maybe_unused]] std::string input_name(const values&, std::size_t input) {
+  return input_types()[input].name;
+}
+
 }  // namespace

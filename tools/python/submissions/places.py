@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import torch
@@ -10,6 +11,10 @@ import torch
 from submissions.protocol import Arena, memory_file
 
 L2_TIMES = 2.5  # what is written between calls, in sizes of a GPU's second-level cache
+
+
+class NoDevice(Exception):
+    """A device that is not here, and which are."""
 
 
 class Processor:
@@ -64,3 +69,15 @@ def place_of(device: str, flush_bytes: int) -> Any:
     if device == "cpu":
         return Processor(flush_bytes)
     return Gpu(int(device.removeprefix("cuda:")))
+
+
+def check_device(device: str) -> None:
+    """Raises NoDevice."""
+    if device == "cpu":
+        return
+    if not re.fullmatch(r"cuda:\d+", device):
+        raise NoDevice(f"{device} is no device: cpu, or a GPU such as cuda:0")
+    count = torch.cuda.device_count()
+    if int(device.removeprefix("cuda:")) >= count:
+        raise NoDevice(f"there is no {device} here: " + (f"{count} GPUs, cuda:0 to cuda:{count - 1}" if count > 1 else
+                                                         "one GPU, cuda:0" if count else "PyTorch finds no GPU"))

@@ -29,7 +29,14 @@ class Submission:
     problem_id: int = 0
     sample: int = 0
     language: str = ""
-    refusal: str = ""  # why it cannot be judged on this device
+    needs_gpu: bool = False
+    refusal: str = ""  # why it cannot be judged on any device
+
+    def refusal_on(self, device: str) -> str:
+        """Why it cannot be judged there."""
+        if not self.refusal and self.needs_gpu and device == "cpu":
+            return f"{self.language} needs a GPU: --device cuda:0"
+        return self.refusal
 
 
 def language_of(source: str) -> tuple[str, bool]:
@@ -46,11 +53,9 @@ def language_of(source: str) -> tuple[str, bool]:
 
 def made(name: str, source: str, problem: str, **members: Any) -> Submission:
     s = Submission(name, source, problem, **members)
-    s.language, needs_gpu = language_of(source)
+    s.language, s.needs_gpu = language_of(source)
     if not problem:
         s.refusal = "its problem was not found: name the problems' folder or file with --problems"
-    elif needs_gpu:
-        s.refusal = f"{s.language} needs a GPU, which `audit --kernelbench` does not use yet"
     elif "ModelNew" not in source:
         s.refusal = "it defines no ModelNew"
     return s

@@ -28,7 +28,8 @@ FLUSHED_BYTES = 40 << 20
 MOST_BUILT = 512 << 20
 LEAST_DATA = 2 << 30  # that a worker may have; more on a machine with more than 8 GB
 LEAST_DATA_WITH_GPU = 16 << 30  # the driver's own is counted, too
-BUILDS = ("load_inline", "cpp_extension", "torch.compile", "_inductor", "ninja", "subprocess", "os.system", "ctypes")
+BUILDS = ("load_inline", "cpp_extension", "torch.compile", "_inductor", "triton", "ninja", "subprocess", "os.system",
+          "ctypes")
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -103,8 +104,8 @@ class Referee:
         begin = time.perf_counter()
         verdict = Verdict(s.name, "not_judged", confined=self.confined, language=s.language, level=s.level,
                           problem_id=s.problem_id, sample=s.sample)
-        if s.refusal:
-            verdict.why = s.refusal
+        if why := s.refusal_on(self.place.device):
+            verdict.why = why
             return verdict
         folder = tempfile.mkdtemp(prefix="cudal1-build-")
         try:

@@ -121,12 +121,16 @@ class Served:
             return type(value)(self.on_device(v) for v in value)
         return value.to(self.device) if isinstance(value, torch.Tensor) else value
 
+    def new_inputs(self) -> list[Any]:
+        """On a GPU they are drawn there: a processor would take seconds for the large ones."""
+        with torch.device(self.device) if self.device != "cpu" else contextlib.nullcontext():
+            return list(self.problem.get_inputs())
+
     def draw(self, request: dict[str, Any]) -> dict[str, Any]:
         """get_inputs of the problem after a seed. With `offsets` the tensors go to shared memory."""
         set_seed(request["seed"])
         leaves: list[torch.Tensor] = []
-        inputs = self.problem.get_inputs()
-        tree = flattened(list(inputs), leaves)
+        tree = flattened(self.new_inputs(), leaves)
         described = [leaf_of(t) for t in leaves]
         if request.get("offsets"):
             for t, leaf, offset in zip(leaves, described, request["offsets"]):
@@ -136,7 +140,7 @@ class Served:
     def rehearse(self, request: dict[str, Any]) -> dict[str, Any]:
         """A call on inputs of its own, in each mode, for what is compiled then; before anything is timed."""
         set_seed(request["seed"])
-        inputs = self.on_device(list(self.problem.get_inputs()))
+        inputs = self.on_device(self.new_inputs())
         self.model(*inputs)
         for trains, grad in ((False, "no_grad"), (True, "grad"), (True, "inference"), (True, "no_grad")):
             with contextlib.suppress(Exception), mode_of({"train": trains, "grad": grad}, self.model):

@@ -68,9 +68,9 @@ class Zygote:
         environment.update(PYTHONPATH=PACKAGE, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
                            PYTHONDONTWRITEBYTECODE="1", TORCHINDUCTOR_COMPILE_THREADS="1", PYTORCH_NVML_BASED_CUDA_CHECK="1",
                            CUDA_VISIBLE_DEVICES=visible_gpus() if place.is_gpu else "")
-        self.process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$0" -m submissions.zygote 3<&{its.fileno()}', sys.executable],
-            pass_fds=[its.fileno()], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([sys.executable, "-m", "submissions.zygote", str(its.fileno()), place.device],
+                                        pass_fds=[its.fileno()], env=environment, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL)
         its.close()
         self.line = ours
         self.ready = False
@@ -82,9 +82,11 @@ class Zygote:
         self.line.settimeout(300)
         said = self.line.recv(1 << 12)
         if not said:
-            raise MachineRefuses("the process that loads torch ended: run it with `python -m submissions.zygote` to see why")
-        if json.loads(said)["threads"] != 1:
-            raise MachineRefuses("importing torch started threads; a process with threads cannot be forked safely")
+            raise MachineRefuses("the process that loads torch ended; what it printed is above")
+        threads = json.loads(said)["threads"]
+        if len(threads) != 1:
+            raise MachineRefuses(f"importing torch started threads ({', '.join(threads)}); a process with threads cannot be "
+                                 "forked safely")
         self.ready = True
 
     def next_user(self) -> int:

@@ -1,6 +1,6 @@
 """The zygote: has torch loaded, and forks one confined worker for each request of the referee.
 
-    python -m submissions.zygote     with the referee's socket as descriptor 3
+    python -m submissions.zygote DESCRIPTOR DEVICE     of the referee's socket; cpu or cuda:0
 
 A request is {"tmp_bytes", "data_bytes", "cpu_seconds", "processes", "built", "build_into", "core", "confined", "user",
 "device"} with three descriptors: the worker's end of its socket, of the pipe for evidence, and of its output; and a fourth, the referee's
@@ -10,6 +10,7 @@ namespace, and remains outside: it stops the worker when the referee asks, and s
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import select
@@ -18,13 +19,14 @@ import socket
 import sys
 
 import torch
-import torch._dynamo
-import torch._inductor.compile_fx  # noqa: F401  now, so that no worker waits for it
-import torch.utils.cpp_extension  # noqa: F401
+import torch.utils.cpp_extension  # noqa: F401  now, so that no worker waits for it
 
 from submissions import confinement, evidence, protocol, worker
 
 STOP = b"s"
+# Where libraries keep what they compile; folders of what a submission's build leaves.
+BUILT = {"TORCH_EXTENSIONS_DIR": "extensions", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton",
+         "CUDA_CACHE_PATH": "driver"}
 
 
 def environment_of_worker() -> None:
@@ -33,7 +35,7 @@ def environment_of_worker() -> None:
     os.environ.clear()
     os.environ.update(keep)
     os.environ.update({"HOME": "/tmp/home", "TMPDIR": "/tmp", "LC_ALL": "C.UTF-8", "USER": "nobody",
-                       "TORCH_EXTENSIONS_DIR": "/tmp/build/extensions", "TORCHINDUCTOR_CACHE_DIR": "/tmp/build/inductor",
+                       **{name: f"/tmp/build/{part}" for name, part in BUILT.items()},
                        "TORCHINDUCTOR_COMPILE_THREADS": "1", "MAX_JOBS": "2", "PYTHONDONTWRITEBYTECODE": "1"})
 
 
@@ -62,11 +64,11 @@ def become_worker(request: dict, stream: socket.socket, proof: int, output: int)
                                              request["device"] != "cpu")
         else:
             folder = request["build_into"] or request["built"]
-            for name, part in (("TORCH_EXTENSIONS_DIR", "extensions"), ("TORCHINDUCTOR_CACHE_DIR", "inductor")):
+            for name, part in BUILT.items():
                 os.environ[name] = os.path.join(folder, part)
             worker.SUBMISSION, worker.PROBLEM = (os.path.join(folder, n) for n in ("submission.py", "problem.py"))
-        for part in ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR"):
-            os.makedirs(os.environ[part], exist_ok=True)
+        for name in BUILT:
+            os.makedirs(os.environ[name], exist_ok=True)
         confinement.limit_resources(request["data_bytes"], request["cpu_seconds"], request["processes"],
                                     request["tmp_bytes"])
         if request["confined"]:
@@ -162,14 +164,32 @@ def become_keeper(request: dict, fds: list[int], listening: socket.socket) -> No
         os._exit(code)
 
 
+def load_compilers(device: str) -> None:
+    """So that no worker waits for them. Where there is a GPU they start its driver, whose threads no fork has: there they
+    are loaded by the workers that need them."""
+    if device == "cpu":
+        importlib.import_module("torch._dynamo")
+        importlib.import_module("torch._inductor.compile_fx")
+
+
+def threads() -> list[str]:
+    """The names of this process's threads."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm", encoding="utf-8") as file:
+            names.append(file.read().strip())
+    return names
+
+
 def main() -> int:
     confinement.end_with_parent()
     protocol.keep_freed_memory()
+    load_compilers(sys.argv[2])
     torch.set_num_threads(1)
     torch.zeros(2).add(1)  # what is loaded at the first operator
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are nobody's zombies
-    listening = socket.socket(fileno=3)
-    listening.send(json.dumps({"threads": len(os.listdir("/proc/self/task"))}).encode())
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    listening.send(json.dumps({"threads": threads()}).encode())
     while True:
         data, fds, _, _ = socket.recv_fds(listening, 1 << 16, 4)
         if not data:

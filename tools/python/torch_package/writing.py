@@ -18,6 +18,7 @@ from .staged import Case, Refused, fixed_weights, word
 PARTS = pathlib.Path(__file__).resolve().parent
 LARGEST_CONSTANTS = 64 << 20  # bytes
 TORCH = "torch>=2.11"
+RUNTIME_TORCH = "2.11"  # libcudal1_package_runtime.so is for this one; with others steps run from Python
 
 
 class Writer:
@@ -44,13 +45,12 @@ class Writer:
         document = {"head": s.head, "types": facts["types"], "views": facts["views"], "relayout": facts["relayout"],
                     "reference": reference, "fixed": digests}
         self.put(f"{place}/program.json", json.dumps(document))
+        self.put(f"{place}/plan.json", (s.folder / "plan.json").read_bytes())
         entry: dict[str, Any] = {k: facts[k] for k in ("task", "id", "variant", "device_type", "environment", "explanation",
                                                        "speedup", "speedup_interval", "reference_us", "variant_us")}
-        entry["program"] = f"{place}/program.json"
+        entry["program"], entry["plan"] = f"{place}/program.json", f"{place}/plan.json"
         entry["operator"] = f"{word(self.o.name)}__{word(s.name)}_{facts['variant'][:12]}"
         entry["headers"] = s.head.get("headers", [])
-        if s.head.get("execution", {}).get("lanes", 1) > 1:
-            entry["note"] = "its lanes run one after the other: a package has no streams of its own"
         if "architecture" in facts:
             ending = "so" if facts["device_type"] == "cpu" else "cubin"
             kernels = {"architecture": facts["architecture"], "compiler": facts["compiler"],
@@ -99,18 +99,18 @@ class Writer:
         on_cpu = any(p["device_type"] == "cpu" and "kernels" in p for p in self.index["programs"])
         if on_cpu:
             self.put("libcudal1_cpu_kernels.so", self.o.library.read_bytes())
-        tag = "py3-none-linux_x86_64" if on_cpu else "py3-none-any"
+        self.put(self.o.runtime.name, self.o.runtime.read_bytes())
+        self.index["runtime"] = {"library": self.o.runtime.name, "torch": RUNTIME_TORCH}
         (self.root / "pyproject.toml").write_text(
             '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n\n[project]\n'
             f'name = "{self.o.name.replace("_", "-")}"\nversion = "{self.index["version"]}"\n'
             f'description = "Fast variants of {", ".join(m["name"] for m in self.index["models"])}, found by cudal1"\n'
             f'requires-python = ">=3.10"\ndependencies = ["{TORCH}"]\n\n[tool.cudal1]\nmodule = "{self.o.name}"\n'
-            f'tag = "{tag}"\n', encoding="utf-8")
+            'tag = "py3-none-linux_x86_64"\n', encoding="utf-8")
         shutil.copy(PARTS / "backend.py", self.root / "backend.py")
         (self.root / "licences").mkdir(exist_ok=True)
-        if on_cpu:
-            for path in (PARTS / "licences").glob("*.txt"):
-                shutil.copy(path, self.root / "licences" / path.name)
+        for name in ("boost.txt", "fmt.txt") if on_cpu else ("boost.txt",):
+            shutil.copy(PARTS / "licences" / name, self.root / "licences" / name)
         headers = sorted({h for p in self.index["programs"] for h in p["headers"]})
         (self.root / "NOTICE").write_text(notice(self.o.name, on_cpu, headers), encoding="utf-8")
 
@@ -125,6 +125,7 @@ class Writer:
 def notice(name: str, on_cpu: bool, headers: list[str]) -> str:
     text = (f"{name}\n\nA package of programs that cudal1 found, with cudal1's code to run them (_cudal1/).\n\n"
             "models/ has the source of the models, which is its authors', under their licence.\n")
+    text += ("\nlibcudal1_package_runtime.so contains code of Boost.JSON (Boost Software License 1.0); licences/ has its text.\n")
     if on_cpu:
         text += ("\nlibcudal1_cpu_kernels.so contains code of Boost.Context (Boost Software License 1.0) and fmt (MIT); "
                  "licences/ has\ntheir texts.\n")

@@ -131,6 +131,8 @@ TEST(rules, refuse_inline_assembly_that_ptxas_might_read_differently) {
   EXPECT_THAT(problem(".include \"x\";\n" + text("")), HasSubstr("files"));
   EXPECT_THAT(problem("}"), HasSubstr("closes a block"));
   EXPECT_THAT(problem("{"), HasSubstr("the PTX is incomplete"));
+  EXPECT_EQ(problem(".version 9.0\n.target sm_90\n.address_size 64\n"), "") << "a source that compiles to nothing";
+  EXPECT_THAT(problem(".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()"), HasSubstr("incomplete"));
   EXPECT_THAT(problem(".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);"), HasSubstr("printf"));
 }
 

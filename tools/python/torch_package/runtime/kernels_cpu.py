@@ -79,6 +79,9 @@ class Library:
         if not handle:
             raise PackageError(f"{object_file.name} cannot be loaded: {self._problem.value.decode()}")
         self._handle = ctypes.c_void_p(handle)
+        # For native.py: the object, and the functions that find and launch its kernels and make tensor maps.
+        self.addresses = [handle] + [ctypes.cast(f, ctypes.c_void_p).value for f in (
+            self._c.cudal1_kernels_find, self._c.cudal1_kernels_launch, self._c.cudal1_kernels_map)]
 
     def launcher(self, step: dict[str, Any], types: list[dict[str, Any]]) -> Any:
         """A function of the launch's tensors."""

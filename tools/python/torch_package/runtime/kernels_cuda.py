@@ -162,14 +162,17 @@ class Library:
     """The kernels of one program on one GPU. Launches are on PyTorch's current stream. Thread-safe."""
 
     def __init__(self, cubins: list[bytes], device: torch.device):
-        self._driver, self._device, self._threads = _Driver.get(), device, threading.local()
-        self._modules = []
-        with torch.cuda.device(device):
-            self._use_context()
-            for cubin in cubins:
+        self.cubins, self._device, self._threads = cubins, device, threading.local()
+        self._driver, self._modules = _Driver.get(), []
+
+    def _loaded(self) -> list[ctypes.c_void_p]:
+        """Loaded for the first of its kernels, since native.py loads cubins itself."""
+        if not self._modules:
+            for cubin in self.cubins:
                 module = ctypes.c_void_p()
                 self._driver.check(self._driver.c.cuModuleLoadData(ctypes.byref(module), cubin), "loading a cubin")
                 self._modules.append(module)
+        return self._modules
 
     def _use_context(self) -> None:
         """A thread that has called nothing of CUDA yet has no context, which the driver's functions need."""
@@ -183,7 +186,7 @@ class Library:
 
     def _function(self, step: dict[str, Any]) -> ctypes.c_void_p:
         function = ctypes.c_void_p()
-        for module in self._modules:
+        for module in self._loaded():
             if self._driver.c.cuModuleGetFunction(ctypes.byref(function), module, step["launch"].encode()) == 0:
                 break
         else:

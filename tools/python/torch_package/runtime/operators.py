@@ -12,6 +12,7 @@ from typing import Any, Callable
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from . import native
 from .program import Function, PackageError, is_laid_out, reference_document
 
 _MOST_STATES = 16  # sets of weights whose set-up is kept
@@ -60,10 +61,11 @@ class _State:
 
 
 class Operator:
-    """One variant. `load(device)` gives the library of its kernels there (None: it has none), or raises PackageError."""
+    """One variant. `load(device)` gives the library of its kernels there (None: it has none), or raises PackageError.
+    `plan`: what native.py runs; None where it cannot, and then the steps are lines of Python."""
 
-    def __init__(self, name: str, document: dict[str, Any], load: Callable[[torch.device], Any]):
-        self.name, self.document = name, document
+    def __init__(self, name: str, document: dict[str, Any], load: Callable[[torch.device], Any], plan: str | None = None):
+        self.name, self.document, self._plan = name, document, plan
         head = document["head"]
         self.inputs, self.weights = head["inputs"], head.get("weights", [])
         types = document["types"]
@@ -91,10 +93,15 @@ class Operator:
         with self._lock:
             if device not in self._functions and device not in self._problems:
                 try:
-                    self._functions[device] = Function(self.document, self._load(device), device)
+                    self._functions[device] = self._function(self._load(device), device)
                 except PackageError as e:
                     self._problems[device] = str(e)
             return self._problems.get(device, "")
+
+    def _function(self, kernels: Any, device: torch.device) -> Any:
+        if self._plan is None:
+            return Function(self.document, kernels, device)
+        return native.Function(self._plan, bool(self.document["head"].get("setup")), kernels, device)
 
     def reference(self, device: torch.device, as_float64: bool = False) -> Function:
         """The task's own program."""
@@ -165,13 +172,16 @@ class Operator:
         kept = state.kept if state is not None else []
         if not self.is_graph or not inputs or inputs[0].device.type != "cuda" or torch.cuda.is_current_stream_capturing():
             return function.steps(inputs, weights, kept)
-        from .cuda_graph import Graph
-
         with self._lock:
             if state.graph is None:
-                function.steps(inputs, weights, kept)  # its results' layouts are checked in the first call
                 held = [w.detach() for w in weights]
-                state.graph = Graph(lambda given: function.steps(given, held, kept), inputs)
+                if isinstance(function, native.Function):
+                    state.graph = function.graph(held, kept)
+                else:
+                    from .cuda_graph import Graph
+
+                    function.steps(inputs, weights, kept)  # its results' layouts are checked in the first call
+                    state.graph = Graph(lambda given: function.steps(given, held, kept), inputs)
         return state.graph(inputs)
 
     def direct(self, inputs: list[torch.Tensor], weights: list[torch.Tensor]) -> Callable | None:

@@ -12,7 +12,7 @@ from typing import Any, Iterator
 
 import torch
 
-from . import kernels_cpu, kernels_cuda
+from . import kernels_cpu, kernels_cuda, native
 from .dispatch import Arguments, Calls, Case, Dispatcher
 from .module import optimized, optimized_class
 from .operators import Operator
@@ -59,8 +59,18 @@ class Package:
                 if entry is None:
                     raise PackageError(f"{self.name} has no variant of {task}")
                 document = json.loads((self.folder / entry["program"]).read_text(encoding="utf-8"))
-                self._operators[task] = Operator(entry["operator"], document, lambda device: self._library(entry, device))
+                self._operators[task] = Operator(entry["operator"], document, lambda device: self._library(entry, device),
+                                                 self._plan(entry))
             return self._operators[task]
+
+    def _plan(self, entry: dict[str, Any]) -> str | None:
+        """What the package's library runs; None where it cannot run here."""
+        return (self.folder / entry["plan"]).read_text(encoding="utf-8") if not self.native_problem() else None
+
+    def native_problem(self) -> str:
+        """Why calls run as lines of Python, which takes longer; "" if they do not."""
+        runtime = self.index["runtime"]
+        return native.problem_with(self.folder / runtime["library"], runtime["torch"])
 
     def _library(self, entry: dict[str, Any], device: torch.device) -> Any:
         kernels = entry.get("kernels")
@@ -186,12 +196,15 @@ class Report:
         self.setups = {o.name: o.setups for o in operators if o.setups}
         # Calls that torch.compile made of the operator on tensors that it does not fit.
         self.reference = {o.name: o.reference_calls for o in operators if o.reference_calls}
+        self.in_python = package.native_problem()
 
     def __str__(self) -> str:
         lines = [f"{n} calls of {name}" for name, n in self.calls.items()]
         lines += [f"{n} calls by the model's own forward: {why}" for why, n in self.eager.items()]
         lines += [f"{n} calls of {name} by the task's own program" for name, n in self.reference.items()]
         lines += [f"set-up of {name} ran {n} times" for name, n in self.setups.items()]
+        if lines and self.in_python:
+            lines.append(f"its steps run one by one from Python, which takes longer: {self.in_python}")
         return "\n".join(lines) or "no calls yet"
 
     __repr__ = __str__

@@ -26,7 +26,7 @@ torch_version=2.11.0 torch=''
 python_wheels=(numpy==2.4.6 einops==0.8.2 expecttest==0.3.0)
 # Headers for programs that ask for them: CUDA's, CUB's and libcu++'s, CUTLASS's. They belong to the CUDA of that torch.
 header_wheels=(nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cutlass==4.2.0.0)
-packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv
+packages=(g++ cmake ninja-build ccache pkg-config git python3 python3-venv python3-dev
   libcaf-dev librocksdb-dev libboost1.81-dev libboost-context1.81-dev libboost-json1.81-dev
   libspdlog-dev libfmt-dev libcli11-dev libtomlplusplus-dev libexpected-dev libseccomp-dev libcapstone-dev
   libxxhash-dev libmimalloc-dev libssl-dev openssl ca-certificates zlib1g-dev libpcre2-dev libutf8proc-dev

@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import copy
 import functools
+import gc
 import importlib
 import inspect
 import io
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import unittest
 import warnings
+import weakref
 
 import torch
 import torch.utils.checkpoint
@@ -80,6 +82,30 @@ __global__ void chain(const float* __restrict__ x, const float* __restrict__ y, 
     h[row * columns + j] = next(next(next(next(x[row * columns + j] * w[j], a), a), a), a);
   }
 }
+'''
+# Another model, and a variant with an operator of cudal1's own, on a GPU by cuDNN's engines.
+TWICE = '''import torch
+
+
+class Twice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(8, 16, 3, padding=1)
+
+    def forward(self, x):
+        return (torch.nn.functional.silu(self.conv(x)) + torch.nn.functional.silu(self.conv(x))) / 2
+
+
+def example_inputs():
+    return (torch.randn(8, 8, 64, 64),)
+'''
+ONCE = '''{ "format": 1, "name": "once", "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 8, 64, 64]}],
+  "weights": [{"name": "conv_weight", "dtype": "float32", "shape": [16, 8, 3, 3]},
+              {"name": "conv_bias", "dtype": "float32", "shape": [16]}],
+  "steps": [{"aten": "cudal1::convolution_graph", "args": {"input": "x", "weight": "conv_weight", "operands": ["conv_bias"],
+             "stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "transposed": false, "output_padding": [0, 0], "groups": 1,
+             "graph": "add(0) silu", "engine": 0}, "out": ["y"]}],
+  "outputs": ["y"] }
 '''
 STATE = {}
 
@@ -307,6 +333,82 @@ class Dispatch(Packaged):
                 self.same(torch.func.functional_call(self.model, other, (x, y)),
                           torch.func.functional_call(self.fast, other, (x, y)))
                 self.both(x, y)
+
+
+    def test_a_quick_call_is_not_made_where_a_call_of_the_module_is_more(self):
+        x, y = self.inputs()
+        seen = []
+        with torch.no_grad():
+            for _ in range(2):
+                self.fast(x, y)
+            with self.fast.register_forward_pre_hook(lambda module, given: seen.append("before")):
+                self.fast(x, y)
+            with self.fast.register_forward_hook(lambda module, given, outputs: {**outputs, "more": 1}):
+                self.assertEqual(self.fast(x, y)["more"], 1)
+            with torch.nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(type(module).__name__)):
+                self.fast(x, y)
+            self.assertEqual(seen, ["before", "Chain"])
+            self.fast.forward = lambda x, y: "own"
+            self.assertEqual(self.fast(x, y), "own")
+            del self.fast.forward
+            self.fast.eval()
+            self.both(x, y)
+            with self.package.eager():
+                self.both(x, y)
+        self.assertEqual(self.calls(), (6, {"Chain: package.eager() asks for it": 1}))
+
+    def test_a_quick_call_leaves_derivatives_to_the_model(self):
+        x, y = self.inputs()
+        with torch.no_grad():
+            self.both(x, y)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+            got, wanted = (torch.autograd.forward_ad.unpack_dual(m(dual, y)["h"]).tangent for m in (self.fast, self.model))
+        self.same(got, wanted)
+
+    def test_a_module_that_was_called_quickly_is_freed(self):
+        x, y = self.inputs()
+        with torch.no_grad():
+            for _ in range(3):
+                self.fast(x, y)
+        gone = [weakref.ref(self.fast), weakref.ref(self.model), weakref.ref(self.model.scale)]
+        self.fast = self.model = None
+        gc.collect()
+        # Of weights the package keeps what set-up made, and no tensor.
+        self.assertEqual([g() for g in gone], [None] * 3)
+
+    def test_quick_calls_of_several_threads(self):
+        given = [self.inputs() for _ in range(4)]
+        with torch.no_grad():
+            wanted = [self.model(*g) for g in given]
+            self.fast(*given[0])
+
+        def called(i):
+            with torch.no_grad():
+                return [self.fast(*given[i]) for _ in range(50)]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for i, got in enumerate(pool.map(called, range(4))):
+                for outputs in got:
+                    self.same(outputs, wanted[i])
+
+
+class OwnOperators(unittest.TestCase):
+    def test_a_variant_that_calls_one(self):
+        folder = STATE["folder"]
+        (folder / "twice_model.py").write_text(TWICE)
+        (folder / "once.cu1").write_text(ONCE)
+        run("tasks", "import", folder / "twice_model.py:Twice", "--out", folder / "tasks")
+        run("evaluate", folder / "tasks" / "twice_model.Twice.json", folder / "once.cu1", "--device", DEVICE)
+        run("export", folder / "twice" / "fast_twice", "--format", "torch", "--task", "twice_model.Twice", "--no-check")
+        sys.path.insert(0, str(folder / "twice" / "fast_twice"))
+        package = importlib.import_module("fast_twice")
+        model = importlib.import_module("twice_model").Twice().to(DEVICE)
+        fast = package.optimize(model)
+        x = torch.randn(8, 8, 64, 64, device=DEVICE)
+        with torch.no_grad():
+            for _ in range(3):
+                torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-4)
+        self.assertIn("3 calls of fast_twice__twice_model_Twice", str(package.report()))
 
 
 class WithoutLibrary(Packaged):

@@ -4,7 +4,7 @@
 # beside it. The wheel's own CMake configuration is not used: it enables the CUDA language and needs nvcc.
 #
 # Targets: LibTorch::cpu (c10, torch_cpu), LibTorch::cuda (with the GPU's operators, which register themselves),
-# LibTorch::cudart, LibTorch::nvrtc.
+# LibTorch::cudart, LibTorch::nvrtc, LibTorch::python.
 find_path(LibTorch_INCLUDE_DIR torch/csrc/api/include/torch/torch.h HINTS ${LibTorch_ROOT}/include NO_DEFAULT_PATH)
 if(LibTorch_INCLUDE_DIR)
   cmake_path(GET LibTorch_INCLUDE_DIR PARENT_PATH LibTorch_ROOT_DIR)
@@ -38,6 +38,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_link_libraries(LibTorch::cuda INTERFACE "-Wl,--no-as-needed" LibTorch::torch_cuda "-Wl,--as-needed"
                                                  LibTorch::c10_cuda LibTorch::cpu)
   target_include_directories(LibTorch::cuda SYSTEM INTERFACE "${_cu13}/include")
+  # For modules of Python.
+  add_library(LibTorch::python SHARED IMPORTED)
+  set_target_properties(LibTorch::python PROPERTIES IMPORTED_LOCATION "${LibTorch_ROOT_DIR}/lib/libtorch_python.so")
   foreach(_name cudart nvrtc)
     if(EXISTS "${_cu13}/lib/lib${_name}.so.13")
       add_library(LibTorch::${_name} SHARED IMPORTED)

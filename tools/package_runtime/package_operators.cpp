@@ -1,48 +1,14 @@
 // The library libcudal1_package_runtime.so of packages: programs and graphs of them as operators of PyTorch, which
 // tools/python/torch_package/runtime/native.py calls. A program or a graph is a number, until it is dropped.
-#include <atomic>
-#include <map>
-#include <mutex>
-#include <shared_mutex>
-
 #include <torch/library.h>
 
-#include "tools/package_runtime/packaged_program.hpp"
+#include "sandbox/cuda/runtime/convolution_on_gpu.hpp"
+#include "sandbox/interpreter/chain_by_aten.hpp"
+#include "sandbox/program/operators/convolution_chain.hpp"
+#include "tools/package_runtime/package_numbers.hpp"
 
 namespace cudal1::package {
-namespace {
 
-// Things of one kind by their numbers. Thread-safe; what is dropped lives until its last call has ended.
-template <class T>
-class numbered {
- public:
-  int64_t add(std::shared_ptr<T> what) {
-    const std::unique_lock lock(mutex_);
-    all_[++last_] = std::move(what);
-    return last_;
-  }
-  std::shared_ptr<T> at(int64_t number) const {
-    const std::shared_lock lock(mutex_);
-    const auto found = all_.find(number);
-    TORCH_CHECK(found != all_.end(), "there is no program ", number, " of a cudal1 package any more");
-    return found->second;
-  }
-  void drop(int64_t number) {
-    std::shared_ptr<T> last;  // ends behind the lock
-    const std::unique_lock lock(mutex_);
-    if (const auto found = all_.find(number); found != all_.end()) {
-      last = std::move(found->second);
-      all_.erase(found);
-    }
-  }
-
- private:
-  mutable std::shared_mutex mutex_;
-  std::map<int64_t, std::shared_ptr<T>> all_;
-  int64_t last_ = 0;
-};
-
-// Not destroyed: PyTorch, whose memory they hold, may end before.
 numbered<packaged_program>& programs() {
   static auto* const all = new numbered<packaged_program>;
   return *all;
@@ -51,6 +17,8 @@ numbered<packaged_graph>& graphs() {
   static auto* const all = new numbered<packaged_graph>;
   return *all;
 }
+
+namespace {
 
 template <class F>
 F function_at(int64_t address) {
@@ -98,8 +66,24 @@ TORCH_LIBRARY(cudal1_package, m) {
   m.def("graph(int program, Tensor[] weights, Tensor[] kept) -> int", &graph);
   m.def("replay(int graph, Tensor[] inputs) -> Tensor[]", &replay);
   m.def("notes(int graph) -> str[]", &notes);
+  m.def("quick_calls(int program) -> int", [](int64_t program) { return programs().at(program)->quick_calls.load(); });
   m.def("drop_program(int program) -> ()", [](int64_t program) { programs().drop(program); });
   m.def("drop_graph(int graph) -> ()", [](int64_t graph) { graphs().drop(graph); });
+}
+
+// cudal1's own operator, as the runners have it (sandbox/interpreter/own_operators.cpp, sandbox/cuda/runtime).
+at::Tensor convolution_graph(const at::Tensor& input, const at::Tensor& weight, at::TensorList operands,
+                             at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                             at::IntArrayRef output_padding, int64_t groups, c10::string_view graph, int64_t) {
+  return convolution_graph_by_aten(input, weight, operands,
+                                   {stride, padding, dilation, transposed, output_padding, groups}, graph);
+}
+
+TORCH_LIBRARY_FRAGMENT(cudal1, m) {
+  m.def(convolution_graph_schema);
+  m.impl("convolution_graph",
+         torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(convolution_graph)));
+  m.impl("convolution_graph", torch::dispatch(c10::DispatchKey::CUDA, TORCH_FN(convolution_graph_on_gpu)));
 }
 
 }  // namespace

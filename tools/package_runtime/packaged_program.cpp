@@ -1,5 +1,5 @@
-// The fragments of exported files (tools/kernelbench/runtime) that capture graphs and check tensors are this file's, too.
-// They are C++ without a namespace, of one file alone, and named here as they are there.
+// The fragments of exported files (tools/kernelbench/runtime) that capture graphs and check tensors are this file's,
+// too. They are C++ without a namespace, of one file alone, and named here as they are there.
 #define PROGRAM_CUDA
 #define PROGRAM_LANES
 
@@ -51,7 +51,7 @@ constexpr uintptr_t graph_alignment = 256;  // libraries may choose their kernel
 
 struct named_type {
   std::string name;
-  tensor_type type{};  // its name points to `name`
+  tensor_type type{};       // its name points to `name`
   int memory_of = no_slot;  // the slot whose memory it is in; its own if it is no view
 };
 
@@ -60,8 +60,8 @@ struct alloc_plan {
 };
 
 struct launch_argument {
-  int slot = no_slot;  // of a tensor, or:
-  uint64_t bits = 0;   // a number's
+  int slot = no_slot;        // of a tensor, or:
+  uint64_t bits = 0;         // a number's
   std::vector<int64_t> box;  // of a tensor that is passed as a map
   int64_t swizzle = 0;
 };
@@ -157,8 +157,7 @@ struct values {
   lane_streams* lanes = nullptr;
   std::vector<at::Tensor> at;  // by slots
 
-  explicit values(program_state& p)
-      : program(&p), device(p.device), lanes(p.streams.get()), at(p.values.size()) {}
+  explicit values(program_state& p) : program(&p), device(p.device), lanes(p.streams.get()), at(p.values.size()) {}
 };
 
 const tensor_type& type_of(const program_state& p, int slot) {
@@ -401,8 +400,9 @@ namespace {
 
 at::ScalarType dtype_of(const std::string& name) {
   static const std::map<std::string, at::ScalarType> all{
-      {"bool", at::kBool},     {"uint8", at::kByte},    {"int8", at::kChar},        {"int16", at::kShort},   {"int32", at::kInt},
-      {"int64", at::kLong},    {"float16", at::kHalf},  {"bfloat16", at::kBFloat16}, {"float32", at::kFloat}, {"float64", at::kDouble}};
+      {"bool", at::kBool},     {"uint8", at::kByte},    {"int8", at::kChar},    {"int16", at::kShort},
+      {"int32", at::kInt},     {"int64", at::kLong},    {"float16", at::kHalf}, {"bfloat16", at::kBFloat16},
+      {"float32", at::kFloat}, {"float64", at::kDouble}};
   const auto found = all.find(name);
   if (found == all.end()) fail("it has values of the type " + name + ", which this package's library does not know");
   return found->second;
@@ -566,10 +566,10 @@ packaged_program::packaged_program(const std::string& plan, const std::vector<st
   p.processor = processor;
   for (const auto& item : o.at("values").as_array()) {
     const auto& v = item.as_object();
-    p.values.push_back({text(v.at("name")),
-                        {nullptr, dtype_of(text(v.at("dtype"))), numbers<int64_t>(v.at("shape")),
-                         numbers<int64_t>(v.at("strides"))},
-                        whole(v.at("memory_of"))});
+    p.values.push_back(
+        {text(v.at("name")),
+         {nullptr, dtype_of(text(v.at("dtype"))), numbers<int64_t>(v.at("shape")), numbers<int64_t>(v.at("strides"))},
+         whole(v.at("memory_of"))});
   }
   for (auto& v : p.values)
     v.type.name = v.name.c_str();
@@ -583,9 +583,9 @@ packaged_program::packaged_program(const std::string& plan, const std::vector<st
   p.events = whole(o.at("events"));
   const on_device here(p.device);
   for (const auto& cubin : cubins)
-    check_runtime(cudaLibraryLoadData(&p.libraries.emplace_back(), cubin.data(), nullptr, nullptr, 0, nullptr, nullptr,
-                                      0),
-                  "loading a cubin");
+    check_runtime(
+        cudaLibraryLoadData(&p.libraries.emplace_back(), cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+        "loading a cubin");
   find_kernels(p, p.setup);
   find_kernels(p, p.steps);
   if (p.lanes > 1 && p.device.is_cuda())

@@ -1,8 +1,9 @@
 // The programs of a package of `cudal1 export --format torch` in a process of Python: what their plans say, run by
-// PyTorch's own operators and allocator and by loaded kernels. Plans are written by tools/cli/commands/package_plan.cpp.
-// Errors are exceptions, which PyTorch makes errors of Python.
+// PyTorch's own operators and allocator and by loaded kernels. Plans are written by
+// tools/cli/commands/package_plan.cpp. Errors are exceptions, which PyTorch makes errors of Python.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,8 +29,8 @@ struct graph_state;
 // is on the stream that is current in PyTorch.
 class packaged_program {
  public:
-  // `plan`: JSON. `cubins`: of its kernels, for the current GPU `device`; `device` -1 is the processor. Throws if the plan
-  // names an operator or a kernel that is not there.
+  // `plan`: JSON. `cubins`: of its kernels, for the current GPU `device`; `device` -1 is the processor. Throws if the
+  // plan names an operator or a kernel that is not there.
   packaged_program(const std::string& plan, const std::vector<std::string>& cubins, int device,
                    processor_kernels processor);
   ~packaged_program();
@@ -41,6 +42,8 @@ class packaged_program {
   // `kept`: what set_up() gave. The outputs are the caller's: none shares memory with another tensor.
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& weights,
                                const std::vector<at::Tensor>& kept);
+
+  std::atomic<int64_t> quick_calls = 0;  // of modules, by quick_call.cpp
 
  private:
   friend class packaged_graph;

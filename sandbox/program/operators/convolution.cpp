@@ -259,7 +259,7 @@ std::vector<operator_record> convolution_records() {
       {"aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", convolution_general(), {.changes = products, .needs_relayout = true, .product = {"input", "weight"}, .flops = convolution_flops}},
       {"aten::cudnn_convolution_relu(Tensor self, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
       {"aten::cudnn_convolution_add_relu(Tensor self, Tensor weight, Tensor z, Scalar? alpha, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups) -> Tensor", convolution_relu(), {.needs_relayout = true, .product = {"self", "weight"}, .flops = convolution_flops}},
-      {"cudal1::convolution_graph(Tensor input, Tensor weight, Tensor[] operands, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, str graph, int engine) -> Tensor", convolution_graph(), {.needs_relayout = true, .compiles_at_first = true, .product = {"input", "weight"}, .flops = convolution_flops}},
+      {convolution_graph_schema, convolution_graph(), {.needs_relayout = true, .compiles_at_first = true, .product = {"input", "weight"}, .flops = convolution_flops}},
   });
   // clang-format on
 }

@@ -13,6 +13,10 @@
 
 namespace cudal1 {
 
+inline constexpr const char* convolution_graph_schema =
+    "cudal1::convolution_graph(Tensor input, Tensor weight, Tensor[] operands, int[] stride, int[] padding, "
+    "int[] dilation, bool transposed, int[] output_padding, int groups, str graph, int engine) -> Tensor";
+
 // "cuDNN 9.19.0 has no engine 3 for this graph: ...": what a device lacks, and no fault of the program.
 class engine_missing : public std::runtime_error {
  public:

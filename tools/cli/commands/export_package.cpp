@@ -100,21 +100,14 @@ struct chosen_variant {
   interval speedup_interval{1, 1};
 };
 
-// The best variant that a package can run: not one that names cuDNN's engines, which takes C++.
-expected<chosen_variant> choose(store& s, const best_row& row, const std::string& experiment) {
+// The variant of a row with its measurements.
+expected<chosen_variant> variant_of(store& s, const best_row& row, const std::string& experiment) {
   CUDAL1_TRY(const auto ranked, s.best(row.task, k_looked_at, store::ranking::confirmed, experiment));
-  for (const auto& r : ranked) {
-    const bool is_best = r.variant.id == row.variant;
-    if (!is_best && r.result.score <= 1) continue;
-    CUDAL1_TRY(const auto p, check_program_text(r.variant.program));
-    if (kernelbench::calls_own_operators(p)) continue;
-    return chosen_variant{r.variant.id,          r.variant.program,   r.variant.explanation,  r.result.score,
-                          r.result.reference_us, r.result.variant_us, r.result.score_interval};
-  }
-  return fail(
-      errc::unsupported,
-      "all of its faster variants call cudal1::convolution_graph, which packages cannot yet; --format kernelbench "
-      "can");
+  for (const auto& r : ranked)
+    if (r.variant.id == row.variant)
+      return chosen_variant{r.variant.id,          r.variant.program,   r.variant.explanation,  r.result.score,
+                            r.result.reference_us, r.result.variant_us, r.result.score_interval};
+  return fail(errc::not_found, "variant {} is not among its best in the store any more", short_id(row.variant));
 }
 
 // Writes what Python makes a package of: a folder of files for each task.
@@ -129,7 +122,7 @@ class package_staging {
     const auto where = std::ranges::find(report_.environments, row.environment_id, &environment::id);
     if (where == report_.environments.end())
       return fail(errc::not_found, "the environment that it was measured in is not in the store");
-    CUDAL1_TRY(const auto variant, choose(store_, row, report_.experiment));
+    CUDAL1_TRY(const auto variant, variant_of(store_, row, report_.experiment));
     CUDAL1_TRY(const auto p, check_program_text(variant.program));
     CUDAL1_TRY(const auto reference, check_program_text(print_program(t.reference.text)));
     auto document = facts_of(p);

@@ -6,8 +6,8 @@
 
 namespace cudal1::cli {
 
-// {"name", "values": [{"name", "dtype", "shape", "strides", "memory_of"}], "inputs", "weights", "kept", "outputs": places in
-// values, "setup", "steps", "lanes", "events"}. "kept": what set-up makes and a call reads.
+// {"name", "values": [{"name", "dtype", "shape", "strides", "memory_of"}], "inputs", "weights", "kept", "outputs":
+// places in values, "setup", "steps", "lanes", "events"}. "kept": what set-up makes and a call reads.
 json package_plan(const checked_program& p);
 
 }  // namespace cudal1::cli

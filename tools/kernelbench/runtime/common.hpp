@@ -16,12 +16,12 @@
 // IValue, with pybind11 or with autograd take seconds each.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided_ops.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/irange.h>
-#include <ATen/ops/empty_strided_ops.h>
 #ifdef PROGRAM_CUDA
 #include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAFunctions.h>

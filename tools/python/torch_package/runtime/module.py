@@ -12,9 +12,11 @@ from typing import Any, Callable
 import torch
 from torch.utils import _pytree
 
-from . import quick
+from . import native, quick
 from .dispatch import Dispatcher
 
+_HOOKS_OF_ALL = (torch.nn.modules.module._global_backward_pre_hooks, torch.nn.modules.module._global_backward_hooks,
+                 torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks)
 PLAN = "_cudal1_plan"  # in a module's dictionary: what makes a call like the last one
 _classes: dict[tuple[str, str, type], type] = {}
 _lock = threading.Lock()
@@ -91,15 +93,15 @@ def _returned(dispatcher: Dispatcher, home: str, outputs: list[torch.Tensor]) ->
 
 
 def _plan(dispatcher: Dispatcher, case: Any, home: str, model: torch.nn.Module, tensors: list[torch.Tensor],
-          weights: list[torch.Tensor]) -> Callable | None:
-    """What makes the next call like this one; None where there is nothing like that."""
+          weights: list[torch.Tensor]) -> Any:
+    """What makes the next call like this one, by its call(arguments); None where there is nothing like that."""
     operator = case.operator
     run = operator.direct(tensors, weights)
     if run is None or dispatcher.constants:
         return None
+    give = None if dispatcher.returned is None else lambda outputs: _returned(dispatcher, home, outputs)
     try:
-        return quick.plan(model, tensors, weights, case.weights, operator.watched, case.modes, run, operator.counted,
-                          lambda outputs: _returned(dispatcher, home, outputs))
+        return quick.plan(model, tensors, case.weights, operator.watched, case.modes, run, operator.counted, give)
     except quick.NoPlan:
         return None
 
@@ -127,7 +129,7 @@ def _made_class(package: str, dispatcher: Dispatcher, base: type) -> type:
         if not kwargs and not torch.compiler.is_compiling():
             plan = self.__dict__.get(PLAN)
             if plan is not None and not off.__dict__:
-                outputs = plan(args)
+                outputs = plan.call(args)
                 if outputs is not None:
                     return outputs
         return call(dispatcher, binding, home, original, self, args, kwargs)
@@ -137,8 +139,22 @@ def _made_class(package: str, dispatcher: Dispatcher, base: type) -> type:
         state = own(self) if own is not None and own is not getattr(object, "__getstate__", None) else self.__dict__
         return rebuild, (package, dispatcher.name, base), {k: v for k, v in state.items() if k != PLAN}
 
-    made = type(base.__name__, (base,), {"forward": forward, "__reduce_ex__": reduced, "__doc__": base.__doc__,
-                                         "__module__": base.__module__, "_cudal1_package": package})
+    members: dict[str, Any] = {"forward": forward, "__reduce_ex__": reduced, "__doc__": base.__doc__,
+                               "__module__": base.__module__, "_cudal1_package": package}
+    quick_call, usual = native.call_module(), torch.nn.Module.__call__
+    if quick_call is not None and base.__call__ is usual:
+        is_compiling = torch.compiler.is_compiling
+
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            """As nn.Module's, which takes longer than a small kernel's launch."""
+            if not kwargs and not is_compiling() and not off.__dict__:
+                outputs = quick_call(self.__dict__, args, PLAN, _HOOKS_OF_ALL)
+                if outputs is not None:
+                    return outputs
+            return usual(self, *args, **kwargs)
+
+        members["__call__"] = called
+    made = type(base.__name__, (base,), members)
     made.__qualname__ = base.__qualname__
     made.forward.__signature__ = inspect.signature(original)
     return made

@@ -60,6 +60,18 @@ class _State:
         return any([s.expired() for s in self.storages])
 
 
+class Direct:
+    """A function of inputs with one set of weights."""
+
+    def __init__(self, function: Any, weights: list[torch.Tensor], kept: list[torch.Tensor], graph: Any = None):
+        self.function, self.weights, self.kept, self.graph = function, weights, kept, graph
+
+    def __call__(self, given: list[torch.Tensor]) -> list[torch.Tensor]:
+        if self.graph is None or torch.cuda.is_current_stream_capturing():
+            return self.function.steps(given, self.weights, self.kept)
+        return self.graph(given)
+
+
 class Operator:
     """One variant. `load(device)` gives the library of its kernels there (None: it has none), or raises PackageError.
     `plan`: what native.py runs; None where it cannot, and then the steps are lines of Python."""
@@ -81,7 +93,7 @@ class Operator:
         self._references: dict[tuple[torch.device, bool], Function] = {}
         self._states: dict[tuple, _State] = {}
         self.watched = range(len(self.weights)) if head.get("setup") else sorted(self.fixed)
-        self.calls = self.setups = self.reference_calls = 0
+        self._counted = self.setups = self.reference_calls = 0
         self.operator = self._register()
 
     # ---- what runs where
@@ -184,28 +196,29 @@ class Operator:
                     state.graph = Graph(lambda given: function.steps(given, held, kept), inputs)
         return state.graph(inputs)
 
-    def direct(self, inputs: list[torch.Tensor], weights: list[torch.Tensor]) -> Callable | None:
-        """What run() does with these weights and any inputs in the forms of these, as a function of the inputs; None where
-        that is nothing alone."""
+    def direct(self, inputs: list[torch.Tensor], weights: list[torch.Tensor]) -> Direct | None:
+        """What run() does with these weights and any inputs in the forms of these; None where that is nothing alone."""
         device = inputs[0].device
         function = self._functions.get(device)
         if function is None or not function.is_checked() or any([w.is_inference() for w in weights]):
             return None
         state = self._state_of(function, weights, device)
         if state is None:
-            return lambda given: function.steps(given, weights, [])
+            return Direct(function, weights, [])
         if not state.fits:
             return None
         if self.is_graph and device.type == "cuda":
-            graph, capturing = state.graph, torch.cuda.is_current_stream_capturing
-            if graph is None:
-                return None
-            return lambda given: graph(given) if not capturing() else function.steps(given, weights, state.kept)
-        return lambda given: function.steps(given, weights, state.kept)
+            return Direct(function, weights, state.kept, state.graph) if state.graph is not None else None
+        return Direct(function, weights, state.kept)
 
     def counted(self) -> None:
         with self._counting:
-            self.calls += 1
+            self._counted += 1
+
+    @property
+    def calls(self) -> int:
+        """That ran the variant."""
+        return self._counted + sum([f.quick_calls() for f in self._functions.values() if isinstance(f, native.Function)])
 
     def _has_layouts(self, inputs: list[torch.Tensor], weights: list[torch.Tensor]) -> bool:
         return all([is_laid_out(t, d) for t, d in zip(inputs, self._input_types)]) and all(

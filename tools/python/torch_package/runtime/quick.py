@@ -7,6 +7,9 @@ from typing import Any, Callable
 
 import torch
 
+from . import native
+from .operators import Direct
+
 _included, _excluded = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set
 
 
@@ -35,15 +38,40 @@ def _place(model: torch.nn.Module, name: str, anchors: dict) -> tuple[dict, str]
     raise NoPlan
 
 
-def plan(model: torch.nn.Module, inputs: list[torch.Tensor], weights: list[torch.Tensor], names: list[str],
-         watched: Any, modes: dict[str, bool], run: Callable, counted: Callable, returned: Callable) -> Callable:
-    """A function of forward's arguments (tensors by position) that gives what forward returns, or None for a call that is
-    not like this one. `run`: of the inputs alone; `watched`: the places of weights whose versions count. Raises NoPlan."""
+class Plan:
+    """A call that is written as lines of Python."""
+
+    def __init__(self, call: Callable):
+        self.call = call
+
+
+def plan(model: torch.nn.Module, inputs: list[torch.Tensor], names: list[str], watched: Any, modes: dict[str, bool],
+         run: Direct, counted: Callable, returned: Callable | None) -> Any:
+    """An object whose call(arguments), tensors by position, gives what forward returns, or None for a call that is not like
+    this one. `run`: with the weights of these names; `watched`: the places of those whose versions count; `returned`: a
+    function of the outputs, or None for a tensor or a tuple of several. Raises NoPlan."""
     found: dict = {}
     places = [_place(model, name, found) for name in names]
     for name in modes:
         _walked(model, name.split(".") if name else [], found)
+    if any([type(t) is not torch.Tensor for t in inputs]):
+        raise NoPlan
     anchors = list(found.values())
+    if isinstance(run.function, native.Function):
+        anchors += [(model.get_submodule(name).__dict__, "training", training) for name, training in modes.items()]
+        return run.function.quick(inputs, anchors, [(held, key, w, i in watched) for i, ((held, key), w) in
+                                                    enumerate(zip(places, run.weights))], run.weights, run.kept, run.graph,
+                                  returned)
+    return Plan(_written(model, inputs, places, anchors, watched, modes, run, counted, returned or _alone))
+
+
+def _alone(outputs: list[torch.Tensor]) -> Any:
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _written(model: torch.nn.Module, inputs: list[torch.Tensor], places: list[tuple], anchors: list[tuple], watched: Any,
+             modes: dict[str, bool], run: Direct, counted: Callable, returned: Callable) -> Callable:
+    weights = run.weights
     space: dict[str, Any] = {"included": _included, "excluded": _excluded, "run": run, "counted": counted,
                              "returned": returned, "grad": torch.is_grad_enabled, "Tensor": torch.Tensor,
                              "Parameter": torch.nn.Parameter, "inside": _included().raw_repr(),
@@ -51,8 +79,6 @@ def plan(model: torch.nn.Module, inputs: list[torch.Tensor], weights: list[torch
     given = [f"a{i}" for i in range(len(inputs))]
     tests = ["included().raw_repr() != inside", "excluded().raw_repr() != outside"]
     for i, t in enumerate(inputs):
-        if type(t) is not torch.Tensor:
-            raise NoPlan
         space |= {f"dtype{i}": t.dtype, f"shape{i}": t.shape, f"stride{i}": t.stride(), f"device{i}": t.device}
         tests += [f"type(a{i}) is not Tensor", f"a{i}.dtype is not dtype{i}", f"a{i}.shape != shape{i}",
                   f"a{i}.stride() != stride{i}", f"a{i}.device != device{i}"]

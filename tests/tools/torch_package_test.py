@@ -540,6 +540,87 @@ class Compiled(Packaged):
             self.same(self.model(x, y), program.module()(x, y))
 
 
+LAYER = '''import torch
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.rand(512))
+        self.register_buffer("shift", torch.rand(512))
+
+    def forward(self, x):
+        h = x * self.scale + self.shift
+        for _ in range(4):
+            h = torch.tanh(h) * 0.5 + h
+        return torch.softmax(h, dim=1), h.amax(1)
+'''
+
+
+class Backend(unittest.TestCase):
+    """torch.compile(backend="cudal1"), with a search of its own."""
+
+    def setUp(self):
+        from cudal1 import backend
+
+        torch._dynamo.reset()
+        (STATE["folder"] / "layer_model.py").write_text(LAYER)
+        importlib.invalidate_caches()
+        self.backend, self.made = backend, []
+        torch.manual_seed(5)
+        self.layers = [importlib.import_module("layer_model").Layer().to(DEVICE) for _ in range(2)]
+        self.x = torch.randn(128, 512, device=DEVICE)
+
+    def compile(self, graph, inputs):
+        self.made.append(self.backend.cudal1_backend(graph, inputs, options={
+            "time_s": 30, "evaluations": 8, "program": CUDAL1, "show": False}))
+        return self.made[-1]
+
+    def compiled(self, model, **how):
+        return torch.compile(model, backend=self.compile, **how)
+
+    def test_a_graph_runs_by_its_variant_or_by_inductor_whichever_is_faster(self):
+        fast = [self.compiled(layer) for layer in self.layers]
+
+        def all_are_right():
+            for f, layer in zip(fast, self.layers):
+                torch.testing.assert_close(f(self.x), layer(self.x))
+
+        with torch.no_grad():
+            all_are_right()
+            decision = self.backend.report()[-1]
+            self.assertIn(decision.runs, ("cudal1", "inductor"))
+            self.assertRegex(str(decision), r"forward \d+\.\d\dx \[.*\] over Inductor's: .* us, inductor .* us")
+            self.assertEqual(len(self.made), 1)  # the two layers have one graph, and weights of their own
+            for chosen in (self.made[0].ours, self.made[0].theirs):
+                self.made[0].chosen = chosen
+                all_are_right()
+                self.layers[1].scale.mul_(1.5)
+                all_are_right()
+        variants = sum(self.made[0].ours.package.report().calls.values())
+        self.assertGreater(variants, 30)  # what was measured, and two times two calls of two layers
+
+    def test_gradients_of_a_graph(self):
+        layer, reference = self.layers[0], copy.deepcopy(self.layers[0])
+        fast = self.compiled(layer)
+        fast(self.x)
+        self.assertIn("forward and backward", self.backend.report()[-1].why)
+        self.made[0].chosen = self.made[0].ours
+        for module, call in ((layer, fast), (reference, reference)):
+            values, top = call(self.x)
+            (values.square().sum() + top.sum()).backward()
+        torch.testing.assert_close(layer.scale.grad, reference.scale.grad)
+
+    def test_what_is_left_to_inductor(self):
+        fast = self.compiled(self.layers[0], dynamic=True)
+        with torch.no_grad():
+            torch.testing.assert_close(fast(self.x), self.layers[0](self.x))
+        self.assertEqual(str(self.backend.report()[-1]).partition(": ")[2], "inductor, its shapes are symbolic")
+        with self.assertRaisesRegex(Exception, "no option speed; it has data, evaluations"):
+            self.backend.cudal1_backend(None, [], options={"speed": 1})
+        self.assertIn("cudal1", torch._dynamo.list_backends())
+
+
 class Commands(Packaged):
     def test_verify(self):
         verify = importlib.import_module("fast_chain._cudal1.verify")

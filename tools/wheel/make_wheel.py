@@ -93,7 +93,7 @@ def checked_tag(binaries: dict[str, pathlib.Path]) -> str:
 
 def content_of(name: str, path: pathlib.Path) -> bytes:
     content = path.read_bytes()
-    if not OURS.fullmatch(name) or name == WITHOUT_PATH:
+    if not OURS.fullmatch(name) or name in WITHOUT_PATH:
         return content
     old, new = PATHS[0] if name.startswith("bin/") else PATHS[1]
     return elf_files.with_path(content, old, new)
@@ -144,10 +144,13 @@ def wheel_files(version: str, tag: str, licence_files: dict[str, bytes]) -> dict
     """The folder cudal1-VERSION.dist-info, but for RECORD."""
     info = f"cudal1-{version}.dist-info"
     top_level = ["cudal1", PROGRAMS, *client_settings()["tool"]["setuptools"].get("py-modules", [])]
-    scripts = "".join(f"{name} = {target}\n" for name, target in client_settings()["project"]["scripts"].items())
+    project = client_settings()["project"]
+    groups = {"console_scripts": project["scripts"], **project["entry-points"]}
+    entries = "\n".join(f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in of.items())
+                        for group, of in groups.items())
     return {f"{info}/METADATA": metadata(version, sorted(licence_files)).encode(),
             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: cudal1 {version}\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
-            f"{info}/entry_points.txt": f"[console_scripts]\n{scripts}".encode(),
+            f"{info}/entry_points.txt": entries.encode(),
             f"{info}/top_level.txt": "".join(f"{name}\n" for name in top_level).encode(),
             **{f"{info}/licenses/{name}": content for name, content in licence_files.items()}}
 

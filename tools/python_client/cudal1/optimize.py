@@ -79,10 +79,24 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
 
     if not isinstance(model, torch.nn.Module):
         raise InvalidRequest(f"optimize takes a torch.nn.Module, and was given a {type(model).__name__}")
+    package, _ = package_of(model, inputs, data=data, time_s=time_s, evaluations=evaluations, search=search, folder=folder,
+                            program=program, show=show)
+    if package is None:
+        warnings.warn(f"no variant of {type(model).__name__} was found that is faster than its own forward", NothingFaster,
+                      stacklevel=2)
+        return model
+    return package.optimize(model, example=_example(inputs, _device_of(model)))
+
+
+def package_of(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: float = 120.0, evaluations: int = 60,
+               search: bool = True, folder: Optional[str] = None, program: Optional[str] = None,
+               show: bool = True) -> Tuple[Any, Optional[pathlib.Path]]:
+    """The imported package with the variants of a model, and its folder; None twice where nothing faster was found. The
+    arguments and errors are those of optimize()."""
     run = _Program(program, data, show)
     name = f"{_word(type(model).__name__)}_{_digest(model, inputs)}"
     place = pathlib.Path(folder) if folder else _cache() / name
-    device = next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+    device = _device_of(model, inputs)
     if not _is_exported(place, name):
         file = _written(model, inputs, place, name)
         words = ["--format", "torch", "--name", name, "--task", f"{name}.make", "--force"]
@@ -93,11 +107,8 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
                 raise InvalidRequest(f"cudal1 could not search for variants of {type(model).__name__}; what it printed says why")
             known = run("export", str(place), *words) == 0
         if not known:
-            warnings.warn(f"no variant of {type(model).__name__} was found that is faster than its own forward", NothingFaster,
-                          stacklevel=2)
-            return model
-    package = _imported(place, name)
-    return package.optimize(model, example=_example(inputs, device))
+            return None, None
+    return _imported(place, name), place
 
 
 def cudal1_package(module: Any) -> Any:
@@ -125,6 +136,14 @@ class _Program:
         if done.returncode == 3 and not quiet:
             raise InfrastructureError(f"`{' '.join(command[:2])}` failed: {(done.stderr or 'see its output').strip()}")
         return done.returncode
+
+
+def _device_of(model: Any, inputs: Any = ()) -> Any:
+    """Of the model's tensors; of one without any, that of its inputs."""
+    import torch
+
+    tensors = [*model.parameters(), *model.buffers(), *[t for t in _leaves(inputs) if isinstance(t, torch.Tensor)]]
+    return next((t.device for t in tensors), torch.device("cpu"))
 
 
 def _word(text: str) -> str:

@@ -1,0 +1,159 @@
+"""torch.compile(model, backend="cudal1"): each graph that TorchDynamo captures is searched, or taken from the store; where
+the variant is measured to be faster than Inductor's code it runs, and Inductor's everywhere else.
+
+    fast = torch.compile(model, backend="cudal1", options={"time_s": 60})
+    fast(x)                                  # the first call searches
+    print(cudal1.backend.report())           # what runs each graph, and why
+
+The module is found by torch where the package is installed; else `import cudal1.backend` makes it known. Needs torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+import torch._dynamo
+
+from .compiled_graph import CompiledGraph, split
+from .errors import InvalidRequest
+from .optimize import package_of
+
+_OPTIONS = ("data", "evaluations", "folder", "program", "search", "show", "time_s")
+_ROUNDS, _WARM_UP = 25, 3
+_MOST_WEIGHTS = 64  # sets of weights of one graph, such as those of a model's layers
+
+
+@dataclasses.dataclass
+class Decision:
+    """What runs a graph. Times are medians, in microseconds; with gradients of a forward and a backward together."""
+
+    graph: str
+    runs: str  # "cudal1" or "inductor"; "not called yet" where both are there
+    why: str
+    cudal1_us: float = 0.0
+    inductor_us: float = 0.0
+    interval: Tuple[float, float] = (1.0, 1.0)  # 95%, of how many times faster cudal1's is
+    folder: str = ""  # of the package
+
+    def __str__(self) -> str:
+        times = f": {self.cudal1_us:.1f} us, inductor {self.inductor_us:.1f} us" if self.cudal1_us else ""
+        return f"{self.graph}: {self.runs}, {self.why}{times}"
+
+
+_decisions: List[Decision] = []
+
+
+def report() -> List[Decision]:
+    """One for each graph that was compiled in this process, in their order."""
+    return list(_decisions)
+
+
+def cudal1_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Optional[Dict[str, Any]] = None,
+                   mode: Optional[str] = None) -> Callable:
+    """A backend of torch.compile. `options`: those of cudal1.optimize, without its model and inputs. `mode`: Inductor's."""
+    unknown = sorted(set(options or {}) - set(_OPTIONS))
+    if unknown:
+        raise InvalidRequest(f"the backend cudal1 has no option {unknown[0]}; it has {', '.join(_OPTIONS)}")
+    weights, why = split(graph, inputs)
+    decision = Decision(f"graph {len(_decisions)}", "inductor", why)
+    _decisions.append(decision)
+    ours = None
+    if not why:
+        given = [t for i, t in enumerate(inputs) if i not in weights]
+        module = CompiledGraph(graph, weights, [inputs[i] for i in weights])
+        package, folder = package_of(module, tuple(given), **(options or {}))
+        if package is None:
+            decision.why = "no variant was found that is faster than its own operators"
+        else:
+            ours, decision.folder, decision.runs = _Variants(package, module), str(folder), "not called yet"
+    theirs = _inductor(graph, inputs, mode)
+    return theirs if ours is None else _Choice(ours, theirs, decision)
+
+
+class _Choice:
+    """Measures in the first call, when TorchDynamo has compiled: then backward can run, too."""
+
+    def __init__(self, ours: _Variants, theirs: Callable, decision: Decision):
+        self.ours, self.theirs, self.decision, self.chosen = ours, theirs, decision, None
+
+    def __call__(self, *given: Any) -> Any:
+        if self.chosen is None:
+            faster = _is_faster(self.ours, self.theirs, given, self.decision)
+            self.decision.runs = "cudal1" if faster else "inductor"
+            self.chosen = self.ours if faster else self.theirs
+        return self.chosen(*given)
+
+
+def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: Optional[str]) -> Callable:
+    if mode in (None, "default"):
+        return torch._dynamo.lookup_backend("inductor")(graph, inputs)
+    from torch import _TorchCompileInductorWrapper
+
+    return _TorchCompileInductorWrapper(mode, None, False)(graph, inputs)
+
+
+class _Variants:
+    """A graph by the variants of a package. A graph may be called with the weights of several modules of one class."""
+
+    def __init__(self, package: Any, module: CompiledGraph):
+        self.package, self.module = package, module
+        self.made: Dict[Tuple[int, ...], Tuple[Any, List[torch.Tensor]]] = {}  # by the weights, which it keeps
+
+    def __call__(self, *given: Any) -> Any:
+        weights = [given[i] for i in self.module.places]
+        key = tuple([id(w) for w in weights])
+        found = self.made.get(key)
+        if found is None:
+            own = CompiledGraph(self.module.graph, self.module.places, weights)
+            own.train(self.module.training)
+            found = self.package.optimize(own), weights
+            while len(self.made) >= _MOST_WEIGHTS:
+                del self.made[next(iter(self.made))]
+            self.made[key] = found
+        return found[0](*[t for i, t in enumerate(given) if i not in self.module.places])
+
+
+def _is_faster(ours: _Variants, theirs: Callable, inputs: Sequence[torch.Tensor], decision: Decision) -> bool:
+    """Measures both, in turns; notes what it has found."""
+    checks = importlib.import_module(f"{ours.package.__name__}._cudal1.checks")
+    trains = torch.is_grad_enabled() and any([t.requires_grad for t in inputs])
+    device = inputs[0].device
+
+    def call(compiled: Callable) -> Any:
+        outputs = [t for t in compiled(*inputs) if isinstance(t, torch.Tensor)]
+        if trains and any([t.requires_grad for t in outputs]):
+            sources = [t for t in inputs if t.requires_grad]
+            torch.autograd.grad([t for t in outputs if t.requires_grad], sources,
+                                [torch.ones_like(t) for t in outputs if t.requires_grad], allow_unused=True)
+        return outputs
+
+    def seconds(compiled: Callable) -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        begin = time.perf_counter()
+        call(compiled)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - begin
+
+    for _ in range(_WARM_UP):
+        found, wanted = call(ours), call(theirs)
+    problem = checks.why_different(found, wanted)
+    if problem:
+        decision.why = f"the variant's outputs are not Inductor's: {problem}"
+        return False
+    pairs = [(seconds(theirs), seconds(ours)) for _ in range(_ROUNDS)]
+    of_theirs, of_ours = [a for a, _ in pairs], [b for _, b in pairs]
+    ratio, low, high = checks.ratio_interval(of_theirs, of_ours)
+    decision.inductor_us, decision.cudal1_us = (sorted(t)[_ROUNDS // 2] * 1e6 for t in (of_theirs, of_ours))
+    decision.interval = low, high
+    what = "forward and backward" if trains else "forward"
+    decision.why = f"{what} {ratio:.2f}x [{low:.2f}, {high:.2f}] over Inductor's"
+    return low > 1
+
+
+if "cudal1" not in torch._dynamo.list_backends():  # where the package is not installed
+    torch._dynamo.register_backend(compiler_fn=cudal1_backend, name="cudal1")

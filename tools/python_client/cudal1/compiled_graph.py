@@ -1,0 +1,50 @@
+"""A graph that TorchDynamo has captured, as a module that another process can import: its parameters and buffers are the
+module's, the rest of its placeholders are forward's arguments. Needs torch."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Tuple
+
+import torch
+
+
+class CompiledGraph(torch.nn.Module):
+    """`weights`: the places of placeholders that are tensors of the module, which are in `tensors` in this order."""
+
+    def __init__(self, graph: torch.fx.GraphModule, weights: Sequence[int], tensors: Sequence[torch.Tensor]):
+        super().__init__()
+        self.graph, self.places = graph, tuple(weights)
+        for i, t in enumerate(tensors):
+            if isinstance(t, torch.nn.Parameter):
+                self.register_parameter(f"w{i}", t)
+            else:
+                self.register_buffer(f"w{i}", t)
+
+    def forward(self, *given: torch.Tensor) -> Any:
+        own = {place: getattr(self, f"w{i}") for i, place in enumerate(self.places)}
+        rest = iter(given)
+        return self.graph(*[own[i] if i in own else next(rest) for i in range(len(own) + len(given))])
+
+    def extra_repr(self) -> str:
+        """What tells graphs apart: their code."""
+        return f"{self.places}\n{self.graph.code}"
+
+
+def split(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Tuple[List[int], str]:
+    """The places of a graph's weights, and why it cannot be a module of its own; "" if it can."""
+    nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    if any(not isinstance(t, torch.Tensor) for t in inputs):
+        return [], "its shapes are symbolic"
+    if any(n.op in ("get_attr", "call_module") for n in graph.graph.nodes):
+        return [], "it has tensors or modules of its own"
+    output = next(n for n in graph.graph.nodes if n.op == "output")
+    if any(not isinstance(v, torch.fx.Node) for v in output.args[0]):
+        return [], "it returns something that is no tensor"
+    weights = []
+    for i, (node, t) in enumerate(zip(nodes, inputs)):
+        static = (node.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type")
+        if isinstance(t, torch.nn.Parameter) or static is not None:
+            weights.append(i)
+    if len(weights) == len(inputs):
+        return [], "it has no input"
+    return weights, ""

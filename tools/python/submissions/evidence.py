@@ -42,6 +42,8 @@ CLASSES = {"torch.Tensor": (torch.Tensor, ("copy_", "clone", "detach", "data_ptr
                                            "mean", "sub", "__sub__", "__eq__", "item", "cpu", "to", "float", "double")),
            "torch.nn.Module": (torch.nn.Module, ("__call__", "load_state_dict", "state_dict", "train", "eval"))}
 
+LOADED_LATER = ("torch.utils.cpp_extension",)  # where there is a GPU: zygote.load_compilers
+
 WATCHED = {*ALWAYS, "open", "os.listdir", "os.scandir", "ctypes.dlsym"}
 
 state: dict[str, Any] = {"path": "", "inside": False, "out": -1, "said": set(), "before": {}}
@@ -112,8 +114,9 @@ def look_at(event: str, arguments: tuple) -> None:
 def snapshot() -> dict[str, int]:
     found = {}
     for module, names in MODULES.items():
-        held = importlib.import_module(module)
-        found.update({f"{module}.{n}": id(getattr(held, n, None)) for n in names})
+        held = sys.modules.get(module) if module in LOADED_LATER else importlib.import_module(module)
+        if held is not None:
+            found.update({f"{module}.{n}": id(getattr(held, n, None)) for n in names})
     for name, (cls, names) in CLASSES.items():
         found.update({f"{name}.{n}": id(getattr(cls, n, None)) if n in dir(cls) else 0 for n in names})
         found.update({f"{name}.{n} itself": id(cls.__dict__.get(n)) for n in names})
@@ -135,7 +138,7 @@ def watch(path: str) -> None:
 def changed() -> list[str]:
     """Functions that are others than before."""
     now = snapshot()
-    found = sorted({name.removesuffix(" itself") for name, before in state["before"].items() if now[name] != before})
+    found = sorted({name.removesuffix(" itself") for name, before in state["before"].items() if now.get(name) != before})
     modes = torch._C._len_torch_function_stack() + torch._C._len_torch_dispatch_stack()
     if modes:
         found.append("a mode that all of torch's functions go through")

@@ -19,7 +19,6 @@ import socket
 import sys
 
 import torch
-import torch.utils.cpp_extension  # noqa: F401  now, so that no worker waits for it
 
 from submissions import confinement, evidence, protocol, worker
 
@@ -165,9 +164,10 @@ def become_keeper(request: dict, fds: list[int], listening: socket.socket) -> No
 
 
 def load_compilers(device: str) -> None:
-    """So that no worker waits for them. Where there is a GPU they start its driver, whose threads no fork has: there they
-    are loaded by the workers that need them."""
+    """So that no worker waits for them. Where there is a GPU they start its driver, whose threads no fork has
+    (cpp_extension asks for the count of devices): there they are loaded by the workers that need them."""
     if device == "cpu":
+        importlib.import_module("torch.utils.cpp_extension")
         importlib.import_module("torch._dynamo")
         importlib.import_module("torch._inductor.compile_fx")
 

@@ -166,7 +166,7 @@ class Cases:
 
     def test_what_there_is(self):
         tools = {t["name"]: t for t in self.peer.ask("tools/list")["result"]["tools"]}
-        for name in ("list_tasks", "describe_task", "evaluate", "explain", "best", "prompt", "import_model", "export", "moves"):
+        for name in ("list_tasks", "describe_task", "evaluate", "explain", "profile", "best", "prompt", "import_model", "export", "moves"):
             self.assertEqual(tools[name]["inputSchema"]["type"], "object")
         for resource in self.peer.ask("resources/list")["result"]["resources"]:
             text = self.peer.ask("resources/read", {"uri": resource["uri"]})["result"]["contents"][0]["text"]
@@ -197,6 +197,9 @@ class Cases:
         self.assertIn("FAIL", explained)
         self.assertIn(wrong["hint"], explained)
         self.assertIn("row_scale", self.peer.call("best", task="tiny")["structuredContent"]["program"])
+        profiled = self.peer.call("profile", variant=right["structuredContent"]["variant"])
+        self.assertRegex(profiled["content"][0]["text"], r"tiny on cpu, .* us in all its steps:\n.*%, .* MB: step \d+ \(launch f\)\n$")
+        self.assertEqual(self.peer.call("profile", variant=wrong["variant"])["isError"], True)
 
     def test_what_is_wrong_is_said(self):
         self.assertEqual(self.peer.ask("no/such")["error"]["code"], -32601)

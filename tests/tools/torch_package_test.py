@@ -553,7 +553,7 @@ class Layer(torch.nn.Module):
         h = x * self.scale + self.shift
         for _ in range(4):
             h = torch.tanh(h) * 0.5 + h
-        return torch.softmax(h, dim=1), h.amax(1)
+        return torch.softmax(h, dim=1), h.mean(1)
 '''
 
 
@@ -573,7 +573,7 @@ class Backend(unittest.TestCase):
 
     def compile(self, graph, inputs):
         self.made.append(self.backend.cudal1_backend(graph, inputs, options={
-            "time_s": 30, "evaluations": 8, "program": CUDAL1, "show": False}))
+            "time_s": 20, "evaluations": 4, "program": CUDAL1, "show": False}))
         return self.made[-1]
 
     def compiled(self, model, **how):
@@ -590,7 +590,7 @@ class Backend(unittest.TestCase):
             all_are_right()
             decision = self.backend.report()[-1]
             self.assertIn(decision.runs, ("cudal1", "inductor"))
-            self.assertRegex(str(decision), r"forward \d+\.\d\dx \[.*\] over Inductor's: .* us, inductor .* us")
+            self.assertRegex(str(decision), r"(cudal1|inductor), \d+\.\d\dx \[.*\] over Inductor's: .* us, inductor .* us")
             self.assertEqual(len(self.made), 1)  # the two layers have one graph, and weights of their own
             for chosen in (self.made[0].ours, self.made[0].theirs):
                 self.made[0].chosen = chosen
@@ -600,16 +600,22 @@ class Backend(unittest.TestCase):
         variants = sum(self.made[0].ours.package.report().calls.values())
         self.assertGreater(variants, 30)  # what was measured, and two times two calls of two layers
 
-    def test_gradients_of_a_graph(self):
-        layer, reference = self.layers[0], copy.deepcopy(self.layers[0])
-        fast = self.compiled(layer)
-        fast(self.x)
-        self.assertIn("forward and backward", self.backend.report()[-1].why)
-        self.made[0].chosen = self.made[0].ours
-        for module, call in ((layer, fast), (reference, reference)):
-            values, top = call(self.x)
-            (values.square().sum() + top.sum()).backward()
-        torch.testing.assert_close(layer.scale.grad, reference.scale.grad)
+    def test_a_forward_and_a_backward_are_two_graphs(self):
+        for least in (0, float("inf")):  # the variants, then Inductor's
+            torch._dynamo.reset()
+            self.backend._FASTER, before = least, len(self.backend.report())
+            self.addCleanup(setattr, self.backend, "_FASTER", 1.0)
+            layer, reference = self.layers[0], copy.deepcopy(self.layers[0])
+            fast = self.compiled(layer)
+            for _ in range(2):
+                for module, call in ((layer, fast), (reference, reference)):
+                    values, mean = call(self.x)
+                    ((values * self.x).sum() + mean.square().sum()).backward()
+            torch.testing.assert_close(layer.scale.grad, reference.scale.grad, rtol=1e-4, atol=1e-4)
+            parts = self.backend.report()[before:]
+            self.assertEqual([p.graph.partition(", ")[2] for p in parts], ["forward", "backward"])
+            self.assertEqual([p.runs for p in parts], ["cudal1" if least == 0 else "inductor"] * 2, list(map(str, parts)))
+            layer.scale.grad = None
 
     def test_what_is_left_to_inductor(self):
         fast = self.compiled(self.layers[0], dynamic=True)
@@ -671,6 +677,31 @@ class Commands(Packaged):
         with torch.no_grad():
             self.same(model(*given), fast(*given))
         self.assertEqual(sum(cudal1.cudal1_package(fast).report().calls.values()), 2)
+
+
+class Profiles(unittest.TestCase):
+    def test_where_a_variants_time_goes(self):
+        done = run("profile", "chain_model.Chain_512x256", "--calls", "5", "--json")
+        found = json.loads(done.stdout)
+        self.assertEqual((found["task"], found["device"], found["calls"]), ("chain_model.Chain_512x256", DEVICE, 5))
+        steps = found["steps"]
+        self.assertEqual([s["step"].partition(" (")[2] for s in steps], ["alloc h)", "launch chain)", "aten::amax)"])
+        launch, amax = steps[1:]
+        self.assertEqual((launch["kernel"], launch["grid"], launch["block"]), ("chain", [8, 1, 1], [64, 1, 1]))
+        self.assertEqual((launch["bytes"], amax["bytes"]), (3 * 512 * 256 * 4 + 256 * 4, 512 * 256 * 4 + 512 * 4))
+        self.assertTrue(all(s["us"] > 0 for s in (launch, amax)))
+        if DEVICE != "cpu":
+            self.assertEqual([k["name"] for k in launch["kernels"]], ["chain"])
+            self.assertGreater(launch["registers"], 0)
+        text = run("profile", "chain_model.Chain_512x256", "--calls", "5").stdout
+        for said in ("chain_model.Chain_512x256, variant", "(launch chain)", "grid 8, block 64", "all "):
+            self.assertIn(said, text)
+        self.assertNotIn("alloc", text)
+
+    def test_what_cannot_be_profiled(self):
+        self.assertIn("no variant", run("profile", "chain_model.none", code=2).stderr)
+        said = run("profile", "chain_model.Chain_512x256", "--device", "cuda:99", code=None)
+        self.assertIn("not found right on a device like cuda:99" if DEVICE == "cpu" else "there is no cuda:99 here", said.stderr)
 
 
 class Parts(unittest.TestCase):

@@ -12,6 +12,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
 #include <boost/json.hpp>
 #include <torch/version.h>
 
@@ -291,6 +292,7 @@ void run_steps(values& v, const std::vector<step_plan>& steps, lane_streams* lan
     }
     {
       const apart_scope apart(s.makes_output ? v.apart : nullptr);
+      RECORD_FUNCTION(s.label, {});  // for profilers: nothing without one
       try {
         run_step(v, s);
       } catch (const c10::OutOfMemoryError&) {

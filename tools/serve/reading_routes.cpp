@@ -7,6 +7,7 @@
 
 #include "config/base/describe.hpp"
 #include "config/base/text_file.hpp"
+#include "sandbox/device/device_type.hpp"
 #include "tools/cli/report/stored_tasks.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/serve/route_sets.hpp"
@@ -112,6 +113,18 @@ expected<json> verdict_on(const route_context& c, const std::string& prefix) {
   std::string device;
   if (const auto where = store->get_environment(newest->environment_id)) device = where->device;
   return verdict_document(*newest, variant.experiment, device);
+}
+
+// A profile needs its device for itself. On `cpu` it takes turns on the core of all measurements; a GPU is the node's.
+api_result<void> check_profile(const route_context& c, const std::string& variant) {
+  const auto newest = verdict_on(c, variant);
+  if (!newest) return refuse(problem_of(newest.error()));
+  const auto* const device = newest->find("device");
+  const std::string name = device != nullptr && device->is_string() ? std::string(device->as_string()) : "";
+  if (!traits_of(name).is_accelerator) return {};
+  return refuse({409, "device_in_use",
+                 fmt::format("{} is measured on by the node, which a profile would disturb", name),
+                 fmt::format("`cudal1 profile {}` on the node's machine, while nothing is measured", variant)});
 }
 
 // The files that `cudal1 export` writes.
@@ -299,6 +312,19 @@ void add_variant_routes(route_table& table, const route_context& c) {
                    return words{"audit", call.text("variant"), "--json"};
                  },
                  true)});
+  table.add({.method = "GET",
+             .path = "/v1/variants/{variant}/profile",
+             .id = "profile_variant",
+             .about = "where its time goes, step by step; of variants that were measured on `cpu`",
+             .parameters = {variant},
+             .body = {},
+             .result = document_schema({"steps"}),
+             .handle = answer_with([c](const api_call& call) -> api_result<json> {
+               if (auto may = check_profile(c, call.text("variant")); !may) return refuse(std::move(may.error()));
+               auto made = c.commands->document({"profile", call.text("variant"), "--json"}, errc::not_found);
+               if (!made) return refuse(problem_of(made.error()));
+               return std::move(*made);
+             })});
   const auto plain = [&](const char* path, const char* id, const char* about, words w,
                          std::vector<std::string> members) {
     table.add({.method = "GET",

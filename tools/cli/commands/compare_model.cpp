@@ -214,7 +214,7 @@ expected<language_model*> comparison::model_with(const std::string& adapter) {
     // Untouched weights are read again: an adapter's change is not taken back.
     if (!model_ || adapter.empty()) {
       // A node leaves its GPU to a process that comes to it later, and shares it with one that was there before.
-      if (!std::exchange(is_on_device_, o_.device != "cpu")) disconnect();
+      if (o_.device != "cpu" && !std::exchange(is_on_device_, true)) disconnect();
       model_.reset();
       CUDAL1_TRY(model_, language_model::open(o_.model, half ? model_precision::bfloat16 : model_precision::float32,
                                               o_.device));

@@ -1,5 +1,6 @@
 """torch.compile(model, backend="cudal1"): each graph that TorchDynamo captures is searched, or taken from the store; where
-the variant is measured to be faster than Inductor's code it runs, and Inductor's everywhere else.
+the variant is measured to be faster than Inductor's code it runs, and Inductor's everywhere else. With gradients a graph is
+two, a forward and a backward, each searched by itself.
 
     fast = torch.compile(model, backend="cudal1", options={"time_s": 60})
     fast(x)                                  # the first call searches
@@ -10,6 +11,7 @@ The module is found by torch where the package is installed; else `import cudal1
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -17,18 +19,19 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 import torch._dynamo
 
-from .compiled_graph import CompiledGraph, split
+from .compiled_graph import CompiledGraph, alike, in_aten, split
 from .errors import InvalidRequest
 from .optimize import package_of
 
 _OPTIONS = ("data", "evaluations", "folder", "program", "search", "show", "time_s")
 _ROUNDS, _WARM_UP = 25, 3
+_FASTER = 1.0  # the least of the interval of what runs in Inductor's place
 _MOST_WEIGHTS = 64  # sets of weights of one graph, such as those of a model's layers
 
 
 @dataclasses.dataclass
 class Decision:
-    """What runs a graph. Times are medians, in microseconds; with gradients of a forward and a backward together."""
+    """What runs a graph. Times are medians, in microseconds."""
 
     graph: str
     runs: str  # "cudal1" or "inductor"; "not called yet" where both are there
@@ -44,6 +47,7 @@ class Decision:
 
 
 _decisions: List[Decision] = []
+_numbers = iter(range(1 << 62))
 
 
 def report() -> List[Decision]:
@@ -53,28 +57,86 @@ def report() -> List[Decision]:
 
 def cudal1_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Optional[Dict[str, Any]] = None,
                    mode: Optional[str] = None) -> Callable:
-    """A backend of torch.compile. `options`: those of cudal1.optimize, without its model and inputs. `mode`: Inductor's."""
+    """A backend of torch.compile. `options`: those of cudal1.optimize, without its model and inputs, for each graph.
+    `mode`: Inductor's, without gradients."""
     unknown = sorted(set(options or {}) - set(_OPTIONS))
     if unknown:
         raise InvalidRequest(f"the backend cudal1 has no option {unknown[0]}; it has {', '.join(_OPTIONS)}")
+    name = f"graph {next(_numbers)}"
+    if torch.is_grad_enabled() and any([isinstance(t, torch.Tensor) and t.requires_grad for t in inputs]):
+        return _with_gradients(name, graph, inputs, options or {})
     weights, why = split(graph, inputs)
-    decision = Decision(f"graph {len(_decisions)}", "inductor", why)
+    decision = Decision(name, "inductor", why)
     _decisions.append(decision)
     ours = None
     if not why:
-        given = [t for i, t in enumerate(inputs) if i not in weights]
         module = CompiledGraph(graph, weights, [inputs[i] for i in weights])
-        package, folder = package_of(module, tuple(given), **(options or {}))
-        if package is None:
-            decision.why = "no variant was found that is faster than its own operators"
-        else:
-            ours, decision.folder, decision.runs = _Variants(package, module), str(folder), "not called yet"
-    theirs = _inductor(graph, inputs, mode)
+        ours = _searched(module, [t for i, t in enumerate(inputs) if i not in weights], options or {}, decision)
+    return _choice(ours, _inductor(graph, inputs, mode), decision)
+
+
+def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: Optional[str]) -> Callable:
+    if mode in (None, "default"):
+        return torch._dynamo.lookup_backend("inductor")(graph, inputs)
+    from torch import _TorchCompileInductorWrapper
+
+    return _TorchCompileInductorWrapper(mode, None, False)(graph, inputs)
+
+
+def _searched(module: CompiledGraph, given: Sequence[torch.Tensor], options: Dict[str, Any],
+              decision: Decision) -> Optional[_Variants]:
+    try:
+        package, folder = package_of(module, tuple(given), **options)
+    except InvalidRequest as e:  # an operator that no task has, say
+        decision.why = f"it cannot be searched: {e}"
+        return None
+    if package is None:
+        decision.why = "no variant was found that is faster than its own operators"
+        return None
+    decision.folder, decision.runs = str(folder), "not called yet"
+    return _Variants(package, module)
+
+
+# ---- with gradients -------------------------------------------------------------------------------------------------
+
+
+def _with_gradients(name: str, graph: torch.fx.GraphModule, inputs: Sequence[Any], options: Dict[str, Any]) -> Callable:
+    from functorch.compile import min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._inductor.decomposition import select_decomp_table
+
+    compilers = {f"{short}_compiler": functools.partial(_part, f"{name}, {part}", options=options)
+                 for short, part in (("fw", "forward"), ("bw", "backward"))}
+    return aot_autograd(**compilers, decompositions=select_decomp_table(),
+                        partition_fn=min_cut_rematerialization_partition)(graph, inputs)
+
+
+def _part(name: str, graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Dict[str, Any]) -> Callable:
+    """A compiler of AOTAutograd, for a forward or a backward: of fake tensors."""
+    from functorch.compile import make_boxed_func
+    from torch._inductor.compile_fx import compile_fx_inner
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    _, why = split(graph, inputs, weights=())
+    decision = Decision(name, "inductor", why)
+    _decisions.append(decision)
+    ours = None
+    if not why:
+        with _disable_current_modes(), torch.no_grad():
+            ours = _searched(CompiledGraph(in_aten(graph), (), ()), [alike(t) for t in inputs], options, decision)
+    boxed = compile_fx_inner(graph, inputs)
+    return make_boxed_func(_choice(ours, lambda *given: boxed(list(given)), decision))
+
+
+# ---- the choice -----------------------------------------------------------------------------------------------------
+
+
+def _choice(ours: Optional[_Variants], theirs: Callable, decision: Decision) -> Callable:
     return theirs if ours is None else _Choice(ours, theirs, decision)
 
 
 class _Choice:
-    """Measures in the first call, when TorchDynamo has compiled: then backward can run, too."""
+    """Measures in the first call, when TorchDynamo has compiled, and with the caller's own tensors."""
 
     def __init__(self, ours: _Variants, theirs: Callable, decision: Decision):
         self.ours, self.theirs, self.decision, self.chosen = ours, theirs, decision, None
@@ -85,14 +147,6 @@ class _Choice:
             self.decision.runs = "cudal1" if faster else "inductor"
             self.chosen = self.ours if faster else self.theirs
         return self.chosen(*given)
-
-
-def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: Optional[str]) -> Callable:
-    if mode in (None, "default"):
-        return torch._dynamo.lookup_backend("inductor")(graph, inputs)
-    from torch import _TorchCompileInductorWrapper
-
-    return _TorchCompileInductorWrapper(mode, None, False)(graph, inputs)
 
 
 class _Variants:
@@ -119,16 +173,10 @@ class _Variants:
 def _is_faster(ours: _Variants, theirs: Callable, inputs: Sequence[torch.Tensor], decision: Decision) -> bool:
     """Measures both, in turns; notes what it has found."""
     checks = importlib.import_module(f"{ours.package.__name__}._cudal1.checks")
-    trains = torch.is_grad_enabled() and any([t.requires_grad for t in inputs])
     device = inputs[0].device
 
-    def call(compiled: Callable) -> Any:
-        outputs = [t for t in compiled(*inputs) if isinstance(t, torch.Tensor)]
-        if trains and any([t.requires_grad for t in outputs]):
-            sources = [t for t in inputs if t.requires_grad]
-            torch.autograd.grad([t for t in outputs if t.requires_grad], sources,
-                                [torch.ones_like(t) for t in outputs if t.requires_grad], allow_unused=True)
-        return outputs
+    def call(compiled: Callable) -> List[torch.Tensor]:
+        return [t for t in compiled(*inputs) if isinstance(t, torch.Tensor)]
 
     def seconds(compiled: Callable) -> float:
         if device.type == "cuda":
@@ -150,9 +198,8 @@ def _is_faster(ours: _Variants, theirs: Callable, inputs: Sequence[torch.Tensor]
     ratio, low, high = checks.ratio_interval(of_theirs, of_ours)
     decision.inductor_us, decision.cudal1_us = (sorted(t)[_ROUNDS // 2] * 1e6 for t in (of_theirs, of_ours))
     decision.interval = low, high
-    what = "forward and backward" if trains else "forward"
-    decision.why = f"{what} {ratio:.2f}x [{low:.2f}, {high:.2f}] over Inductor's"
-    return low > 1
+    decision.why = f"{ratio:.2f}x [{low:.2f}, {high:.2f}] over Inductor's"
+    return low > _FASTER
 
 
 if "cudal1" not in torch._dynamo.list_backends():  # where the package is not installed

@@ -3,7 +3,8 @@ module's, the rest of its placeholders are forward's arguments. Needs torch."""
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+import copy
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -30,16 +31,44 @@ class CompiledGraph(torch.nn.Module):
         return f"{self.places}\n{self.graph.code}"
 
 
-def split(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Tuple[List[int], str]:
-    """The places of a graph's weights, and why it cannot be a module of its own; "" if it can."""
+def alike(t: torch.Tensor) -> torch.Tensor:
+    """A tensor of the type of another, which may be a fake one, with values: small ones, that index nothing outside."""
+    made = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
+    return made.normal_() if t.dtype.is_floating_point else made.zero_()
+
+
+def in_aten(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A copy without the operators of prims that Inductor's decompositions bring and that ATen has as well."""
+    made = copy.deepcopy(graph)
+    aten, prims = torch.ops.aten, torch.ops.prims
+    for node in list(made.graph.nodes):
+        with made.graph.inserting_before(node):
+            if node.target is prims.fma.default:
+                a, b, c = node.args
+                product = made.graph.call_function(aten.mul.Tensor, (a, b))
+                new = made.graph.call_function(aten.add.Tensor, (product, c))
+            elif node.target is prims.convert_element_type.default:
+                new = made.graph.call_function(aten._to_copy.default, (node.args[0],), {"dtype": node.args[1]})
+            else:
+                continue
+        node.replace_all_uses_with(new)
+        made.graph.erase_node(node)
+    made.recompile()
+    return made
+
+
+def split(graph: torch.fx.GraphModule, inputs: Sequence[Any], weights: Optional[Sequence[int]] = None) -> Tuple[List[int], str]:
+    """The places of a graph's weights, unless they are given, and why it cannot be a module of its own; "" if it can."""
     nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
     if any(not isinstance(t, torch.Tensor) for t in inputs):
         return [], "its shapes are symbolic"
     if any(n.op in ("get_attr", "call_module") for n in graph.graph.nodes):
         return [], "it has tensors or modules of its own"
     output = next(n for n in graph.graph.nodes if n.op == "output")
-    if any(not isinstance(v, torch.fx.Node) for v in output.args[0]):
+    if any(v is not None and not isinstance(v, torch.fx.Node) for v in output.args[0]):
         return [], "it returns something that is no tensor"
+    if weights is not None:
+        return list(weights), ""
     weights = []
     for i, (node, t) in enumerate(zip(nodes, inputs)):
         static = (node.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type")

@@ -104,7 +104,7 @@ def package_of(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: f
         if not known and search:
             limits = ["--time", f"{time_s:g}s", "--evaluations", str(evaluations), "--device", str(device)]
             if run("run", f"{file}:make", *limits) != 0:
-                raise InvalidRequest(f"cudal1 could not search for variants of {type(model).__name__}; what it printed says why")
+                raise InvalidRequest(f"cudal1 could not search for variants of {type(model).__name__}: " + run.said())
             known = run("export", str(place), *words) == 0
         if not known:
             return None, None
@@ -127,12 +127,18 @@ class _Program:
         if not found:
             raise InfrastructureError("there is no program cudal1 on the PATH; name it by `program`")
         self.program, self.data, self.show = found, data, show
+        self.last: Optional[str] = None  # what it wrote to standard error, where that was not shown
+
+    def said(self) -> str:
+        lines = [line for line in (self.last or "").splitlines() if "refused" in line or "cudal1:" in line]
+        return "; ".join(lines[:2]) if self.last is not None else "what it printed says why"
 
     def __call__(self, *words: str, quiet: bool = False) -> int:
         environment = {**os.environ, "CUDAL1_PYTHON": os.environ.get("CUDAL1_PYTHON") or sys.executable}
         command = [self.program, *words, *(["--data", self.data] if self.data else [])]
         shown = None if self.show and not quiet else subprocess.PIPE
         done = subprocess.run(command, env=environment, stdout=shown, stderr=shown, text=True)
+        self.last = done.stderr
         if done.returncode == 3 and not quiet:
             raise InfrastructureError(f"`{' '.join(command[:2])}` failed: {(done.stderr or 'see its output').strip()}")
         return done.returncode

@@ -189,6 +189,23 @@ api_result<json> moves(const own_requests& own, const json& a) {
                      json::make_object({{"moves", member(*made, "moves")}}));
 }
 
+api_result<json> profile(const own_requests& own, const json& a) {
+  const auto made = own.ask("profile_variant", {{"variant", argument(a, "variant")}});
+  if (!made) return refuse(made.error());
+  double all = 0;
+  for (const auto& s : list_member(*made, "steps"))
+    all += member(s, "us").as_number();
+  std::string text = fmt::format("{} on {}, {:.4g} us in all its steps:\n", text_member(*made, "task"),
+                                 text_member(*made, "device"), all);
+  for (const auto& s : list_member(*made, "steps")) {
+    const double us = member(s, "us").as_number();
+    if (us > 0 && !member(s, "is_alloc").as_bool())
+      text += fmt::format("{:.4g} us, {:.0f}%, {:.4g} MB: {}\n", us, 100 * us / all,
+                          member(s, "bytes").as_number() / 1e6, text_member(s, "step"));
+  }
+  return tool_result(std::move(text), json::make_object({{"steps", member(*made, "steps")}}));
+}
+
 json evaluate_arguments() {
   return object_schema(
       {{"task", task_schema()},
@@ -221,6 +238,9 @@ std::vector<tool> make_tools() {
       {"explain", "The newest verdict on a variant, gate by gate, with what to write instead.",
        object_schema({{"variant", schema_of("string", "its id, or the first digits")}}, {"variant"}, true), true,
        explain},
+      {"profile", "Where a variant's time goes, step by step. For variants that were measured on `cpu`.",
+       object_schema({{"variant", schema_of("string", "its id, or the first digits")}}, {"variant"}, true), true,
+       profile},
       {"best", "The best correct variants of a task, and the program of the first.",
        object_schema({{"task", task_schema()},
                       {"device", device_schema()},

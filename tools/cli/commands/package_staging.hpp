@@ -1,0 +1,60 @@
+// Variants as files from which Python makes a package (tools/python/torch_package/staged.py), or which it measures
+// (tools/python/profile_variant.py): a folder for each, 000, 001, ..., with its task, program, plan and compiled
+// kernels.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sandbox/device/compiler.hpp"
+#include "sandbox/program/task.hpp"
+#include "store/store.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/commands/export_folder.hpp"
+
+namespace cudal1::cli {
+
+struct staged_variant {
+  std::string task, name;   // id, name
+  std::string id, program;  // of the variant
+  environment where;        // in which it was measured
+  std::vector<std::string> explanation;
+  double speedup = 1, reference_us = 0, variant_us = 0;
+  interval speedup_interval{1, 1};
+};
+
+// Store and context must outlive it.
+class package_staging {
+ public:
+  package_staging(store& s, const context& c, std::string folder)
+      : store_(s), c_(c), folder_(std::move(folder), existing_files::refused) {}
+
+  // Compiles it with the compiler of the device that measured it. Errors: unsupported (no such compiler here), of the
+  // compiler, of the store.
+  expected<void> add(const staged_variant& v);
+  int64_t count() const { return count_; }
+
+ private:
+  using existing_files = export_folder::existing_files;
+
+  expected<kernel_compiler*> compiler_of(const environment& e, const std::string& architecture);
+  expected<void> add_kernels(const checked_program& p, const environment& where, const std::string& place,
+                             json& document);
+  expected<void> add_blobs(const task& t);
+
+  store& store_;
+  const context& c_;
+  std::map<std::string, std::shared_ptr<kernel_compiler>> compilers_;  // by architecture
+  export_folder folder_;
+  int64_t count_ = 0;
+};
+
+// The paths of the libraries that packages contain: in ../lib of an installed program, else where they were built.
+struct package_libraries {
+  std::string cpu_kernels, runtime;
+};
+expected<package_libraries> find_package_libraries();
+
+}  // namespace cudal1::cli

@@ -579,6 +579,18 @@ class Backend(unittest.TestCase):
     def compiled(self, model, **how):
         return torch.compile(model, backend=self.compile, **how)
 
+    def decisions(self, work):
+        """On the graphs that `work` compiles; again where a busy machine has left all of a search unmeasured."""
+        for _ in range(4):
+            torch._dynamo.reset()
+            self.made.clear()
+            before = len(self.backend.report())
+            work()
+            found = self.backend.report()[before:]
+            if all(d.folder for d in found):
+                return found
+        self.fail(f"nothing faster was found: {[str(d) for d in found]}")
+
     def test_a_graph_runs_by_its_variant_or_by_inductor_whichever_is_faster(self):
         fast = [self.compiled(layer) for layer in self.layers]
 
@@ -587,8 +599,7 @@ class Backend(unittest.TestCase):
                 torch.testing.assert_close(f(self.x), layer(self.x))
 
         with torch.no_grad():
-            all_are_right()
-            decision = self.backend.report()[-1]
+            decision, = self.decisions(all_are_right)
             self.assertIn(decision.runs, ("cudal1", "inductor"))
             self.assertRegex(str(decision), r"(cudal1|inductor), \d+\.\d\dx \[.*\] over Inductor's: .* us, inductor .* us")
             self.assertEqual(len(self.made), 1)  # the two layers have one graph, and weights of their own
@@ -602,17 +613,19 @@ class Backend(unittest.TestCase):
 
     def test_a_forward_and_a_backward_are_two_graphs(self):
         for least in (0, float("inf")):  # the variants, then Inductor's
-            torch._dynamo.reset()
-            self.backend._FASTER, before = least, len(self.backend.report())
+            self.backend._FASTER = least
             self.addCleanup(setattr, self.backend, "_FASTER", 1.0)
             layer, reference = self.layers[0], copy.deepcopy(self.layers[0])
             fast = self.compiled(layer)
-            for _ in range(2):
-                for module, call in ((layer, fast), (reference, reference)):
-                    values, mean = call(self.x)
-                    ((values * self.x).sum() + mean.square().sum()).backward()
+
+            def steps():
+                for _ in range(2):
+                    for call in (fast, reference):
+                        values, mean = call(self.x)
+                        ((values * self.x).sum() + mean.square().sum()).backward()
+
+            parts = self.decisions(steps)
             torch.testing.assert_close(layer.scale.grad, reference.scale.grad, rtol=1e-4, atol=1e-4)
-            parts = self.backend.report()[before:]
             self.assertEqual([p.graph.partition(", ")[2] for p in parts], ["forward", "backward"])
             self.assertEqual([p.runs for p in parts], ["cudal1" if least == 0 else "inductor"] * 2, list(map(str, parts)))
             layer.scale.grad = None

@@ -22,7 +22,7 @@ namespace {
 
 template <class F>
 F function_at(int64_t address) {
-  return reinterpret_cast<F>(static_cast<uintptr_t>(address));
+  return reinterpret_cast<F>(static_cast<uintptr_t>(address));  // NOLINT(performance-no-int-to-ptr): Python's number
 }
 
 // `cubins`: bytes. `processor`: the addresses of a library's handle and of the functions find, launch and map, or none.

@@ -29,7 +29,6 @@ using cudal1::captured_place;
 using cudal1::check_runtime;
 using cudal1::graph_bindings;
 using cudal1::lane_streams;
-using cudal1::launch_options;
 using cudal1::map_of;
 using cudal1::order_event;
 using cudal1::rebound_graph;
@@ -623,14 +622,14 @@ std::vector<at::Tensor> packaged_program::call(const std::vector<at::Tensor>& in
   return run(v, inputs);
 }
 
-packaged_graph::packaged_graph(const packaged_program& program, std::vector<at::Tensor> weights,
-                               std::vector<at::Tensor> kept)
+packaged_graph::packaged_graph(const packaged_program& program, const std::vector<at::Tensor>& weights,
+                               const std::vector<at::Tensor>& kept)
     : state_(std::make_unique<graph_state>(program.state_)) {
   const plain_mode mode;
   const on_device here(program.state_->device);
   place(state_->v, program.state_->weights, weights, "weight", alignment);
   for (std::size_t i = 0; i < kept.size(); ++i)
-    tensor_at(state_->v, program.state_->kept.at(i)) = std::move(kept[i]);
+    tensor_at(state_->v, program.state_->kept.at(i)) = kept[i];
 }
 
 packaged_graph::~packaged_graph() = default;

@@ -54,7 +54,8 @@ class packaged_program {
 // where it cannot be one graph, the steps are launched one by one.
 class packaged_graph {
  public:
-  packaged_graph(const packaged_program& program, std::vector<at::Tensor> weights, std::vector<at::Tensor> kept);
+  packaged_graph(const packaged_program& program, const std::vector<at::Tensor>& weights,
+                 const std::vector<at::Tensor>& kept);
   ~packaged_graph();
   packaged_graph(const packaged_graph&) = delete;
   packaged_graph& operator=(const packaged_graph&) = delete;

@@ -1,7 +1,4 @@
 // cudal1 profile: where a variant's time goes, step by step and kernel by kernel.
-#include <algorithm>
-#include <ranges>
-
 #include <fmt/format.h>
 
 #include "sandbox/cpu/compiler/compiler_process.hpp"
@@ -27,11 +24,11 @@ struct profile_options {
 expected<verdict> measurement_of(store& s, const variant_record& v, const std::string& device) {
   CUDAL1_TRY(const auto verdicts, s.verdicts_of_variant(v.id));
   const bool on_cpu = device == "cpu";
-  for (const auto& one : std::views::reverse(verdicts)) {
-    if (one.result != outcome::correct || one.environment_id.empty()) continue;
-    if (device.empty()) return one;
-    CUDAL1_TRY(const auto where, s.get_environment(one.environment_id));
-    if (traits_of(where.device).is_accelerator != on_cpu) return one;
+  for (auto one = verdicts.rbegin(); one != verdicts.rend(); ++one) {
+    if (one->result != outcome::correct || one->environment_id.empty()) continue;
+    if (device.empty()) return *one;
+    CUDAL1_TRY(const auto where, s.get_environment(one->environment_id));
+    if (traits_of(where.device).is_accelerator != on_cpu) return *one;
   }
   return fail(errc::not_found,
               "variant {} was not found right{}, so there is nothing to profile; `cudal1 show {}` has its verdicts",

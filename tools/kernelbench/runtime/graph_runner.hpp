@@ -232,7 +232,8 @@ class graph_runner {
     give(inputs, stream);
     graph_->launch(now_, stream);
     for (const auto i : c10::irange(memories_.size()))
-      if (const auto& m = bindings_.memories()[i]; !m.bound) copy(address_of(fresh_[i]), m.at, m.bytes, stream);
+      if (const auto& m = bindings_.memories()[i]; !m.bound)
+        copy(fresh_[i].mutable_data_ptr(), memories_[i].captured.storage().data(), m.bytes, stream);
     if (copies_) {
       if (!done_) done_.emplace();
       done_->record(stream);
@@ -257,7 +258,7 @@ class graph_runner {
     now_.assign(bindings_.ranges().size(), 0);
     for (const auto i : c10::irange(inputs.size())) {
       if (const auto& staged = inputs_[i].staged; staged.defined())
-        copy(address_of(staged), address_of(inputs[i]), staged.storage().nbytes(), stream);
+        copy(staged.mutable_data_ptr(), inputs[i].const_data_ptr(), staged.storage().nbytes(), stream);
       else
         now_[i] = address_of(inputs[i]);
     }
@@ -273,10 +274,8 @@ class graph_runner {
     }
   }
 
-  static void copy(uintptr_t to, uintptr_t from, std::size_t bytes, cudaStream_t stream) {
-    check_runtime(cudaMemcpyAsync(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes,
-                                  cudaMemcpyDeviceToDevice, stream),
-                  "cudaMemcpyAsync");
+  static void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+    check_runtime(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
   }
 
   // Atomics add in another order each time, so the outputs need not have the same bits.

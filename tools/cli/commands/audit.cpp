@@ -198,7 +198,8 @@ void add_audit(CLI::App& app, context& c) {
   sub->add_option("--problems", o->foreign.problems, "their problems, where those are elsewhere")
       ->type_name("PATH")
       ->needs(foreign);
-  sub->add_option("--device", o->foreign.device, "where they run: cpu (the default), or a GPU such as cuda:0")->needs(foreign);
+  sub->add_option("--device", o->foreign.device, "where they run: cpu (the default), or a GPU such as cuda:0")
+      ->needs(foreign);
   sub->add_option("--out", o->foreign.out, "a folder that keeps verdicts: the same command goes on there")
       ->type_name("DIR")
       ->needs(foreign);

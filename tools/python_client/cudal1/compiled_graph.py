@@ -40,14 +40,15 @@ def alike(t: torch.Tensor) -> torch.Tensor:
 def in_aten(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A copy without the operators of prims that Inductor's decompositions bring and that ATen has as well."""
     made = copy.deepcopy(graph)
-    aten, prims = torch.ops.aten, torch.ops.prims
+    aten = torch.ops.aten
+    fma, convert = (getattr(getattr(torch.ops.prims, name, None), "default", None) for name in ("fma", "convert_element_type"))
     for node in list(made.graph.nodes):
         with made.graph.inserting_before(node):
-            if node.target is prims.fma.default:
+            if node.op == "call_function" and node.target is fma:
                 a, b, c = node.args
                 product = made.graph.call_function(aten.mul.Tensor, (a, b))
                 new = made.graph.call_function(aten.add.Tensor, (product, c))
-            elif node.target is prims.convert_element_type.default:
+            elif node.op == "call_function" and node.target is convert:
                 new = made.graph.call_function(aten._to_copy.default, (node.args[0],), {"dtype": node.args[1]})
             else:
                 continue

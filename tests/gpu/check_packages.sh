@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests packages of `cudal1 export --format torch` on a GPU, from nothing: the test of modules in a user's hands on the GPU,
-# then a search of three models whose variants are exported, verified, compiled again as for another architecture, and
-# applied beside eager, torch.compile, max-autotune and a CUDA graph. To be run by hand on a machine with a GPU and a
+# then a search of three models whose variants are exported, verified, compiled again as for another architecture,
+# profiled, and applied beside eager, torch.compile, max-autotune and a CUDA graph. To be run by hand on a machine with a GPU and a
 # Python with torch 2.11; needs no nvcc; takes about six minutes.
 #
 #   tests/gpu/check_packages.sh BIN [FOLDER]    BIN has cudal1; everything is written to FOLDER (new), else to a temporary one
@@ -94,6 +94,9 @@ PYTHON
 "$bin/cudal1" verify "$folder/other" --device "$device" --no-times || failed=1
 ls "$folder/cache/cudal1/kernels"
 
+for task in gates.Kernels_4096x4096 gates.SwiGLU gates.Small; do
+  "$bin/cudal1" profile "$task" || failed=1
+done
 for name in Kernels SwiGLU Small; do
   "$bin/cudal1" apply "$folder/models/gates.py:$name" --package "$folder/fast_gates" --device "$device" --than eager \
     --than compile || echo "$name: exit code $?"

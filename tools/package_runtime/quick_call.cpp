@@ -159,15 +159,14 @@ class quick_call {
 
   // A new reference; None, and nothing is done, for a call of another kind.
   PyObject* run(PyObject* arguments) {
-    given_.clear();
-    if (!is_known(arguments)) Py_RETURN_NONE;
+    const auto given = inputs_of(arguments);
+    if (!given) Py_RETURN_NONE;
     ++program->quick_calls;
     std::vector<at::Tensor> outputs;
     std::exception_ptr problem;
-    const auto given = std::exchange(given_, {});  // another thread may call while this one waits
     PyThreadState* const here = PyEval_SaveThread();
     try {
-      outputs = graph ? graph->call(given) : program->call(given, bound, kept);
+      outputs = graph ? graph->call(*given) : program->call(*given, bound, kept);
     } catch (...) {
       problem = std::current_exception();
     }
@@ -193,22 +192,27 @@ class quick_call {
     return 0;
   }
 
-  bool is_known(PyObject* arguments) {
+  // The call's tensors, if it is like the one before.
+  std::optional<std::vector<at::Tensor>> inputs_of(PyObject* arguments) const {
     const auto now = c10::impl::tls_local_dispatch_key_set();
-    if (now.included_.raw_repr() != included_ || now.excluded_.raw_repr() != excluded_) return false;
-    if (PyTuple_Size(arguments) != static_cast<Py_ssize_t>(inputs.size())) return false;
+    if (now.included_.raw_repr() != included_ || now.excluded_.raw_repr() != excluded_) return std::nullopt;
+    if (PyTuple_Size(arguments) != static_cast<Py_ssize_t>(inputs.size())) return std::nullopt;
     const bool gradients = at::GradMode::is_enabled();
+    std::vector<at::Tensor> given;
+    given.reserve(inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       PyObject* const o = PyTuple_GetItem(arguments, static_cast<Py_ssize_t>(i));
-      if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != THPVariableClass) return false;
+      if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != THPVariableClass) return std::nullopt;
       const auto& t = tensor_of(o);
-      if (!inputs[i].is_of(t, gradients)) return false;
-      given_.push_back(t);
+      if (!inputs[i].is_of(t, gradients)) return std::nullopt;
+      given.push_back(t);
     }
     const auto& device = inputs[0].device;
-    if (device.is_cuda() && c10::cuda::current_device() != device.index()) return false;
-    return std::all_of(anchors.begin(), anchors.end(), [](const anchor& a) { return a.is_there(); }) &&
-           std::all_of(weights.begin(), weights.end(), [&](const auto& w) { return w.is_same(gradients); });
+    if (device.is_cuda() && c10::cuda::current_device() != device.index()) return std::nullopt;
+    if (!std::all_of(anchors.begin(), anchors.end(), [](const anchor& a) { return a.is_there(); }) ||
+        !std::all_of(weights.begin(), weights.end(), [&](const auto& w) { return w.is_same(gradients); }))
+      return std::nullopt;
+    return given;
   }
 
   PyObject* wrapped(const std::vector<at::Tensor>& outputs) const {
@@ -229,7 +233,6 @@ class quick_call {
   static object wrapped(const at::Tensor& t) { return object::made(THPVariable_Wrap(t)); }
 
   decltype(c10::DispatchKeySet().raw_repr()) included_, excluded_;
-  std::vector<at::Tensor> given_;
 };
 
 // ---- QuickCall of Python --------------------------------------------------------------------------------------------

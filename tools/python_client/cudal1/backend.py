@@ -23,7 +23,7 @@ from .compiled_graph import CompiledGraph, alike, in_aten, split
 from .errors import InvalidRequest
 from .optimize import package_of
 
-_OPTIONS = ("data", "evaluations", "folder", "program", "search", "show", "time_s")
+_OPTIONS = ("data", "evaluations", "program", "search", "show", "time_s")
 _ROUNDS, _WARM_UP = 25, 3
 _FASTER = 1.0  # the least of the interval of what runs in Inductor's place
 _MOST_WEIGHTS = 64  # sets of weights of one graph, such as those of a model's layers
@@ -57,7 +57,7 @@ def report() -> List[Decision]:
 
 def cudal1_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Optional[Dict[str, Any]] = None,
                    mode: Optional[str] = None) -> Callable:
-    """A backend of torch.compile. `options`: those of cudal1.optimize, without its model and inputs, for each graph.
+    """A backend of torch.compile. `options`: those of cudal1.optimize, without its model, inputs and folder, for each graph.
     `mode`: Inductor's, without gradients."""
     unknown = sorted(set(options or {}) - set(_OPTIONS))
     if unknown:

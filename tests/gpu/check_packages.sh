@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests packages of `cudal1 export --format torch` on a GPU, from nothing: the test of modules in a user's hands on the GPU,
-# then a search of three models whose variants are exported, verified, compiled again as for another architecture,
-# profiled, and applied beside eager, torch.compile, max-autotune and a CUDA graph. To be run by hand on a machine with a GPU and a
-# Python with torch 2.11; needs no nvcc; takes about six minutes.
+# Tests packages of `cudal1 export --format torch` on a GPU, from nothing: the test of modules in a user's hands on the
+# GPU, then a search of three models whose variants are exported, verified, compiled again as for another architecture,
+# profiled, and applied beside eager, torch.compile, max-autotune and a CUDA graph. To be run by hand on a machine with a
+# GPU and a Python with torch 2.11; needs no nvcc; takes about seven minutes.
 #
 #   tests/gpu/check_packages.sh BIN [FOLDER]    BIN has cudal1; everything is written to FOLDER (new), else to a temporary one
 #

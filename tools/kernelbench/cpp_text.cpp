@@ -72,7 +72,7 @@ class program_writer {
         const auto needed = operator_headers(call.op->schema);
         headers.insert(needed.begin(), needed.end());
       }
-    text.append(texts::common()).append(texts::torch_python());
+    text.append(texts::common()).append(texts::python_objects()).append(texts::torch_python());
     for (const auto& header : headers)
       text += fmt::format("#include <{}>\n", header);
     if (has_precision()) text += texts::product_precision();

@@ -8,6 +8,7 @@ namespace cudal1::kernelbench::texts {
 
 // C++, in the order of a file, which contains those that it needs. The program's own part follows lanes.
 std::string_view common();
+std::string_view python_objects();
 std::string_view torch_python();
 std::string_view product_precision();
 std::string_view convolution_chain();  // sandbox/program/operators

@@ -17,69 +17,22 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <torch/version.h>
 
+#include "tools/kernelbench/runtime/python_objects.hpp"
 #include "tools/package_runtime/package_numbers.hpp"
 #include "tools/package_runtime/packaged_program.hpp"
 
-// What PyTorch's Python module has, as in tools/kernelbench/runtime/torch_python.hpp.
+// What PyTorch's Python module has, as in tools/kernelbench/runtime/torch_python.hpp, which is not for the stable ABI.
 static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11);
 struct THPVariable {  // its beginning
   PyObject_HEAD at::Tensor cdata;
 };
 extern PyObject* THPVariableClass;
 PyObject* THPVariable_Wrap(const at::TensorBase& tensor);
-namespace torch {
-void translate_exception_to_python(const std::exception_ptr& problem);
-}
 
 namespace cudal1::package {
 namespace {
 
 constexpr long runtime_format = 1;  // native.py reads it
-
-// Python's error is set.
-class python_problem : public std::exception {};
-
-class object {
- public:
-  object() = default;
-  static object made(PyObject* p) {
-    if (p == nullptr) throw python_problem();
-    object o;
-    o.p_ = p;
-    return o;
-  }
-  static object shared(PyObject* p) {
-    Py_XINCREF(p);
-    object o;
-    o.p_ = p;
-    return o;
-  }
-  object(const object& other) : p_(other.p_) { Py_XINCREF(p_); }
-  object(object&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
-  object& operator=(object other) noexcept {
-    std::swap(p_, other.p_);
-    return *this;
-  }
-  ~object() { Py_XDECREF(p_); }
-
-  PyObject* get() const { return p_; }
-  PyObject* release() { return std::exchange(p_, nullptr); }
-
- private:
-  PyObject* p_ = nullptr;
-};
-
-template <class F>
-PyObject* given_to_python(const F& function) {
-  try {
-    return function();
-  } catch (const python_problem&) {
-    return nullptr;
-  } catch (const std::exception&) {
-    torch::translate_exception_to_python(std::current_exception());
-    return nullptr;
-  }
-}
 
 const at::Tensor& tensor_of(PyObject* o) {
   return reinterpret_cast<THPVariable*>(o)->cdata;

@@ -1,6 +1,4 @@
 #include <torch/csrc/autograd/edge.h>
-#include <torch/csrc/python_headers.h>
-#include <torch/version.h>
 
 // What the program uses of PyTorch's Python module and autograd. The headers of these take a compiler ten
 // seconds; where it is known what they declare, it is declared here.
@@ -13,69 +11,16 @@ inline const at::Tensor& THPVariable_Unpack(PyObject* o) {
 }
 extern PyObject *THPVariableClass, *ParameterClass;
 PyObject* THPVariable_Wrap(const at::TensorBase& tensor);
-namespace torch {
-void translate_exception_to_python(const std::exception_ptr& problem);
-namespace autograd::impl {
+namespace torch::autograd::impl {
 Edge gradient_edge(const at::Tensor& tensor);
 void set_gradient_edge(const at::Tensor& tensor, Edge edge);
-}  // namespace autograd::impl
-}  // namespace torch
+}  // namespace torch::autograd::impl
 #else
-#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 #endif
 
 namespace {
-
-// Python's error is set.
-class python_problem : public std::exception {};
-
-// A reference to an object of Python's, or nothing.
-class object {
- public:
-  object() = default;
-  // Takes a reference that a function has made; where it has made none, it has set an error.
-  static object made(PyObject* p) {
-    if (p == nullptr) throw python_problem();
-    object o;
-    o.p_ = p;
-    return o;
-  }
-  static object shared(PyObject* p) {
-    Py_XINCREF(p);
-    object o;
-    o.p_ = p;
-    return o;
-  }
-  object(const object& other) : p_(other.p_) { Py_XINCREF(p_); }
-  object(object&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
-  object& operator=(object other) noexcept {
-    std::swap(p_, other.p_);
-    return *this;
-  }
-  ~object() { Py_XDECREF(p_); }
-
-  PyObject* get() const { return p_; }
-  PyObject* release() { return std::exchange(p_, nullptr); }
-  explicit operator bool() const { return p_ != nullptr; }
-
- private:
-  PyObject* p_ = nullptr;
-};
-
-// What a function of this module gives to Python, whatever it throws.
-template <class F>
-PyObject* given_to_python(const F& function) {
-  try {
-    return function();
-  } catch (const python_problem&) {
-    return nullptr;
-  } catch (const std::exception&) {
-    torch::translate_exception_to_python(std::current_exception());
-    return nullptr;
-  }
-}
 
 bool is_exactly_tensor(PyObject* o) {
   const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(o));

@@ -1,7 +1,6 @@
 #include "sandbox/interpreter/step_plan.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sandbox/interpreter/own_operators.hpp"
+#include "sandbox/program/launch_rules.hpp"
 #include "sandbox/program/output_steps.hpp"
 
 namespace cudal1 {
@@ -92,21 +92,6 @@ class planner {
     for (auto& m : kept.maps)
       kept.pointers[m.parameter] = &m.value;
     return {};
-  }
-
-  static uint64_t scalar_bits(const launch_argument& a) {
-    switch (a.kind) {
-      case argument_kind::i32:
-        return std::bit_cast<uint32_t>(static_cast<int32_t>(a.integer));
-      case argument_kind::i64:
-        return std::bit_cast<uint64_t>(a.integer);
-      case argument_kind::f32:
-        return std::bit_cast<uint32_t>(static_cast<float>(a.real));
-      case argument_kind::f64:
-        return std::bit_cast<uint64_t>(a.real);
-      default:
-        return 0;
-    }
   }
 
   expected<void> plan_step(const aten_step& s, const operator_call& call, const std::vector<operator_result>& results,

@@ -2,9 +2,6 @@
 // tools/python/torch_package/runtime/native.py calls. A program or a graph is a number, until it is dropped.
 #include <torch/library.h>
 
-#include "sandbox/cuda/runtime/convolution_on_gpu.hpp"
-#include "sandbox/interpreter/chain_by_aten.hpp"
-#include "sandbox/program/operators/convolution_chain.hpp"
 #include "tools/package_runtime/package_numbers.hpp"
 
 namespace cudal1::package {
@@ -69,21 +66,6 @@ TORCH_LIBRARY(cudal1_package, m) {
   m.def("quick_calls(int program) -> int", [](int64_t program) { return programs().at(program)->quick_calls.load(); });
   m.def("drop_program(int program) -> ()", [](int64_t program) { programs().drop(program); });
   m.def("drop_graph(int graph) -> ()", [](int64_t graph) { graphs().drop(graph); });
-}
-
-// cudal1's own operator, as the runners have it (sandbox/interpreter/own_operators.cpp, sandbox/cuda/runtime).
-at::Tensor convolution_graph(const at::Tensor& input, const at::Tensor& weight, at::TensorList operands,
-                             at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-                             at::IntArrayRef output_padding, int64_t groups, c10::string_view graph, int64_t) {
-  return convolution_graph_by_aten(input, weight, operands,
-                                   {stride, padding, dilation, transposed, output_padding, groups}, graph);
-}
-
-TORCH_LIBRARY_FRAGMENT(cudal1, m) {
-  m.def(convolution_graph_schema);
-  m.impl("convolution_graph",
-         torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(convolution_graph)));
-  m.impl("convolution_graph", torch::dispatch(c10::DispatchKey::CUDA, TORCH_FN(convolution_graph_on_gpu)));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
 
 #include <ATen/Parallel.h>
@@ -130,6 +131,8 @@ struct program_state {
   std::string name;
   std::vector<named_type> values;
   std::vector<int> inputs, weights, kept, outputs;
+  std::vector<int> temporaries;  // all that is neither a weight nor kept: a call's own
+  std::vector<bool> cloned;      // of outputs: in memory that something else uses, and the caller's is its own
   std::vector<step_plan> setup, steps;
   int lanes = 1, events = 0;
   at::Device device{at::kCPU};
@@ -320,22 +323,21 @@ void place(values& v, const std::vector<int>& slots, const std::vector<at::Tenso
     tensor_at(v, slots[i]) = as_declared(given[i], type_of(*v.program, slots[i]), kind, v.device, wanted_alignment);
 }
 
-// What is the caller's, is in memory that nothing else uses.
 std::vector<at::Tensor> outputs_of(values& v) {
   const auto& p = *v.program;
-  const auto memory = [&](int slot) { return p.values[static_cast<std::size_t>(slot)].memory_of; };
-  std::vector<int> taken;
-  for (const auto* slots : {&p.inputs, &p.weights, &p.kept})
-    for (const int slot : *slots)
-      taken.push_back(memory(slot));
   const apart_scope apart(v.apart);
   std::vector<at::Tensor> outputs;
-  for (const int slot : p.outputs) {
-    const bool is_taken = std::find(taken.begin(), taken.end(), memory(slot)) != taken.end();
-    outputs.push_back(is_taken ? tensor_at(v, slot).clone() : tensor_at(v, slot));
-    taken.push_back(memory(slot));
+  for (std::size_t i = 0; i < p.outputs.size(); ++i) {
+    const auto& t = tensor_at(v, p.outputs[i]);
+    outputs.push_back(p.cloned[i] ? t.clone() : t);
   }
   return outputs;
+}
+
+void set_weights(values& v, const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& kept) {
+  place(v, v.program->weights, weights, "weight", alignment);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    tensor_at(v, v.program->kept.at(i)) = kept[i];
 }
 
 // One call, step by step, on the current stream.
@@ -347,15 +349,9 @@ std::vector<at::Tensor> run(values& v, const std::vector<at::Tensor>& inputs) {
         if (v.lanes != nullptr) v.lanes->join();
       } catch (const std::exception&) {  // the steps' own error is already propagating
       }
-      for (const auto* slots : {&v.program->weights, &v.program->kept})
-        for (const int slot : *slots)
-          keep_.emplace_back(slot, std::move(tensor_at(v, slot)));
-      for (auto& t : v.at)
-        t.reset();
-      for (auto& [slot, t] : keep_)
-        tensor_at(v, slot) = std::move(t);
+      for (const int slot : v.program->temporaries)
+        tensor_at(v, slot).reset();
     }
-    std::vector<std::pair<int, at::Tensor>> keep_{};
   } const end{v};
   place(v, v.program->inputs, inputs, "input", alignment);
   if (v.lanes != nullptr) v.lanes->begin();
@@ -518,6 +514,21 @@ std::vector<step_plan> steps_of(const json::value& listed, at::Device device) {
   return steps;
 }
 
+// What follows from the places of values.
+void note_uses(program_state& p) {
+  std::set<int> lasting(p.weights.begin(), p.weights.end());
+  lasting.insert(p.kept.begin(), p.kept.end());
+  for (int slot = 0; slot < static_cast<int>(p.values.size()); ++slot)
+    if (lasting.count(slot) == 0) p.temporaries.push_back(slot);
+  const auto memory = [&](int slot) { return p.values[static_cast<std::size_t>(slot)].memory_of; };
+  std::set<int> taken;
+  for (const auto* slots : {&p.inputs, &p.weights, &p.kept})
+    for (const int slot : *slots)
+      taken.insert(memory(slot));
+  for (const int slot : p.outputs)
+    p.cloned.push_back(!taken.insert(memory(slot)).second);
+}
+
 // Kernels of the plan, looked up in what was loaded.
 void find_kernels(program_state& p, std::vector<step_plan>& steps) {
   for (auto& s : steps) {
@@ -578,6 +589,7 @@ packaged_program::packaged_program(const std::string& plan, const std::vector<st
   p.weights = numbers<int>(o.at("weights"));
   p.kept = numbers<int>(o.at("kept"));
   p.outputs = numbers<int>(o.at("outputs"));
+  note_uses(p);
   p.setup = steps_of(o.at("setup"), p.device);
   p.steps = steps_of(o.at("steps"), p.device);
   p.lanes = whole(o.at("lanes"));
@@ -601,7 +613,7 @@ std::vector<at::Tensor> packaged_program::set_up(const std::vector<at::Tensor>& 
   const plain_mode mode;
   const on_device here(state_->device);
   values v(*state_);
-  place(v, state_->weights, weights, "weight", alignment);
+  set_weights(v, weights, {});
   run_steps(v, state_->setup, nullptr);
   std::vector<at::Tensor> kept;
   for (const int slot : state_->kept)
@@ -616,9 +628,7 @@ std::vector<at::Tensor> packaged_program::call(const std::vector<at::Tensor>& in
   const plain_mode mode;
   const on_device here(state_->device);
   values v(*state_);
-  place(v, state_->weights, weights, "weight", alignment);
-  for (std::size_t i = 0; i < kept.size(); ++i)
-    tensor_at(v, state_->kept.at(i)) = kept[i];
+  set_weights(v, weights, kept);
   return run(v, inputs);
 }
 
@@ -627,9 +637,7 @@ packaged_graph::packaged_graph(const packaged_program& program, const std::vecto
     : state_(std::make_unique<graph_state>(program.state_)) {
   const plain_mode mode;
   const on_device here(program.state_->device);
-  place(state_->v, program.state_->weights, weights, "weight", alignment);
-  for (std::size_t i = 0; i < kept.size(); ++i)
-    tensor_at(state_->v, program.state_->kept.at(i)) = kept[i];
+  set_weights(state_->v, weights, kept);
 }
 
 packaged_graph::~packaged_graph() = default;

@@ -17,6 +17,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <torch/version.h>
 
+#include "sandbox/cuda/runtime/own_gpu_operators.hpp"
 #include "tools/kernelbench/runtime/python_objects.hpp"
 #include "tools/package_runtime/package_numbers.hpp"
 #include "tools/package_runtime/packaged_program.hpp"
@@ -319,6 +320,7 @@ extern "C" PyObject* PyInit_cudal1_package_runtime() {
   static PyModuleDef definition{
       PyModuleDef_HEAD_INIT, "cudal1_package_runtime", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
   return given_to_python([] {
+    cudal1::use_own_gpu_operators();
     auto m = object::made(PyModule_Create(&definition));
     const auto type = object::made(quick_type());
     const auto call = object::made(PyCFunction_NewEx(&caller, type.get(), nullptr));

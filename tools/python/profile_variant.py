@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -36,6 +37,7 @@ class Variant:
         from task_model import draw
         from torch_package.runtime import kernels_cpu, kernels_cuda, native
         from torch_package.staged import SEPARATOR, safetensors_tensor
+        from torch_package.writing import RUNTIME_TORCH
 
         folder = o.staging / "000"
         self.facts = json.loads((folder / "variant.json").read_text(encoding="utf-8"))
@@ -43,8 +45,9 @@ class Variant:
         self.head = json.loads((folder / "program.cu1").read_text(encoding="utf-8").partition(SEPARATOR)[0])
         plan = (folder / "plan.json").read_text(encoding="utf-8")
         self.plan = json.loads(plan)
+        self.sizes = {v["dtype"]: getattr(torch, v["dtype"]).itemsize for v in self.plan["values"]}
         self.device = torch.device(o.device)
-        problem = native.problem_with(o.runtime, ".".join(torch.__version__.split(".")[:2]))
+        problem = native.problem_with(o.runtime, RUNTIME_TORCH)
         if problem:
             raise Cannot(problem)
         kernels = None
@@ -79,15 +82,8 @@ class Variant:
         total = 0
         for v in {p for p in places if p >= 0}:
             declared = self.plan["values"][v]
-            elements = 1
-            for n in declared["shape"]:
-                elements *= n
-            total += elements * SIZES[declared["dtype"]]
+            total += math.prod(declared["shape"]) * self.sizes[declared["dtype"]]
         return total
-
-
-SIZES = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4, "int64": 8,
-         "float64": 8}
 
 
 def profiled(torch: Any, variant: Variant, calls: int) -> list[dict[str, Any]]:

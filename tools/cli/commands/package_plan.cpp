@@ -1,13 +1,13 @@
 #include "tools/cli/commands/package_plan.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "sandbox/interpreter/lane_plan.hpp"
+#include "sandbox/program/launch_rules.hpp"
 #include "sandbox/program/output_steps.hpp"
 
 namespace cudal1::cli {
@@ -125,7 +125,7 @@ class plan_writer {
     json::array arguments;
     for (const auto& a : s.args) {
       if (!a.is_tensor()) {
-        arguments.push_back(json::make_object({{"bits", bits_of(a)}}));
+        arguments.push_back(json::make_object({{"bits", static_cast<int64_t>(scalar_bits(a))}}));
         continue;
       }
       used_.push_back(place(a.tensor));
@@ -143,20 +143,6 @@ class plan_writer {
                               {"cooperative", s.cooperative},
                               {"programmatic", s.programmatic},
                               {"args", json(std::move(arguments))}});
-  }
-
-  // The first bytes of eight are the number's.
-  static int64_t bits_of(const launch_argument& a) {
-    switch (a.kind) {
-      case argument_kind::i32:
-        return std::bit_cast<uint32_t>(static_cast<int32_t>(a.integer));
-      case argument_kind::f32:
-        return std::bit_cast<uint32_t>(static_cast<float>(a.real));
-      case argument_kind::f64:
-        return std::bit_cast<int64_t>(a.real);
-      default:
-        return a.integer;
-    }
   }
 
   json step_json(const aten_step& s, const operator_call& call) {

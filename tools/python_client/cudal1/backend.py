@@ -13,13 +13,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import itertools
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 import torch._dynamo
 
-from .compiled_graph import CompiledGraph, alike, in_aten, split
+from .compiled_graph import CompiledGraph, alike, in_aten, problem_with, weights_of
 from .errors import InvalidRequest
 from .optimize import package_of
 
@@ -47,7 +48,7 @@ class Decision:
 
 
 _decisions: List[Decision] = []
-_numbers = iter(range(1 << 62))
+_numbers = itertools.count()
 
 
 def report() -> List[Decision]:
@@ -65,13 +66,15 @@ def cudal1_backend(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, option
     name = f"graph {next(_numbers)}"
     if torch.is_grad_enabled() and any([isinstance(t, torch.Tensor) and t.requires_grad for t in inputs]):
         return _with_gradients(name, graph, inputs, options or {})
-    weights, why = split(graph, inputs)
+    why = problem_with(graph, inputs)
+    weights = [] if why else weights_of(graph, inputs)
+    if not why and len(weights) == len(inputs):
+        why = "it has no input"
     decision = Decision(name, "inductor", why)
     _decisions.append(decision)
     ours = None
     if not why:
-        module = CompiledGraph(graph, weights, [inputs[i] for i in weights])
-        ours = _searched(module, [t for i, t in enumerate(inputs) if i not in weights], options or {}, decision)
+        ours = _searched(CompiledGraph(graph, weights, [inputs[i] for i in weights]), inputs, options or {}, decision)
     return _choice(ours, _inductor(graph, inputs, mode), decision)
 
 
@@ -83,10 +86,13 @@ def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: Optional
     return _TorchCompileInductorWrapper(mode, None, False)(graph, inputs)
 
 
-def _searched(module: CompiledGraph, given: Sequence[torch.Tensor], options: Dict[str, Any],
+def _searched(module: CompiledGraph, inputs: Sequence[torch.Tensor], options: Dict[str, Any],
               decision: Decision) -> Optional[_Variants]:
+    """`inputs`: of the graph, weights among them."""
+    weights = set(module.places)
+    places = [i for i in range(len(inputs)) if i not in weights]
     try:
-        package, folder = package_of(module, tuple(given), **options)
+        package, folder = package_of(module, tuple([inputs[i] for i in places]), **options)
     except InvalidRequest as e:  # an operator that no task has, say
         decision.why = f"it cannot be searched: {e}"
         return None
@@ -94,7 +100,7 @@ def _searched(module: CompiledGraph, given: Sequence[torch.Tensor], options: Dic
         decision.why = "no variant was found that is faster than its own operators"
         return None
     decision.folder, decision.runs = str(folder), "not called yet"
-    return _Variants(package, module)
+    return _Variants(package, module, places)
 
 
 # ---- with gradients -------------------------------------------------------------------------------------------------
@@ -117,7 +123,7 @@ def _part(name: str, graph: torch.fx.GraphModule, inputs: Sequence[Any], *, opti
     from torch._inductor.compile_fx import compile_fx_inner
     from torch.utils._python_dispatch import _disable_current_modes
 
-    _, why = split(graph, inputs, weights=())
+    why = problem_with(graph, inputs)
     decision = Decision(name, "inductor", why)
     _decisions.append(decision)
     ours = None
@@ -150,10 +156,11 @@ class _Choice:
 
 
 class _Variants:
-    """A graph by the variants of a package. A graph may be called with the weights of several modules of one class."""
+    """A graph by the variants of a package. A graph may be called with the weights of several modules of one class.
+    `places`: of the graph's inputs that are no weights."""
 
-    def __init__(self, package: Any, module: CompiledGraph):
-        self.package, self.module = package, module
+    def __init__(self, package: Any, module: CompiledGraph, places: Sequence[int]):
+        self.package, self.module, self.places = package, module, places
         self.made: Dict[Tuple[int, ...], Tuple[Any, List[torch.Tensor]]] = {}  # by the weights, which it keeps
 
     def __call__(self, *given: Any) -> Any:
@@ -167,7 +174,7 @@ class _Variants:
             while len(self.made) >= _MOST_WEIGHTS:
                 del self.made[next(iter(self.made))]
             self.made[key] = found
-        return found[0](*[t for i, t in enumerate(given) if i not in self.module.places])
+        return found[0](*[given[i] for i in self.places])
 
 
 def _is_faster(ours: _Variants, theirs: Callable, inputs: Sequence[torch.Tensor], decision: Decision) -> bool:

@@ -4,7 +4,7 @@ module's, the rest of its placeholders are forward's arguments. Needs torch."""
 from __future__ import annotations
 
 import copy
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Sequence
 
 import torch
 
@@ -58,23 +58,20 @@ def in_aten(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return made
 
 
-def split(graph: torch.fx.GraphModule, inputs: Sequence[Any], weights: Optional[Sequence[int]] = None) -> Tuple[List[int], str]:
-    """The places of a graph's weights, unless they are given, and why it cannot be a module of its own; "" if it can."""
-    nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
+def problem_with(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
+    """Why a graph cannot be a module of its own; "" if it can."""
     if any(not isinstance(t, torch.Tensor) for t in inputs):
-        return [], "its shapes are symbolic"
+        return "its shapes are symbolic"
     if any(n.op in ("get_attr", "call_module") for n in graph.graph.nodes):
-        return [], "it has tensors or modules of its own"
+        return "it has tensors or modules of its own"
     output = next(n for n in graph.graph.nodes if n.op == "output")
     if any(v is not None and not isinstance(v, torch.fx.Node) for v in output.args[0]):
-        return [], "it returns something that is no tensor"
-    if weights is not None:
-        return list(weights), ""
-    weights = []
-    for i, (node, t) in enumerate(zip(nodes, inputs)):
-        static = (node.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type")
-        if isinstance(t, torch.nn.Parameter) or static is not None:
-            weights.append(i)
-    if len(weights) == len(inputs):
-        return [], "it has no input"
-    return weights, ""
+        return "it returns something that is no tensor"
+    return ""
+
+
+def weights_of(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> List[int]:
+    """The places of placeholders that are parameters or buffers of a model."""
+    nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    static = [(n.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type") is not None for n in nodes]
+    return [i for i, t in enumerate(inputs) if isinstance(t, torch.nn.Parameter) or static[i]]

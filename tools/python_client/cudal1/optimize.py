@@ -85,7 +85,7 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
         warnings.warn(f"no variant of {type(model).__name__} was found that is faster than its own forward", NothingFaster,
                       stacklevel=2)
         return model
-    return package.optimize(model, example=_example(inputs, _device_of(model)))
+    return package.optimize(model, example=_example(inputs, _device_of(model, inputs)))
 
 
 def package_of(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: float = 120.0, evaluations: int = 60,
@@ -144,7 +144,7 @@ class _Program:
         return done.returncode
 
 
-def _device_of(model: Any, inputs: Any = ()) -> Any:
+def _device_of(model: Any, inputs: Any) -> Any:
     """Of the model's tensors; of one without any, that of its inputs."""
     import torch
 

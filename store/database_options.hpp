@@ -11,10 +11,10 @@
 namespace cudal1 {
 
 // By `family`.
-inline constexpr std::array<const char*, 20> family_names = {
+inline constexpr std::array<const char*, 21> family_names = {
     "meta",      "tasks",       "variants",    "results",    "details", "standings", "rankings",
     "tallies",   "experiments", "attempts",    "unfinished", "events",  "policies",  "environments",
-    "baselines", "exemplars",   "conclusions", "groups",     "hacks",   "opinions"};
+    "baselines", "exemplars",   "conclusions", "groups",     "hacks",   "opinions",  "files"};
 // The families that every store of this schema has. A later one is created when a writer opens an older store; until
 // then readers find it empty, and an older cudal1 ignores it. So adding a family does not need a new schema.
 inline constexpr std::size_t first_families = 14;

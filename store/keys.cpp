@@ -188,6 +188,14 @@ std::string baselines_of(std::string_view task) {
   return writer().text(task).take();
 }
 
+std::string file(std::string_view task, std::string_view id) {
+  return files_of(task) + writer().text(id).take();
+}
+
+std::string files_of(std::string_view task) {
+  return task.empty() ? "" : writer().text(task).take();
+}
+
 std::string exemplar_lists(std::string_view task, std::string_view environment_class, std::string_view population) {
   return writer().text(task).text(environment_class).text("lists").text(population).take();
 }

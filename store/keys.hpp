@@ -89,6 +89,10 @@ std::string attempts_of(std::string_view experiment, std::string_view task, std:
 std::string baseline(std::string_view task, std::string_view environment, std::string_view kind, int64_t time_unix_ms);
 std::string baselines_of(std::string_view task);
 
+// files
+std::string file(std::string_view task, std::string_view id);
+std::string files_of(std::string_view task);  // of all tasks with ""
+
 // exemplars, of a class of environments (exemplar_index.hpp): a population's lists, the variants in their slots, each
 // variant's place; the islands of a task.
 std::string exemplar_lists(std::string_view task, std::string_view environment_class, std::string_view population);

@@ -118,7 +118,7 @@ expected<store_check> store_queries::verify() {
   CUDAL1_CHECK(check.family_of<verdict>(family::results, has_its_records));
   for (const family f : {family::details, family::standings, family::rankings, family::tallies, family::unfinished,
                          family::events, family::policies, family::baselines, family::exemplars, family::conclusions,
-                         family::groups, family::hacks, family::opinions})
+                         family::groups, family::hacks, family::opinions, family::files})
     CUDAL1_CHECK(check.bytes_of(f));
   return found;
 }

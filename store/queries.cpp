@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <tuple>
 
 #include "config/base/describe.hpp"
+#include "sandbox/program/task.hpp"
 #include "sandbox/verify/compared_scores.hpp"
 #include "store/records.hpp"
 #include "store/verdict_records.hpp"
@@ -278,6 +280,18 @@ expected<std::vector<baseline_record>> store_queries::baselines_of_task(const st
   CUDAL1_TRY(auto all, load_all<baseline_record>(*database_, family::baselines, keys::baselines_of(task)));
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.time_unix_ms < b.time_unix_ms; });
+  return all;
+}
+
+task_record record_of(const task& t) {
+  return {t.id, t.name, t.summary, t.family, t.profile, canonical_text(t)};
+}
+
+expected<std::vector<judged_file>> store_queries::judged_files(const std::string& task) {
+  CUDAL1_TRY(auto all, load_all<judged_file>(*database_, family::files, keys::files_of(task)));
+  std::ranges::stable_sort(all, [](const judged_file& a, const judged_file& b) {
+    return std::tuple(!a.correct, -a.speedup, -a.time_unix_ms) < std::tuple(!b.correct, -b.speedup, -b.time_unix_ms);
+  });
   return all;
 }
 

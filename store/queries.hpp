@@ -32,6 +32,7 @@ class store_queries : public store {
   expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, ranking among,
                                      const std::string& experiment) override;
   expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) override;
+  expected<std::vector<judged_file>> judged_files(const std::string& task) override;
   expected<environment> get_environment(const std::string& id) override;
   expected<exemplar_sample> sample_exemplars(const exemplar_query& q) override;
   expected<std::optional<verdict>> verdict_in_class(const std::string& task, const std::string& variant,

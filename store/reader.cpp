@@ -30,6 +30,7 @@ class store_reader final : public store_queries {
   expected<void> reset_islands(const std::string&, const std::string&, uint64_t) override { return refused(); }
   expected<void> put_baseline(const baseline_record&, const environment&) override { return refused(); }
   expected<void> put_opinion(const opinion_record&) override { return refused(); }
+  expected<void> put_judged_file(judged_file) override { return refused(); }
   expected<hack_case> put_hack_case(hack_case) override { return refused(); }
   expected<group_record> put_group(group_record) override { return refused(); }
   expected<void> close_group(const std::string&, const answer_cost&) override { return refused(); }

@@ -17,7 +17,7 @@ namespace cudal1 {
 BOOST_DEFINE_ENUM_CLASS(family, meta, tasks, variants, results,
                         details,  // large values
                         standings, rankings, tallies, experiments, attempts, unfinished, events, policies, environments,
-                        baselines, exemplars, conclusions, groups, hacks, opinions)
+                        baselines, exemplars, conclusions, groups, hacks, opinions, files)
 
 class record_source {
  public:

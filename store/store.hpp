@@ -24,12 +24,15 @@
 #include "store/exemplars.hpp"
 #include "store/group_record.hpp"
 #include "store/hack_case.hpp"
+#include "store/judged_file.hpp"
 #include "store/maintenance.hpp"
 #include "store/opinion_record.hpp"
 #include "store/pruning.hpp"
 #include "store/search_priority.hpp"
 
 namespace cudal1 {
+
+struct task;
 
 inline constexpr int store_schema_version = 5;
 // The oldest one that is read as it is.
@@ -40,6 +43,8 @@ struct task_record {
   std::string text;  // canonical_text
 };
 BOOST_DESCRIBE_STRUCT(task_record, (), (id, name, summary, family, profile, text))
+// The stored form of a task.
+task_record record_of(const task& t);
 
 struct variant_record {
   std::string id;                        // program id
@@ -303,6 +308,12 @@ class store : public attempt_store {
   virtual expected<void> put_baseline(const baseline_record& b, const environment& where) = 0;
   // The baselines of a task, oldest first.
   virtual expected<std::vector<baseline_record>> baselines_of_task(const std::string& task) = 0;
+
+  // A Python file that was judged, with its id (with_id); one of the same id is replaced. The current time is added if
+  // it has none.
+  virtual expected<void> put_judged_file(judged_file f) = 0;
+  // Those of a task, or of all (""): correct ones first, by speedup, then refused ones, newest first.
+  virtual expected<std::vector<judged_file>> judged_files(const std::string& task) = 0;
 
   virtual expected<event_record> add_event(event_record e) = 0;
   virtual expected<std::vector<event_record>> events_after(int64_t sequence, std::size_t limit) = 0;

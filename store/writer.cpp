@@ -124,6 +124,11 @@ class store_writer final : public store_queries {
       return fail(errc::invalid_argument, "an opinion needs its variant and its task");
     return write({{family::opinions, keys::opinion(o.variant, o.task, o.experiment, o.attempt), encode(o)}});
   }
+  expected<void> put_judged_file(judged_file f) override {
+    if (f.task.empty() || f.id.empty()) return fail(errc::invalid_argument, "a judged file needs its task and its id");
+    if (f.time_unix_ms == 0) f.time_unix_ms = unix_ms();
+    return write({{family::files, keys::file(f.task, f.id), encode(f)}});
+  }
   expected<hack_case> put_hack_case(hack_case c) override {
     return change([&](write_batch& b) { return add_hack_case(b, timed(std::move(c))); });
   }

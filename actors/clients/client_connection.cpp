@@ -81,6 +81,8 @@ std::optional<error> client_connection::forbidden(const client_request& r) const
   if (!remote_) return std::nullopt;
   if (r.verb == client_verb::checkpoint)
     return error{errc::invalid_argument, "a copy of the store is made on the coordinator's machine only"};
+  if (r.verb == client_verb::keep_judged_file)
+    return error{errc::invalid_argument, "files are judged by commands on the coordinator's machine only"};
   if (r.verb == client_verb::hold || r.verb == client_verb::measure_baseline || r.verb == client_verb::keep_baseline)
     return error{errc::invalid_argument, "PyTorch is measured by commands on the coordinator's machine only"};
   return std::nullopt;
@@ -155,6 +157,8 @@ bool client_connection::handle(const client_request& r) {
       return measure_baseline(r);
     case client_verb::keep_baseline:
       return keep_baseline(r);
+    case client_verb::keep_judged_file:
+      return keep_judged_file(r);
     case client_verb::checkpoint:
       return finished(server_.setup_.db->checkpoint(r.folder));
     case client_verb::compact:
@@ -406,6 +410,11 @@ bool client_connection::measure_baseline(const client_request& r) {
 bool client_connection::keep_baseline(const client_request& r) {
   if (!r.baseline) return refuse({errc::invalid_argument, "keep_baseline needs a baseline"});
   return finished(ask_node<message::done>(message::keep_baseline{hold_, r.task, *r.baseline}, 2min));
+}
+
+bool client_connection::keep_judged_file(const client_request& r) {
+  if (!r.file) return refuse({errc::invalid_argument, "keep_judged_file needs a file"});
+  return finished(ask_node<message::done>(message::keep_judged_file{r.task, *r.file}, 2min));
 }
 
 bool client_connection::shutdown() {

@@ -43,6 +43,7 @@ class client_connection {
   bool hold(const client_request& r);
   bool measure_baseline(const client_request& r);
   bool keep_baseline(const client_request& r);
+  bool keep_judged_file(const client_request& r);
   // Answers a request that returns nothing.
   template <class T>
   bool finished(const expected<T>& result);

@@ -371,6 +371,7 @@ coordinator_actor::behavior_type run_coordinator(coordinator_actor::stateful_poi
       [&s](const message::begin_baseline& m) { return reply_or_error(s.name, [&] { return s.begin_baseline(m); }); },
       [&s](const message::baseline_query& m) { return reply_or_error(s.name, [&] { return s.baseline(m); }); },
       [&s](const message::keep_baseline& m) { return s.keep_baseline(m); },
+      [&s](const message::keep_judged_file& m) { return s.keep_judged_file(m); },
       [&s](const message::status_query&) { return s.status(); },
       [&s](const message::await_devices&) { return s.await_devices(); },
       [&s](const message::resume_experiments&) { return s.resume(); },

@@ -68,6 +68,7 @@ class coordinator_state {
   expected<message::done> begin_baseline(const message::begin_baseline& m);
   expected<message::baseline_answer> baseline(const message::baseline_query& m) const;
   caf::result<message::done> keep_baseline(const message::keep_baseline& m);
+  caf::result<message::done> keep_judged_file(const message::keep_judged_file& m);
 
   caf::result<node_status> status();
   caf::result<message::done> drain();
@@ -131,6 +132,9 @@ class coordinator_state {
   void forget_experiment(const std::string& id, message::experiment_ended last);
   expected<void> check_unused(const std::string& device) const;
   expected<task> task_of_baseline(uint64_t hold, const std::string& text) const;
+  static expected<task> task_on(const std::string& device, const std::string& text);
+  template <class M>
+  caf::result<message::done> keep_with_task(const task& t, const std::string& its_task, M record);
   void baseline_ended(uint64_t hold, uint64_t number, expected<baseline_times> result);
   // Measurements of PyTorch on devices of a machine that is lost.
   void lose_baselines(const std::string& machine, const std::string& why);

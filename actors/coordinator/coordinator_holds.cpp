@@ -53,7 +53,11 @@ expected<message::done> coordinator_state::release(const message::release_device
 expected<task> coordinator_state::task_of_baseline(uint64_t hold, const std::string& text) const {
   const auto held = holds_.device_of(hold);
   if (!held) return fail(errc::refused, "only a client that holds the device can measure or store a baseline");
-  CUDAL1_TRY(const std::string kind, kind_of_devices(*held));
+  return task_on(*held, text);
+}
+
+expected<task> coordinator_state::task_on(const std::string& device, const std::string& text) {
+  CUDAL1_TRY(const std::string kind, kind_of_devices(device));
   return read_task(text, traits_of(kind).profile);
 }
 
@@ -103,26 +107,34 @@ void coordinator_state::lose_baselines(const std::string& machine, const std::st
 
 // ---- storing ------------------------------------------------------------------------------------------------------
 
-caf::result<message::done> coordinator_state::keep_baseline(const message::keep_baseline& m) {
+// `record`: a message to the store about that task, which is stored before it.
+template <class M>
+caf::result<message::done> coordinator_state::keep_with_task(const task& t, const std::string& its_task, M record) {
+  if (t.id != its_task) return to_caf({errc::invalid_argument, "the record's task id is not that of its task's text"});
   auto promise = self_->make_response_promise<message::done>();
   auto refuse_it = [promise](error e) mutable { promise.deliver(to_caf(std::move(e))); };
-  auto t = task_of_baseline(m.hold, m.task);
-  if (t && t->id != m.record.task)
-    t = fail(errc::invalid_argument, "the baseline's task id is not that of its task's text");
-  if (!t) {
-    refuse_it(t.error());
-    return promise;
-  }
-  const message::put_baseline question{m.record, devices_.at(*holds_.device_of(m.hold)).report.where};
   ask<message::done>(
-      self_, store_, hold_timeout, message::keep_task{record_of(*t)},
-      [this, promise, refuse_it, question](const message::done&) mutable {
+      self_, store_, hold_timeout, message::keep_task{record_of(t)},
+      [this, promise, refuse_it, record = std::move(record)](const message::done&) mutable {
         ask<message::done>(
-            self_, store_, hold_timeout, question,
+            self_, store_, hold_timeout, std::move(record),
             [promise](const message::done&) mutable { promise.deliver(message::done{}); }, refuse_it);
       },
       refuse_it);
   return promise;
+}
+
+caf::result<message::done> coordinator_state::keep_baseline(const message::keep_baseline& m) {
+  const auto t = task_of_baseline(m.hold, m.task);
+  if (!t) return to_caf(t.error());
+  return keep_with_task(*t, m.record.task,
+                        message::put_baseline{m.record, devices_.at(*holds_.device_of(m.hold)).report.where});
+}
+
+caf::result<message::done> coordinator_state::keep_judged_file(const message::keep_judged_file& m) {
+  const auto t = task_on(m.record.device, m.task);
+  if (!t) return to_caf(t.error());
+  return keep_with_task(*t, m.record.task, message::put_judged_file{m.record});
 }
 
 }  // namespace cudal1

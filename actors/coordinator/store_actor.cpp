@@ -405,6 +405,12 @@ store_actor::behavior_type run_store(store_actor::stateful_pointer<store_state> 
       [&s](const message::lose_attempt& m) { return s.lose_attempt(m); },
       [&s](message::commit_verdict& m) { return s.commit_verdict(std::move(m)); },
       [&s](const message::put_baseline& m) { return s.change([&s, m] { return s.put_baseline(m); }); },
+      [&s](const message::put_judged_file& m) {
+        return s.change([&s, m]() -> expected<message::done> {
+          CUDAL1_CHECK(s.db->put_judged_file(m.record));
+          return message::done{};
+        });
+      },
       [&s](const message::put_group& m) { return s.change([&s, m] { return s.db->put_group(m.group); }); },
       [&s](const message::close_group& m) { return s.change([&s, m] { return s.close_group(m); }); },
       [&s](const message::put_opinion& m) {

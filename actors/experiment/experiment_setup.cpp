@@ -34,10 +34,6 @@ expected<void> check_blobs(const task& t, const blobs& kept) {
 
 }  // namespace
 
-task_record record_of(const task& t) {
-  return {t.id, t.name, t.summary, t.family, t.profile, canonical_text(t)};
-}
-
 expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& profile,
                                        const blobs& kept) {
   std::vector<task> tasks;

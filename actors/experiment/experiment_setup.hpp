@@ -71,9 +71,6 @@ struct experiment_setup {
   duration end_timeout{0};  // of what does not end although the experiment should
 };
 
-// The stored form of a task.
-task_record record_of(const task& t);
-
 // Without duplicates, by id; `profile` is that of the devices. errc::not_found if the weights of one are not among the
 // blobs.
 expected<std::vector<task>> read_tasks(const std::vector<std::string>& texts, const std::string& profile,

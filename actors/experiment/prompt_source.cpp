@@ -113,7 +113,7 @@ expected<void> prompt_source::add_exemplars(prompt& p, const message::propose& m
     add(p.exemplars, std::move(e));
   for (auto& e : drawn.failed)
     add(p.failed, std::move(e));
-  return {};
+  return show_files(p, *records_);
 }
 
 std::string prompt_source::analysis_of(const prompt& p) {

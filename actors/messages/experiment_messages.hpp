@@ -164,6 +164,13 @@ struct keep_baseline {
 };
 BOOST_DESCRIBE_STRUCT(keep_baseline, (), (hold, task, record))
 
+// From a client: a Python file that was judged against a task.
+struct keep_judged_file {
+  std::string task;  // canonical text
+  judged_file record;
+};
+BOOST_DESCRIBE_STRUCT(keep_judged_file, (), (task, record))
+
 // From a client: starts a new experiment, or (with an id) resumes one; with a `program` it evaluates that program only.
 struct start_experiment {
   std::string experiment;

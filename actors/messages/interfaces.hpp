@@ -25,8 +25,8 @@ using store_actor = caf::typed_actor<
     answers<message::lose_attempt, message::done>,
     // Stores a verdict, and the hack case that it is evidence of.
     answers<message::commit_verdict, message::done>,
-    // Stores a baseline.
-    answers<message::put_baseline, message::done>,
+    // Stores a baseline, or a judged file.
+    answers<message::put_baseline, message::done>, answers<message::put_judged_file, message::done>,
     // Stores a group before its policy is asked; the answer has its id. Closes it. Stores its rewards.
     answers<message::put_group, group_record>, answers<message::close_group, message::done>,
     answers<message::put_rewards, message::done>,
@@ -216,6 +216,8 @@ using coordinator_actor = caf::typed_actor<
     answers<message::hold_device, device_hold>, answers<message::release_device, message::done>,
     answers<message::begin_baseline, message::done>, answers<message::baseline_query, message::baseline_answer>,
     answers<message::keep_baseline, message::done>,
+    // From a client that has judged a Python file: stores it with its task.
+    answers<message::keep_judged_file, message::done>,
     // From the process: wait for the devices, resume experiments, drain.
     answers<message::await_devices, node_status>, answers<message::resume_experiments, message::done>,
     answers<message::drain, message::done>,

@@ -19,6 +19,7 @@
 #include "sandbox/evaluation_records.hpp"
 #include "store/baseline_record.hpp"
 #include "store/group_record.hpp"
+#include "store/judged_file.hpp"
 #include "store/pruning.hpp"
 #include "store/search_priority.hpp"
 
@@ -36,6 +37,7 @@ BOOST_DEFINE_ENUM_CLASS(client_verb,
                                    // until it disconnects
                         measure_baseline,  // PyTorch's times of a task, on the device that the client holds
                         keep_baseline,     // store them
+                        keep_judged_file,  // store a Python file that was judged, with its verdict
                         checkpoint,        // a copy of the store in a new folder
                         compact,           // the store
                         prune,             // the records of experiments that ended long ago
@@ -69,6 +71,8 @@ struct client_request {
   // measure_baseline and keep_baseline, with the task's text in `task`
   std::optional<baseline_request> wanted;
   std::optional<baseline_record> baseline;
+  // keep_judged_file, with the task's text in `task`
+  std::optional<judged_file> file;
   // checkpoint: an absolute path
   std::string folder;
   // drain_machine
@@ -80,7 +84,7 @@ struct client_request {
 BOOST_DESCRIBE_STRUCT(client_request, (),
                       (version, verb, tasks, policy, evaluations_per_task, time_limit_s, device_s_per_task, seed,
                        fresh_policy, models, replays, priority, uses_parts, device, experiment, stop_on_disconnect,
-                       task, program, origin, wanted, baseline, folder, machine, draining, pruning))
+                       task, program, origin, wanted, baseline, file, folder, machine, draining, pruning))
 
 struct task_progress {
   std::string task, name;

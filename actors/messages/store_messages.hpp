@@ -96,6 +96,11 @@ struct put_baseline {
 };
 BOOST_DESCRIBE_STRUCT(put_baseline, (), (record, where))
 
+struct put_judged_file {
+  judged_file record;
+};
+BOOST_DESCRIBE_STRUCT(put_judged_file, (), (record))
+
 // Assigns the group's id.
 struct put_group {
   group_record group;

@@ -55,6 +55,7 @@ struct prompt {
   int64_t tensor_bytes = 0;                   // that a variant's tensors may take there at a time; 0: unknown
   std::vector<exemplar> exemplars;            // correct ones, best first
   std::vector<exemplar> failed;               // newest first
+  std::vector<judged_file> files;             // by others, faster on the same model of device; best first
   std::vector<assembled_schedule> assembled;  // to be proposed before anything else, in this order
   // A failed variant of the policy's own that it is asked to repair, after the ones that it repaired in turn, oldest
   // first. Empty: a new variant is wanted.
@@ -71,5 +72,8 @@ struct prompt {
 
 // Shows it what was drawn. Errors of exemplar_of.
 expected<void> show(prompt& p, exemplar_sample drawn);
+// Shows it the best Python file by others, if the store has one of its task that is right, faster than eager mode on
+// the device's model, and short enough to be read.
+expected<void> show_files(prompt& p, store& s);
 
 }  // namespace cudal1

@@ -159,6 +159,8 @@ expected<prompt_document> build_document(const prompt& p, const document_sources
   if (d.form == answer_form::program) {
     if (from.library) add_examples(t, *from.library, d);
     add_operators(t, d);
+    for (const auto& f : p.files)
+      d.files.push_back({f.name, f.language, f.source, f.speedup, f.speedup_interval});
   } else {
     add_moves(t, *p.target, d);
   }

@@ -76,6 +76,14 @@ struct library_example {
 };
 BOOST_DESCRIBE_STRUCT(library_example, (), (name, task, family, program))
 
+// A Python file by others: no program of the format, and its speedup is over another base.
+struct shown_file {
+  std::string name, language, source;
+  double speedup = 0;  // over eager mode, in calls from Python
+  interval speedup_interval;
+};
+BOOST_DESCRIBE_STRUCT(shown_file, (), (name, language, source, speedup, speedup_interval))
+
 // A kind of move, in the order in which a schedule should have them.
 struct legal_move {
   std::string name, summary;
@@ -94,6 +102,7 @@ struct prompt_document {
   std::vector<shown_variant> exemplars;  // best first
   std::vector<shown_variant> failed;     // newest first
   std::vector<shown_variant> repair;     // oldest first; the last one is to be repaired
+  std::vector<shown_file> files;         // by others, best first; of the form `program` only
   performance_analysis analysis;
   // The form of the answer.
   std::vector<library_example> examples;  // the most alike first, at most two
@@ -104,8 +113,8 @@ struct prompt_document {
   // Requirements and prohibitions: those of the device's guide (device_guide.hpp) and of the gates.
 };
 BOOST_DESCRIBE_STRUCT(prompt_document, (),
-                      (form, what, where, bounds, exemplars, failed, repair, analysis, examples, products, operators,
-                       moves, first_moves))
+                      (form, what, where, bounds, exemplars, failed, repair, files, analysis, examples, products,
+                       operators, moves, first_moves))
 
 // errc::unsupported for a target without a guide. The prompt's task, target and environment must be set.
 expected<prompt_document> build_document(const prompt& p, const document_sources& from);

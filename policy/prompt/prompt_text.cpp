@@ -24,7 +24,7 @@ std::string system_text(const prompt_document& d, const device_guide& guide) {
 }
 
 std::string user_text(const prompt_document& d) {
-  auto text = task_text(d) + device_text(d) + bounds_text(d) + variants_text(d) + examples_text(d);
+  auto text = task_text(d) + device_text(d) + bounds_text(d) + variants_text(d) + files_text(d) + examples_text(d);
   if (!d.repair.empty()) return text + repair_text(d.repair, d.form);
   const bool has_earlier = !d.exemplars.empty() || !d.failed.empty();
   return text + fmt::format("Now write your answer: a correct {} that is {}.\n",
@@ -57,6 +57,13 @@ std::optional<std::string> drop_operator_names(prompt_document& d) {
   if (d.operators.empty()) return std::nullopt;
   d.operators.clear();
   return "the names of operators";
+}
+
+std::optional<std::string> drop_file(prompt_document& d) {
+  if (d.files.empty()) return std::nullopt;
+  auto name = "the file " + d.files.back().name;
+  d.files.pop_back();
+  return name;
 }
 
 std::optional<std::string> drop_source(prompt_document& d) {
@@ -113,9 +120,9 @@ std::optional<std::string> drop_move_examples(prompt_document& d) {
 }
 
 // In the order of the header.
-constexpr std::array<dropping, 10> droppings{drop_failed,        drop_second_example,  drop_operator_names, drop_source,
-                                             drop_analyses,      drop_slower_exemplar, drop_products,       drop_round,
-                                             drop_best_exemplar, drop_move_examples};
+constexpr std::array<dropping, 11> droppings{drop_failed, drop_second_example, drop_operator_names,  drop_file,
+                                             drop_source, drop_analyses,       drop_slower_exemplar, drop_products,
+                                             drop_round,  drop_best_exemplar,  drop_move_examples};
 
 std::optional<std::string> drop_least_useful(prompt_document& d) {
   for (const auto drop : droppings)

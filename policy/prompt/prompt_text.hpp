@@ -2,12 +2,13 @@
 // device as far as the gates are, and a user message with the task. A token budget is kept by leaving out the least
 // useful parts first:
 //
-//   1. failed variants, the oldest first        6. exemplars but the best, the slowest first
-//   2. the second example of the library        7. schemas of operators other than the task's own
-//   3. names of operators                       8. earlier rounds of a repair
-//   4. the PyTorch source: the task's program   9. the best exemplar, if an example shows the format
-//      says the same                           10. legal examples of moves
-//   5. the analyses of earlier variants
+//   1. failed variants, the oldest first        7. exemplars but the best, the slowest first
+//   2. the second example of the library        8. schemas of operators other than the task's own
+//   3. names of operators                       9. earlier rounds of a repair
+//   4. kernels by others                       10. the best exemplar, if an example shows the format
+//   5. the PyTorch source: the task's program  11. legal examples of moves
+//      says the same
+//   6. the analyses of earlier variants
 #pragma once
 
 #include <cstdint>

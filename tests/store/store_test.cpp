@@ -123,6 +123,45 @@ TEST(store, baselines_of_a_task_are_kept_with_their_samples_and_environment_and_
   EXPECT_EQ(s->get_environment("environment-1").value().model, "a processor");
 }
 
+TEST(store, judged_files_of_a_task_are_listed_best_first_and_replaced_by_their_source) {
+  store_folder folder;
+  auto s = open(folder);
+  const auto file = [](const std::string& task, const std::string& source, double speedup) {
+    judged_file f;
+    f.task = task;
+    f.model = "a GPU";
+    f.source = source;
+    f.correct = speedup > 0;
+    f.speedup = speedup;
+    if (!f.correct) f.kind = "memo";
+    f.evidence = {"it kept what it had computed"};
+    f.time_unix_ms = 1764000000000;
+    return with_id(std::move(f));
+  };
+  for (const auto& f :
+       {file("id-1", "slow", 1.1), file("id-1", "fast", 2), file("id-1", "hack", 0), file("id-10", "x", 3)})
+    ASSERT_TRUE(holds(s->put_judged_file(f)));
+  auto again = file("id-1", "slow", 1.2);
+  again.time_unix_ms = 0;
+  ASSERT_TRUE(holds(s->put_judged_file(again)));
+  EXPECT_EQ(s->put_judged_file({}).error().code, errc::invalid_argument);
+  s.reset();
+
+  s = open(folder);
+  const auto back = s->judged_files("id-1");
+  ASSERT_TRUE(holds(back));
+  ASSERT_EQ(back->size(), 3u);
+  EXPECT_EQ(to_text(back->at(0)), to_text(file("id-1", "fast", 2)));
+  EXPECT_EQ(back->at(1).speedup, 1.2) << "the same source was judged again";
+  EXPECT_GT(back->at(1).time_unix_ms, 1764000000000) << "the store added the time";
+  EXPECT_TRUE(is_hack(back->at(2)));
+  EXPECT_EQ(s->judged_files("").value().size(), 4u);
+  EXPECT_TRUE(s->judged_files("id-2").value().empty());
+  auto elsewhere = file("id-1", "slow", 1.2);
+  elsewhere.model = "another GPU";
+  EXPECT_NE(with_id(elsewhere).id, again.id);
+}
+
 TEST(store, a_best_that_was_measured_again_by_its_program_alone_keeps_its_schedule) {
   store_folder folder;
   auto s = open(folder);

@@ -157,11 +157,28 @@ TEST_F(reward_audits, list_hack_cases_by_class_and_those_that_a_variant_is_like)
   c.model = "some model";
   c.signature = sign_source(source);
   ASSERT_TRUE(holds(s_->put_hack_case(c)));
+  judged_file refused;
+  refused.task = "task";
+  refused.name = "memo.py";
+  refused.language = "PyTorch";
+  refused.kind = "memo";
+  refused.why = "inputs that it has met take less time";
+  refused.time_unix_ms = 1;
+  judged_file wrong = refused;
+  wrong.kind = "wrong_answer";
+  wrong.source = "another";
+  for (const auto& f : {refused, wrong})
+    ASSERT_TRUE(holds(s_->put_judged_file(with_id(f))));
+  const auto files = hacks_in_files(*s_, 9).value();
+  ASSERT_EQ(files.size(), 1u) << "a wrong answer is no hack";
+  EXPECT_THAT(hacks_text({}, files, {}), AllOf(HasSubstr("memo.py, PyTorch"), HasSubstr("memo: inputs that")));
+  EXPECT_EQ(at(hacks_json({}, files), "files.0.kind"), json("memo"));
   const auto all = hacks_by_class(*s_, 9).value();
-  EXPECT_THAT(hacks_text(all, {}), AllOf(HasSubstr("writes to an input\n  h1  "), HasSubstr("policy llm, some model"),
-                                         HasSubstr("wrote_input, gate run: a write into \"x\"")));
-  EXPECT_EQ(at(hacks_json(all), "classes.0.class"), json("writes_to_an_input"));
-  EXPECT_EQ(at(hacks_json(all), "classes.0.cases.0.variant"), json("hacked"));
+  EXPECT_THAT(hacks_text(all, {}, {}),
+              AllOf(HasSubstr("writes to an input\n  h1  "), HasSubstr("policy llm, some model"),
+                    HasSubstr("wrote_input, gate run: a write into \"x\"")));
+  EXPECT_EQ(at(hacks_json(all, {}), "classes.0.class"), json("writes_to_an_input"));
+  EXPECT_EQ(at(hacks_json(all, {}), "classes.0.cases.0.variant"), json("hacked"));
   variant_record v;
   v.id = "hacked";
   v.program = "not a program";

@@ -5,6 +5,7 @@ middle, garbage, slow and vanished clients, and the OpenAPI document held agains
     serve_test.py BIN
 """
 
+import json
 import os
 import random
 import socket
@@ -108,6 +109,12 @@ class Serving(unittest.TestCase):
         self.assertTrue(second.failed_gate and second.hint and second.reason)
         self.assertEqual((third.outcome, third.failed_gate), ("invalid", "file"))
         self.assertIn("ModelNew", third.reason)
+        self.assertEqual([(f["correct"], f["kind"]) for f in self.told("best", "tiny")["files"]],
+                         [(True, ""), (False, second.failed_gate)])  # kept by the node; not what could not be judged
+
+    def told(self, *words):
+        return json.loads(subprocess.run([f"{BIN}/cudal1", *words, "--json", "--data", self.node.data], check=True,
+                                         capture_output=True, text=True, env=self.node.environment).stdout)
 
     def test_the_same_key_is_the_same_job(self):
         body = {"task": "tiny", "variants": [{"program": RIGHT}]}

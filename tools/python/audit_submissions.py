@@ -2,7 +2,7 @@
 """Judges other people's kernels, for `cudal1 audit --kernelbench`: see submissions/README.md.
 
     audit_submissions.py WHERE [--problems DIR] [--device cpu|cuda:0] [--json] [--out DIR] [--eval-results FILE]
-                         [--unconfined]
+                         [--unconfined] [--records FILE]
 
 WHERE is a Python file with ModelNew, a folder of such, a KernelBench run folder, or JSON lines. Exit codes: 0: all were
 accepted; 1: one was not; 2: there is nothing to judge; 3: the machine cannot confine a worker.
@@ -34,10 +34,12 @@ def options() -> argparse.Namespace:
     parser.add_argument("--out", type=pathlib.Path, help="keeps verdicts; those that are there are not judged again")
     parser.add_argument("--eval-results", type=pathlib.Path, help="also writes the verdicts as KernelBench's scripts read "
                                                                   "them: eval_results.json")
+    parser.add_argument("--records", type=pathlib.Path, help="also writes each verdict with source and problem, as JSON lines, "
+                                                             "for cudal1's store")
     parser.add_argument("--unconfined", action="store_true", help="where the machine cannot confine: marked in every row")
     parser.add_argument("--pools", type=int, default=3, help="fresh workers, seeds and weights, so many times")
     parser.add_argument("--pairs", type=int, default=12, help="of timed calls a pool")
-    parser.add_argument("--width", type=int, default=120)
+    parser.add_argument("--width", type=int, default=120, help="of the table; 0: no end")
     return parser.parse_args()
 
 
@@ -64,7 +66,9 @@ def print_table(verdicts: list[dict[str, Any]], width: int) -> None:
     left = sum(widths) + 2 * len(widths)
     for row in rows:
         text = "  ".join(cell.ljust(w) for cell, w in zip(row, widths))
-        if left + 30 <= width:
+        if width <= 0:  # no terminal: one line each
+            print(f"{text}  {row[-1]}".rstrip())
+        elif left + 30 <= width:
             lines = textwrap.wrap(row[-1], width - left) or [""]
             print(f"{text}  {lines[0]}".rstrip())
             for line in lines[1:]:
@@ -123,6 +127,10 @@ def judge_all(o: argparse.Namespace, found: list[Any]) -> list[dict[str, Any]]:
                 verdict.update(name=submission.name, level=submission.level, problem_id=submission.problem_id,
                                sample=submission.sample, kept=True)
             verdicts.append(verdict)
+            if o.records and verdict["verdict"] != "not_judged":
+                with open(o.records, "a", encoding="utf-8") as records:
+                    record = {"verdict": verdict, "source": submission.source, "problem": submission.problem}
+                    records.write(json.dumps(record) + "\n")
             print(f"{i + 1}/{len(found)} {submission.name}: {verdict['verdict']} ({verdict['seconds']} s)",
                   file=sys.stderr, flush=True)
         for text in sorted(referee.missing):

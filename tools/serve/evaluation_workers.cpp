@@ -15,6 +15,7 @@
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/cli/verdict_request.hpp"
+#include "tools/kernelbench/kept_files.hpp"
 #include "tools/kernelbench/submission_referee.hpp"
 #include "tools/serve/verdict_document.hpp"
 
@@ -73,7 +74,7 @@ expected<std::optional<verdict>> earlier_verdict(const cli::context& c, const st
 // Of this machine's node, and of its data folder.
 struct chosen_task {
   cli::connected_node node;
-  std::string device;
+  std::string device, model;
   task what;
 };
 
@@ -84,7 +85,7 @@ expected<chosen_task> choose(const cli::context& c, const work_item& w) {
   CUDAL1_TRY(const std::string profile, cli::profile_of(name));
   CUDAL1_TRY(auto tasks, cli::choose_tasks("", {w.task}, profile, c.data));
   CUDAL1_CHECK(cli::copy_task_blobs(c, tasks));
-  return chosen_task{std::move(node), name, std::move(tasks.front())};
+  return chosen_task{std::move(node), name, device.where.model, std::move(tasks.front())};
 }
 
 expected<evaluated_item> evaluate(const cli::context& c, const work_item& w, job_board& board) {
@@ -119,6 +120,9 @@ expected<evaluated_item> judge_python(const cli::context& c, const work_item& w,
   CUDAL1_TRY(const auto chosen, choose(c, w));
   CUDAL1_TRY(const auto v, referee.judge(w.item.label.empty() ? "a file" : w.item.label, w.item.python, chosen.what,
                                          c.data + "/blobs", chosen.device, w.cancelled_fd));
+  const auto record = kernelbench::as_judged_file(v, w.item.python, chosen.what, chosen.device, chosen.model);
+  if (const auto kept = kernelbench::keep_file(c, record, chosen.what); !kept)
+    spdlog::warn("the verdict on {} is not kept in the store: {}", v.name, kept.error().message);
   return evaluated_item{verdict_document(v, chosen.what.id, chosen.device), v.seconds};
 }
 

@@ -9,10 +9,12 @@
 
 #include "config/base/describe.hpp"
 #include "tests/policy/prompt/prompt_fixture.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace cudal1 {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -26,6 +28,13 @@ prompt_document document_of(const prompt& p, answer_form form = answer_form::pro
 prompt_document full_document() {
   auto p = contrastive_prompt("rms_norm", "cpu");
   p.exemplars.front().known.variant.analysis = "one pass over each row";
+  judged_file file;
+  file.name = "theirs.py";
+  file.language = "Triton";
+  file.source = "class ModelNew(torch.nn.Module): ...";
+  file.speedup = 1.5;
+  file.speedup_interval = {1.25, 1.75};
+  p.files = {file};
   auto sources = sources_for(p, answer_form::program);
   sources.source = "class Model(nn.Module): ...";
   return value_of(build_document(p, sources));
@@ -50,8 +59,45 @@ TEST(prompt_budget, parts_disappear_in_the_documented_order_as_the_budget_falls)
   const auto slower = "the exemplar " + d.exemplars[1].id.substr(0, 12);
   const auto best = "the exemplar " + d.exemplars[0].id.substr(0, 12);
   EXPECT_THAT(order, ElementsAre("the failed variant aaaaaaaaaaaa", StartsWith("the library's program "),
-                                 "the names of operators", "the PyTorch source", "the analyses of earlier variants",
-                                 slower, "the schemas of operators that are not the task's", best));
+                                 "the names of operators", "the file theirs.py", "the PyTorch source",
+                                 "the analyses of earlier variants", slower,
+                                 "the schemas of operators that are not the task's", best));
+}
+
+TEST(prompts, show_a_file_by_others_as_foreign) {
+  const auto d = full_document();
+  EXPECT_THAT(value_of(render(d, 1000000)).user,
+              AllOf(HasSubstr("A Python file (Triton), right in all checks and 1.50 times [1.25, 1.75] as fast as"),
+                    HasSubstr("It is foreign"), HasSubstr("class ModelNew(torch.nn.Module): ...")));
+  EXPECT_THAT(value_of(render(d, 1000000, prompt_detail::compact)).user, Not(HasSubstr("ModelNew")));
+}
+
+TEST(prompts, have_the_fastest_file_by_others_of_this_device) {
+  const temporary_folder folder;
+  auto s = value_of(store::open(folder.path() + "/store"));
+  auto p = contrastive_prompt("rms_norm", "cpu");
+  const auto add = [&](const std::string& source, double speedup, double low, const std::string& model) {
+    judged_file f;
+    f.task = p.what->id;
+    f.model = model;
+    f.source = source;
+    f.correct = true;
+    f.speedup = speedup;
+    f.speedup_interval = {low, speedup + 1};
+    ASSERT_TRUE(holds(s->put_judged_file(with_id(std::move(f)))));
+  };
+  add("of another device", 9, 8, "another");
+  add(std::string(20000, 'x'), 5, 4, p.where.model);
+  add("the fastest", 3, 2, p.where.model);
+  add("slower", 2, 1.5, p.where.model);
+  ASSERT_TRUE(holds(show_files(p, *s)));
+  ASSERT_EQ(p.files.size(), 1u);
+  EXPECT_EQ(p.files[0].source, "the fastest");
+  p.files.clear();
+  p.what = builtin_task("softmax", "cpu");
+  add("not surely faster", 3, 0.9, p.where.model);
+  ASSERT_TRUE(holds(show_files(p, *s)));
+  EXPECT_TRUE(p.files.empty());
 }
 
 TEST(prompt_budget, a_budget_that_suffices_leaves_nothing_out) {

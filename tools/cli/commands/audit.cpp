@@ -160,10 +160,11 @@ expected<int> recompute(store& s, const audit_command_options& o, const context&
 
 expected<int> list_hacks(store& s, const audit_command_options& o, const context& c) {
   CUDAL1_TRY(const auto all, hacks_by_class(s, o.limit));
+  CUDAL1_TRY(const auto files, hacks_in_files(s, o.limit));
   if (o.json) {
-    print_json(c, hacks_json(all));
+    print_json(c, hacks_json(all, files));
   } else {
-    c.out.print_wrapped(hacks_text(all, c.out));
+    c.out.print_wrapped(hacks_text(all, files, c.out));
   }
   return exit_code::success;
 }
@@ -190,8 +191,8 @@ void add_audit(CLI::App& app, context& c) {
   sub->add_option("variant", o->variant, "its id, or the first digits of it")->type_name("VARIANT");
   sub->add_option("--recompute", o->experiment, "all scores and rewards of this experiment, again from their samples")
       ->type_name("EXPERIMENT");
-  sub->add_flag("--hacks", o->hacks, "refused variants that are evidence of a way to cheat, by class");
-  sub->add_option("-n", o->limit, "the newest cases of each class, with --hacks")->type_name("COUNT");
+  sub->add_flag("--hacks", o->hacks, "refused variants and Python files that are evidence of a way to cheat");
+  sub->add_option("-n", o->limit, "the newest cases of each class, and files, with --hacks")->type_name("COUNT");
   auto* foreign = sub->add_option("--kernelbench", o->foreign.submissions,
                                   "other people's kernels: a file with ModelNew, a folder, a run folder, or JSON lines")
                       ->type_name("PATH");

@@ -117,6 +117,36 @@ void print_list(const task_record& task, const std::vector<ranked_row>& rows, co
   c.out.print(t.text(c.out));
 }
 
+// Python files by others, without their sources.
+json files_json(const std::vector<judged_file>& files) {
+  json::array all;
+  for (judged_file f : files) {
+    f.source.clear();
+    all.push_back(to_json(f));
+  }
+  return json(std::move(all));
+}
+
+void print_files(const std::vector<judged_file>& files, const context& c) {
+  if (files.empty()) return;
+  table t({{.title = "Python files by others"},
+           {.title = "language", .drop = 2},
+           {.title = "over eager, 95% interval"},
+           {.title = "eager", .right = true, .drop = 3},
+           {.title = "its time", .right = true, .drop = 1},
+           {.title = "verdict", .least_width = 16}});
+  for (const auto& f : files)
+    t.add({f.name, f.language, f.correct ? format_speedup(f.speedup, f.speedup_interval) : "-",
+           f.correct ? format_time(f.eager_us) : "-", f.correct ? format_time(f.own_us) : "-",
+           f.correct ? "correct" : f.kind + ": " + f.why});
+  c.out.print("\n" + t.text(c.out));
+  c.out.print(
+      c.out.dim(wrap("Files are timed in calls from Python, beside eager mode: their speedups do not compare with "
+                     "those of variants.",
+                     c.out.width)) +
+      "\n");
+}
+
 ranked_row row_of(const store::ranked& r, int64_t rank) {
   ranked_row row;
   row.rank = rank;
@@ -207,14 +237,21 @@ expected<int> best(const best_options& o, context& c) {
   }
   CUDAL1_CHECK(put_floors(rows, task, environments));
   CUDAL1_CHECK(put_base(*reader, rows, task, o.against));
+  std::vector<judged_file> files;
+  if (o.experiment.empty()) {
+    CUDAL1_TRY(files, reader->judged_files(task.id));
+    if (std::ssize(files) > o.limit) files.resize(static_cast<std::size_t>(o.limit));
+  }
   if (o.json) {
     print_json(c, json::make_object({{"task", task.name},
                                      {"id", task.id},
                                      {"environments", to_json(environments)},
-                                     {"variants", to_json(rows)}}));
+                                     {"variants", to_json(rows)},
+                                     {"files", files_json(files)}}));
     return exit_code::success;
   }
   print_list(task, rows, c);
+  print_files(files, c);
   for (const auto& r : found) {
     if (r.result.ill_conditioned.empty()) continue;
     c.out.print(wrap("This task is ill-conditioned: " + r.result.ill_conditioned + ".", c.out.width) + "\n");

@@ -22,6 +22,7 @@
 #include "tools/cli/report/verdict_text.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/cli/verdict_request.hpp"
+#include "tools/kernelbench/kept_files.hpp"
 #include "tools/kernelbench/submission_referee.hpp"
 
 namespace cudal1::cli {
@@ -172,6 +173,9 @@ expected<int> evaluate_python(const evaluate_options& o, const context& c) {
     CUDAL1_TRY(const auto judged,
                referee.judge(one.name, one.text, what, blobs(c.data).folder(), where.name, interrupt.fd()));
     results.push_back({one.name, kernelbench::as_verdict(judged, what.id)});
+    const auto record = kernelbench::as_judged_file(judged, one.text, what, where.name, where.model);
+    if (const auto kept = kernelbench::keep_file(c, record, what); !kept)
+      note(c, fmt::format("the verdict on {} is not kept in the store: {}", one.name, kept.error().message));
     if (o.json) continue;
     c.out.print(fmt::format("\n{}, {}\n{}", one.name, judged.language, submission_text(judged)));
   }

@@ -121,6 +121,7 @@ expected<void> put_exemplars(const prompt_options& o, const context& c, const de
   if (!known) return {};
   CUDAL1_TRY(auto sample, draw(*reader, o, p.what->id, p.where));
   p.island = sample.island;
+  CUDAL1_CHECK(show_files(p, *reader));
   return show(p, std::move(sample));
 }
 

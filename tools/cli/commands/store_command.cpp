@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "actors/clients/client.hpp"
 #include "actors/clients/data_lock.hpp"
 #include "config/base/describe.hpp"
 #include "config/base/wall_clock.hpp"
@@ -15,7 +14,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/checked_data.hpp"
 #include "tools/cli/format.hpp"
-#include "tools/cli/node_process.hpp"
+#include "tools/cli/store_change.hpp"
 
 namespace cudal1::cli {
 
@@ -48,18 +47,6 @@ int64_t size_of(const std::string& folder) {
   for (fs::recursive_directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored))
     if (at->is_regular_file(ignored)) bytes += static_cast<int64_t>(at->file_size(ignored));
   return bytes;
-}
-
-// Has the node that runs on the folder do it, whose answer is returned; without one, opens the store here.
-expected<std::optional<client_answer>> change_store(const context& c, const client_request& request,
-                                                    const std::function<expected<void>(store&)>& change) {
-  auto node = connect_client(c);
-  if (node) return node->ask(request, longest_work);
-  if (c.coordinator || node.error().code != errc::not_found) return tl::unexpected<error>(std::move(node).error());
-  CUDAL1_TRY(const auto lock, data_lock::take(c.data));
-  CUDAL1_TRY(const auto opened, store::open(store_folder(c.data)));
-  CUDAL1_CHECK(change(*opened));
-  return std::optional<client_answer>();
 }
 
 expected<void> require_store(const context& c) {
@@ -131,7 +118,7 @@ expected<int> backup(const store_options& o, context& c) {
   client_request request;
   request.verb = client_verb::checkpoint;
   request.folder = store_folder(to);
-  CUDAL1_CHECK(change_store(c, request, [&](store& s) { return s.checkpoint(request.folder); }));
+  CUDAL1_CHECK(change_store(c, request, longest_work, [&](store& s) { return s.checkpoint(request.folder); }));
   // After the store, so that no blob that it names is missing.
   CUDAL1_CHECK(take_files(c.data, to));
   CUDAL1_TRY(const store_check found, checked_data(to, policy_states::may_be_replaced));
@@ -176,7 +163,7 @@ expected<int> compact(context& c) {
   const auto before = size_of(store_folder(c.data));
   client_request request;
   request.verb = client_verb::compact;
-  CUDAL1_CHECK(change_store(c, request, [](store& s) { return s.compact(); }));
+  CUDAL1_CHECK(change_store(c, request, longest_work, [](store& s) { return s.compact(); }));
   if (c.coordinator) {
     c.out.print(fmt::format("the store of {} is compacted\n", place_of(c)));
     return exit_code::success;
@@ -222,7 +209,7 @@ expected<prune_report> pruned(const prune_rule& rule, const context& c) {
   request.verb = client_verb::prune;
   request.pruning = rule;
   prune_report here;
-  CUDAL1_TRY(const auto answer, change_store(c, request, [&](store& s) -> expected<void> {
+  CUDAL1_TRY(const auto answer, change_store(c, request, longest_work, [&](store& s) -> expected<void> {
                CUDAL1_TRY(here, pruned_here(s, rule));
                return s.compact();
              }));

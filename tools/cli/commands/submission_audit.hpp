@@ -17,8 +17,9 @@ struct submission_audit_options {
   bool json = false, unconfined = false;
 };
 
-// Prints the table or the JSON document, and returns the exit code: success where all are accepted, negative where one
-// is not, usage where nothing can be read, infrastructure where the machine cannot confine a worker.
+// Prints the table or the JSON document, keeps the verdicts whose problem is a task of the store, and returns the exit
+// code: success where all are accepted, negative where one is not, usage where nothing can be read, infrastructure
+// where the machine cannot confine a worker.
 expected<int> audit_submissions(const submission_audit_options& o, const context& c);
 
 }  // namespace cudal1::cli

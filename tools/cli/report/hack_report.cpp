@@ -1,6 +1,7 @@
 #include "tools/cli/report/hack_report.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include <boost/mp11.hpp>
 
@@ -39,14 +40,30 @@ expected<std::vector<hacks_of_class>> hacks_by_class(store& s, std::size_t limit
   return all;
 }
 
-std::string hacks_text(const std::vector<hacks_of_class>& all, const terminal& t) {
-  if (all.empty()) return "There are no hack cases.\n";
+expected<std::vector<judged_file>> hacks_in_files(store& s, std::size_t limit) {
+  CUDAL1_TRY(auto files, s.judged_files(""));
+  std::erase_if(files, [](const judged_file& f) { return !is_hack(f); });
+  std::ranges::stable_sort(files, std::greater<>(), &judged_file::time_unix_ms);
+  if (files.size() > limit) files.resize(limit);
+  return files;
+}
+
+std::string hacks_text(const std::vector<hacks_of_class>& all, const std::vector<judged_file>& files,
+                       const terminal& t) {
+  if (all.empty() && files.empty()) return "There are no hack cases.\n";
   std::string text;
   for (const auto& c : all) {
     text += t.bold(words_of(c.kind)) + "\n";
     for (const auto& h : c.cases)
       text += fmt::format("  {}  {}  {}  {}  {}{}\n      {}\n", h.id, format_date(h.time_unix_ms), h.experiment,
                           short_id(h.variant), h.origin, h.model.empty() ? "" : ", " + h.model, evidence_text(h));
+  }
+  if (!files.empty()) text += t.bold("Python files by others") + "\n";
+  for (const auto& f : files) {
+    text += fmt::format("  {}  {}  {}, {}\n      {}: {}\n", short_id(f.id), format_date(f.time_unix_ms), f.name,
+                        f.language, f.kind, f.why);
+    for (const auto& line : f.evidence)
+      text += "      " + line + "\n";
   }
   return text;
 }
@@ -57,7 +74,7 @@ json hack_json(const hack_case& c) {
   return to_json(shown);
 }
 
-json hacks_json(const std::vector<hacks_of_class>& all) {
+json hacks_json(const std::vector<hacks_of_class>& all, const std::vector<judged_file>& files) {
   json::array classes;
   for (const auto& c : all) {
     json::array cases;
@@ -65,7 +82,7 @@ json hacks_json(const std::vector<hacks_of_class>& all) {
       cases.push_back(hack_json(h));
     classes.push_back(json::make_object({{"class", json(enum_name(c.kind))}, {"cases", json(std::move(cases))}}));
   }
-  return json::make_object({{"classes", json(std::move(classes))}});
+  return json::make_object({{"classes", json(std::move(classes))}, {"files", to_json(files)}});
 }
 
 expected<std::vector<hack_likeness>> hacks_like(store& s, const variant_record& v) {

@@ -18,10 +18,13 @@ struct hacks_of_class {
 
 // At most `limit` of each class; classes without any are left out.
 expected<std::vector<hacks_of_class>> hacks_by_class(store& s, std::size_t limit);
-std::string hacks_text(const std::vector<hacks_of_class>& all, const terminal& t);
+// Python files by others that were refused for such evidence, newest first.
+expected<std::vector<judged_file>> hacks_in_files(store& s, std::size_t limit);
+std::string hacks_text(const std::vector<hacks_of_class>& all, const std::vector<judged_file>& files,
+                       const terminal& t);
 // Without the signatures.
 json hack_json(const hack_case& c);
-json hacks_json(const std::vector<hacks_of_class>& all);
+json hacks_json(const std::vector<hacks_of_class>& all, const std::vector<judged_file>& files);
 
 // A case that a variant's source is like. First those of the variant itself, then the others, most similar first.
 struct hack_likeness {

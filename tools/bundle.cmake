@@ -20,9 +20,9 @@ endforeach()
 install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)")
 install(TARGETS ${bundle_programs} RUNTIME_DEPENDENCY_SET bundle_libraries RUNTIME DESTINATION bin)
 install(TARGETS ${bundle_modules} RUNTIME_DEPENDENCY_SET bundle_libraries LIBRARY DESTINATION lib)
-# For packages of `cudal1 export --format torch`; the first needs only glibc and libstdc++, the second PyTorch, too, which
+# For packages of `cudal1 export --format torch`; the first needs only glibc and libstdc++, the others PyTorch, too, which
 # has loaded its own libraries by then.
-install(TARGETS cudal1_cpu_kernels cudal1_package_runtime LIBRARY DESTINATION lib)
+install(TARGETS cudal1_cpu_kernels cudal1_package cudal1_package_runtime LIBRARY DESTINATION lib)
 install(
   RUNTIME_DEPENDENCY_SET
   bundle_libraries

@@ -107,6 +107,71 @@ ONCE = '''{ "format": 1, "name": "once", "inputs": [{"name": "x", "dtype": "floa
              "graph": "add(0) silu", "engine": 0}, "out": ["y"]}],
   "outputs": ["y"] }
 '''
+# A program without Python that calls both variants, and a library of AOTInductor that calls one.
+IN_CPP = '''#include <cstdio>
+#include <fstream>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+
+#include "cudal1/model_package.hpp"
+
+namespace {
+
+std::string data;
+
+at::Tensor read(const std::string& name, at::IntArrayRef shape, at::Device device) {
+  return at::from_file(data + "/" + name, false, c10::multiply_integers(shape), at::kFloat).reshape(shape).to(device);
+}
+
+void write(const std::string& name, const std::vector<at::Tensor>& tensors) {
+  std::ofstream file(data + "/" + name, std::ios::binary);
+  for (const auto& t : tensors) {
+    const auto flat = t.to(at::kCPU).contiguous();
+    file.write(static_cast<const char*>(flat.const_data_ptr()), static_cast<std::streamsize>(flat.nbytes()));
+  }
+}
+
+template <class F>
+void refused(const F& what) {
+  try {
+    what();
+    std::puts("not refused");
+  } catch (const std::exception& e) {
+    std::printf("refused: %.200s\\n", e.what());
+  }
+}
+
+}  // namespace
+
+int main(int, char** words) {
+  data = words[2];
+  const at::Device device(words[3]);
+  const cudal1::model_package package(words[1]);
+  for (const auto& name : package.weight_names("Chain"))
+    std::printf("weight %s\\n", name.c_str());
+  const auto scale = read("scale", {256}, device);
+  const auto module = package.module("Chain", {{"scale", scale}, {"unused", scale}});
+  const auto x = read("x", {512, 256}, device), y = read("y", {512, 256}, device);
+  for (int i = 0; i < 3; ++i)
+    write("whole", module.forward({x, y}));
+  write("half", module.forward({x.slice(0, 0, 256), y.slice(0, 0, 256)}));
+  package.register_operators();
+  package.register_operators();
+  torch::inductor::AOTIModelPackageLoader compiled(words[4]);
+  write("compiled", compiled.run({x, y}));
+  scale.mul_(2);  // what set-up made of it is made again
+  write("doubled", module.forward({x, y}));
+  std::printf("why: %s\\n", module.reason_against({x.slice(0, 0, 7), y}).c_str());
+  std::printf("why: %s\\n", module.reason_against({x.t().contiguous().t(), y}).c_str());
+  refused([&] { module.forward({x.slice(0, 0, 7), y}); });
+  refused([&] { package.module("Chain", {}); });
+  refused([&] { package.module("Chain", {{"scale", scale.slice(0, 0, 8)}}); });
+  refused([&] { package.module("Chain", {{"scale", scale}, {"inner.shift", scale}}).forward({x, y}); });
+  refused([&] { package.module("Other", {}); });
+  refused([&] { cudal1::model_package("/nowhere"); });
+}
+'''
 STATE = {}
 
 
@@ -273,6 +338,67 @@ class Modules(Packaged):
                 graph.replay()
                 torch.cuda.synchronize()
                 self.same(w, out)
+
+
+class InCpp(Packaged):
+    def compiled(self, folder):
+        """A library of AOTInductor in which the variant is an operator."""
+        x, y = self.inputs()
+        with torch.no_grad():
+            program = torch.export.export(self.fast, (x, y))
+            return torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "compiled.pt2"))
+
+    def build(self, folder, source, name):
+        torch_folder = pathlib.Path(torch.__file__).parent
+        (folder / f"{name}.cpp").write_text(source)
+        words = ["c++", "-std=c++20", "-O0", f"{name}.cpp", "-o", name, "-I", STATE["folder"] / "for_cpp/cpp",
+                 "-I", torch_folder / "include", "-I", torch_folder / "include/torch/csrc/api/include",
+                 "-L", STATE["folder"] / "for_cpp/cpp", "-L", torch_folder / "lib", "-lcudal1_package", "-ltorch", "-ltorch_cpu",
+                 "-lc10", f"-Wl,--disable-new-dtags,-rpath,{STATE['folder'] / 'for_cpp/cpp'}:{torch_folder / 'lib'}:"
+                 f"{torch_folder.parent / 'nvidia/cu13/lib'}"]
+        subprocess.run([str(w) for w in words], check=True, cwd=folder)
+        return folder / name
+
+    def test_a_program_without_python(self):
+        if not shutil.which("c++"):
+            self.skipTest("there is no c++")
+        folder = STATE["folder"] / "in_cpp"
+        folder.mkdir()
+        run("export", STATE["folder"] / "for_cpp", "--format", "cpp", "--name", "fast_chain", "--no-check")
+        example = self.build(folder, (STATE["folder"] / "for_cpp/cpp/example.cpp").read_text(), "example")
+        shown = subprocess.run([example, STATE["folder"] / "for_cpp/fast_chain"], capture_output=True, text=True)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertEqual(shown.stdout.count("Float"), 2, shown.stdout)
+        x, y = self.inputs()
+        scale = self.model.scale.detach()
+        for name, t in (("x", x), ("y", y), ("scale", scale)):
+            t.cpu().numpy().tofile(folder / name)
+        program = self.build(folder, IN_CPP, "calls")
+        done = subprocess.run([program, STATE["folder"] / "for_cpp/fast_chain", folder, DEVICE, self.compiled(folder)],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+        def found(name, rows=512):
+            flat = torch.frombuffer(bytearray((folder / name).read_bytes()), dtype=torch.float32).to(DEVICE)
+            return {"h": flat[:rows * 256].view(rows, 256), "top": flat[rows * 256:]}
+
+        with torch.no_grad():
+            self.same(self.model(x, y), found("whole"))
+            self.same(self.model(x, y), found("compiled"))
+            self.same(self.model(x[:256], y[:256]), found("half", 256))
+            self.model.scale.mul_(2)
+            self.same(self.model(x, y), found("doubled"))
+        lines = done.stdout.splitlines()
+        for line, words in zip(lines, ("weight scale", "no variant was made for float32[7, 256], float32[512, 256]",
+                                       "x has strides [1, 512], and the variant was made for [256, 1]",
+                                       "refused: cudal1: Chain: no variant was made for",
+                                       "refused: cudal1: the weights of Chain have no scale (float32[256])",
+                                       "refused: cudal1: scale is float32[8], and the variants of Chain were made for",
+                                       "refused: cudal1: inner_shift of chain_model.Chain_512x256 is a constant of the model",
+                                       "refused: cudal1: fast_chain has no model Other; it has Chain",
+                                       "refused: cudal1: /nowhere/index.json cannot be read")):
+            self.assertIn(words, line)
+        self.assertEqual(len(lines), 9, done.stdout)
 
 
 class Dispatch(Packaged):

@@ -127,7 +127,8 @@ def say(o: argparse.Namespace, writer: Any, refused: list[str], unchecked: list[
         print(f"not exported: {line}")
     if programs:
         models = ", ".join(m["name"] for m in writer.index["models"])
-        print(f"{len(programs)} variants of {models} exported to {o.out}. Next: `pip install {o.out}`, `import {o.name}`")
+        following = f"`pip install {o.out}`, `import {o.name}`" + (f"; for C++ {o.out}/cpp/example.cpp" if o.cpp else "")
+        print(f"{len(programs)} variants of {models} exported to {o.out}. Next: {following}")
     else:
         print(f"no variant was exported: nothing was written to {o.out}")
 
@@ -138,6 +139,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--library", type=pathlib.Path, required=True, help="libcudal1_cpu_kernels.so")
     parser.add_argument("--runtime", type=pathlib.Path, required=True, help="libcudal1_package_runtime.so")
+    parser.add_argument("--cpp", type=pathlib.Path, help="libcudal1_package.so, for a package that C++ calls, too")
     parser.add_argument("--name", required=True)
     parser.add_argument("--version", default="")
     parser.add_argument("--refused", action="append", default=[])

@@ -36,7 +36,8 @@ class Variant:
     def __init__(self, torch: Any, o: argparse.Namespace):
         from task_model import draw
         from torch_package.runtime import kernels_cpu, kernels_cuda, native
-        from torch_package.staged import SEPARATOR, safetensors_tensor
+        from torch_package.runtime.constants import read_tensors
+        from torch_package.staged import SEPARATOR
         from torch_package.writing import RUNTIME_TORCH
 
         folder = o.staging / "000"
@@ -64,7 +65,7 @@ class Variant:
         def drawn(declaration: dict) -> Any:
             content = declaration.get("content", {})
             fixed = content.get("fixed")
-            t = safetensors_tensor(o.staging / "blobs" / content["file"], content["tensor"]) if fixed else \
+            t = read_tensors(o.staging / "blobs" / content["file"], content["tensor"])[content["tensor"]] if fixed else \
                 draw(torch, declaration)
             return t.to(self.device)
 

@@ -37,7 +37,7 @@ PATHS = (("$ORIGIN/../lib:$ORIGIN/../torch/lib:$ORIGIN/../torch/../nvidia/cu13/l
           "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/../../nvidia/cu13/lib"))
 OURS = re.compile(r"(bin/cudal1.*|lib/libcudal1_.*)")
 # These need the system's libraries alone, and those of the PyTorch that loads them.
-WITHOUT_PATH = ("lib/libcudal1_cpu_kernels.so", "lib/libcudal1_package_runtime.so")
+WITHOUT_PATH = ("lib/libcudal1_cpu_kernels.so", "lib/libcudal1_package.so", "lib/libcudal1_package_runtime.so")
 NOT_IN_WHEEL = ("bin/cudal1-setup",)
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the oldest that a zip file can express
 

@@ -188,9 +188,11 @@ expected<int> export_best(const export_options& o, context& c) {
   if (o.all && o.format != "kernelbench")
     return fail(errc::invalid_argument, "--all needs --format kernelbench: a reference is the task's own program");
   if (o.no_check && o.format == "programs")
-    return fail(errc::invalid_argument, "--no-check goes with --format kernelbench or torch: programs are not checked");
-  if (!o.name.empty() && o.format != "torch")
-    return fail(errc::invalid_argument, "--name goes with --format torch: it is the name that Python imports");
+    return fail(errc::invalid_argument,
+                "--no-check goes with --format kernelbench, torch or cpp: programs are not checked");
+  const bool is_package = o.format == "torch" || o.format == "cpp";
+  if (!o.name.empty() && !is_package)
+    return fail(errc::invalid_argument, "--name goes with --format torch or cpp: it is the name that Python imports");
   if ((o.for_cpu || o.gradients != "error") && o.format != "kernelbench")
     return fail(errc::invalid_argument, "--for-cpu and --gradients go with --format kernelbench");
   CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
@@ -201,7 +203,7 @@ expected<int> export_best(const export_options& o, context& c) {
   using existing_files = export_folder::existing_files;
   const export_folder folder(o.folder, o.force ? existing_files::overwritten : existing_files::refused);
   if (o.format == "programs") return export_programs(*reader, report, folder, form, c);
-  if (o.format == "torch") return export_package(*reader, report, {o.name, !o.no_check}, folder, form, c);
+  if (is_package) return export_package(*reader, report, {o.name, !o.no_check, o.format == "cpp"}, folder, form, c);
   kernelbench_request request;
   request.which = o.all ? exported_tasks::all : exported_tasks::improved;
   request.check = !o.no_check;
@@ -219,13 +221,15 @@ void add_export(CLI::App& app, context& c) {
   sub->add_option("--task", o->tasks, "only these tasks; may be repeated")->type_name("TASK");
   sub->add_option("--format", o->format,
                   "programs (the default); kernelbench: Python files with ModelNew that need PyTorch and nvcc alone; "
-                  "torch: a package for pip whose modules are the models', with gradients, which needs no compiler")
-      ->check(CLI::IsMember({"programs", "kernelbench", "torch"}))
+                  "torch: a package for pip whose modules are the models', with gradients, which needs no compiler; "
+                  "cpp: the same with a library and a header, for programs without Python")
+      ->check(CLI::IsMember({"programs", "kernelbench", "torch", "cpp"}))
       ->type_name("FORMAT");
   sub->add_flag("--all", o->all, "with --format kernelbench: also tasks whose best is the reference itself");
-  sub->add_flag("--no-check", o->no_check,
-                "with --format kernelbench or torch: do not run and compare what is written; its index says unchecked");
-  sub->add_option("--name", o->name, "with --format torch: the name that Python imports; default: the folder's")
+  sub->add_flag(
+      "--no-check", o->no_check,
+      "with --format kernelbench, torch or cpp: do not run and compare what is written; its index says unchecked");
+  sub->add_option("--name", o->name, "with --format torch or cpp: the name that Python imports; default: the folder's")
       ->type_name("NAME");
   sub->add_option("--gradients", o->gradients,
                   "with --format kernelbench, where gradients are needed: error (the default), which backward() "

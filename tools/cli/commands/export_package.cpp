@@ -75,6 +75,7 @@ expected<int> export_package(store& s, const search_report& report, const packag
                                  libraries.cpu_kernels, "--runtime",   libraries.runtime};
   words.insert(words.end(), {"--name", request.name.empty() ? name_of_folder(folder.path()) : request.name});
   words.insert(words.end(), {"--version", CUDAL1_VERSION});
+  if (request.in_cpp) words.insert(words.end(), {"--cpp", libraries.in_cpp});
   if (!request.check) words.emplace_back("--no-check");
   for (const auto& refusal : refusals)
     words.insert(words.end(), {"--refused", refusal});

@@ -1,4 +1,5 @@
-// `cudal1 export --format torch`: the best variants as a pip-installable package (tools/python/torch_package).
+// `cudal1 export --format torch` and `--format cpp`: the best variants as a pip-installable package
+// (tools/python/torch_package).
 #pragma once
 
 #include <string>
@@ -12,6 +13,7 @@ namespace cudal1::cli {
 struct package_request {
   std::string name;  // of the package, as Python imports it; "": the folder's
   bool check = true;
+  bool in_cpp = false;  // C++ calls it, too
 };
 
 // Compiles each variant with the compiler that measured it, and lets Python put the package together and check it.

@@ -155,6 +155,7 @@ expected<package_libraries> find_package_libraries() {
   package_libraries found;
   CUDAL1_TRY(found.cpu_kernels, own_library(CUDAL1_BUILT_CPU_KERNELS));
   CUDAL1_TRY(found.runtime, own_library(CUDAL1_BUILT_PACKAGE_RUNTIME));
+  CUDAL1_TRY(found.in_cpp, own_library(CUDAL1_BUILT_PACKAGE_IN_CPP));
   return found;
 }
 

@@ -53,7 +53,7 @@ class package_staging {
 
 // The paths of the libraries that packages contain: in ../lib of an installed program, else where they were built.
 struct package_libraries {
-  std::string cpu_kernels, runtime;
+  std::string cpu_kernels, runtime, in_cpp;
 };
 expected<package_libraries> find_package_libraries();
 

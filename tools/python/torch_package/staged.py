@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .runtime.constants import read_tensors
 from .runtime.dispatch import NoForm, form_of
 from .runtime.operators import values_digest
 from .runtime.verify import model_of
@@ -147,21 +148,6 @@ def fixed_weights(staged: Staged, blobs: pathlib.Path) -> tuple[dict[int, str], 
     for i, w in enumerate(staged.task.get("weights", [])):
         content = w["content"]
         if content.get("fixed"):
-            value = safetensors_tensor(blobs / content["file"], content["tensor"])
+            value = read_tensors(blobs / content["file"], content["tensor"])[content["tensor"]]
             digests[i], values[content["tensor"]] = values_digest(value), value
     return digests, values
-
-
-def safetensors_tensor(path: pathlib.Path, name: str) -> Any:
-    """One tensor of a safetensors file: the length of its header, the header as JSON, and the bytes."""
-    dtypes = {"BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,
-              "I64": torch.int64, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        entry = json.loads(file.read(length))[name]
-        begin, end = entry["data_offsets"]
-        file.seek(8 + length + begin)
-        data = bytearray(file.read(end - begin))
-    if not data:
-        return torch.empty(entry["shape"], dtype=dtypes[entry["dtype"]])
-    return torch.frombuffer(data, dtype=dtypes[entry["dtype"]]).reshape(entry["shape"])

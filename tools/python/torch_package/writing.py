@@ -4,21 +4,50 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import json
 import pathlib
 import re
 import shutil
 from typing import Any
 
-import torch
-
+from .runtime.constants import read_tensors, tensors_text
 from .staged import Case, Refused, fixed_weights, word
 
 PARTS = pathlib.Path(__file__).resolve().parent
 LARGEST_CONSTANTS = 64 << 20  # bytes
 TORCH = "torch>=2.11"
 RUNTIME_TORCH = "2.11"  # libcudal1_package_runtime.so is for this one; with others steps run from Python
+CPP_TYPES = {"float64": "at::kDouble", "float32": "at::kFloat", "float16": "at::kHalf", "bfloat16": "at::kBFloat16",
+             "int64": "at::kLong", "int32": "at::kInt", "int16": "at::kShort", "int8": "at::kChar", "uint8": "at::kByte",
+             "bool": "at::kBool"}
+EXAMPLE_IN_CPP = """// example FOLDER: calls a model of the package with made-up weights and inputs. FOLDER has index.json.
+//
+// By CMake: CMakeLists.txt. By hand, where T is the folder of Python's torch, or that of a LibTorch, and C that of CUDA's
+// libraries (of a wheel: T/../nvidia/cu13/lib), in this folder:
+//
+//   c++ -std=c++20 example.cpp -o example -I . -I T/include -I T/include/torch/csrc/api/include -L . -L T/lib
+//     -lcudal1_package -ltorch -ltorch_cpu -lc10 -Wl,--disable-new-dtags,-rpath,$PWD:T/lib:C
+#include <cstdio>
+#include <exception>
+
+#include <ATen/ATen.h>
+
+#include "cudal1/model_package.hpp"
+
+int main(int count, char** words) try {{
+  const cudal1::model_package package(count > 1 ? words[1] : ".");
+  const at::TensorOptions on(at::Device("{device}"));
+  // By the names of the model's state_dict; yours come from a checkpoint.
+  const std::map<std::string, at::Tensor> weights{{
+      {weights}}};
+  const auto module = package.module("{model}", weights);
+  for (const auto& t : module.forward({{{inputs}}}))
+    std::printf("%s, mean %g\\n", t.toString().c_str(), t.to(at::kDouble).mean().item<double>());
+}} catch (const std::exception& e) {{
+  std::fprintf(stderr, "%s\\n", e.what());
+  return 1;
+}}
+"""
 
 
 class Writer:
@@ -82,10 +111,8 @@ class Writer:
         if self.constants:
             if sum(t.numel() * t.element_size() for t in self.constants.values()) > LARGEST_CONSTANTS:
                 raise Refused(f"its constants have more than {LARGEST_CONSTANTS >> 20} MiB")
-            data = io.BytesIO()
-            torch.save(self.constants, data)
-            entry["constants"] = f"models/{cases[0].module}.constants.pt"
-            self.put(entry["constants"], data.getvalue())
+            entry["constants"] = f"models/{cases[0].module}.constants"
+            self.put(entry["constants"], tensors_text(self.constants))
         self.index["models"].append(entry)
 
     def fixed_parts(self) -> None:
@@ -111,8 +138,35 @@ class Writer:
         (self.root / "licences").mkdir(exist_ok=True)
         for name in ("boost.txt", "fmt.txt") if on_cpu else ("boost.txt",):
             shutil.copy(PARTS / "licences" / name, self.root / "licences" / name)
+        if self.o.cpp:
+            self.cpp_parts()
         headers = sorted({h for p in self.index["programs"] for h in p["headers"]})
         (self.root / "NOTICE").write_text(notice(self.o.name, on_cpu, headers), encoding="utf-8")
+
+    def cpp_parts(self) -> None:
+        """What a program in C++ needs beside the package."""
+        shutil.copytree(PARTS / "cpp", self.root / "cpp", dirs_exist_ok=True)
+        shutil.copy(self.o.cpp, self.root / "cpp" / self.o.cpp.name)
+        (self.root / "cpp" / "example.cpp").write_text(self.example_in_cpp(), encoding="utf-8")
+
+    def example_in_cpp(self) -> str:
+        model = self.index["models"][0]
+        case = model["cases"][0]
+        entry = next(p for p in self.index["programs"] if p["task"] == case["task"])
+        head = json.loads((self.module / entry["program"]).read_text(encoding="utf-8"))["head"]
+        device = "cpu" if case["device_type"] == "cpu" else "cuda:0"
+
+        def made(d: dict[str, Any]) -> str:
+            shape = ", ".join(map(str, d["shape"]))
+            kind = CPP_TYPES[d["dtype"]]
+            how = f"at::randn({{{shape}}}, on" if "float" in d["dtype"] else f"at::zeros({{{shape}}}, on"
+            return f"{how}.dtype({kind}))"
+
+        constants = read_tensors(self.module / model["constants"]) if "constants" in model else {}
+        weights = ",\n      ".join(f'{{"{name}", {made(d)}}}' for name, d in zip(case["weights"], head.get("weights", []))
+                                   if name not in constants)
+        inputs = ", ".join(made(d) for d in head["inputs"])
+        return EXAMPLE_IN_CPP.format(device=device, model=model["name"], weights=weights, inputs=inputs)
 
     def close(self) -> None:
         files = sorted(p for p in self.module.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
@@ -125,7 +179,8 @@ class Writer:
 def notice(name: str, on_cpu: bool, headers: list[str]) -> str:
     text = (f"{name}\n\nA package of programs that cudal1 found, with cudal1's code to run them (_cudal1/).\n\n"
             "models/ has the source of the models, which is its authors', under their licence.\n")
-    text += ("\nlibcudal1_package_runtime.so contains code of Boost.JSON (Boost Software License 1.0); licences/ has its text.\n")
+    text += ("\nlibcudal1_package_runtime.so and libcudal1_package.so contain code of Boost.JSON (Boost Software License 1.0);\n"
+             "licences/ has its text.\n")
     if on_cpu:
         text += ("\nlibcudal1_cpu_kernels.so contains code of Boost.Context (Boost Software License 1.0) and fmt (MIT); "
                  "licences/ has\ntheir texts.\n")

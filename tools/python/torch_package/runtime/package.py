@@ -13,6 +13,7 @@ from typing import Any, Iterator
 import torch
 
 from . import kernels_cpu, kernels_cuda, native
+from .constants import read_tensors
 from .dispatch import Arguments, Calls, Case, Dispatcher
 from .module import optimized, optimized_class
 from .operators import Operator
@@ -97,7 +98,7 @@ class Package:
                 cases = [Case(self.operator(c["task"]), c["device_type"], c["weights"], c["modes"]) for c in entry["cases"]]
                 constants = {}
                 if entry.get("constants"):
-                    constants = torch.load(self.folder / entry["constants"], weights_only=True)
+                    constants = read_tensors(self.folder / entry["constants"])
                 arguments = Arguments(entry["arguments"]["names"], entry["arguments"]["forms"])
                 self._dispatchers[name] = Dispatcher(name, arguments, cases, entry.get("returns"), self.calls, constants)
             return self._dispatchers[name]

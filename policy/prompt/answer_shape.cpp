@@ -69,10 +69,20 @@ const std::vector<std::vector<std::string>>& kernels_of_answers() {
   return all;
 }
 
+// As generated kernels have it before their names: what is shown and learned can be written.
+pattern launch_bounds() {
+  constexpr int most_digits = 4;
+  const auto number = pattern::times(pattern::any_of("0123456789"), 1, most_digits);
+  const auto blocks = pattern::choice({pattern::text(""), pattern::sequence({pattern::text(", "), number})});
+  return pattern::choice({pattern::text(""), pattern::sequence({pattern::text("__launch_bounds__("), number, blocks,
+                                                                pattern::text(") ")})});
+}
+
 pattern source_with(const std::vector<std::string>& kernels) {
   std::vector<pattern> parts{pattern::text("---\n")};
   for (const auto& name : kernels) {
     parts.push_back(pattern::text_until("__global__ void ", not_in_source()));
+    parts.push_back(launch_bounds());
     parts.push_back(pattern::text(name + "("));
   }
   parts.push_back(pattern::text_until("\n```", not_in_source()));

@@ -1,6 +1,7 @@
 #include "tools/cli/arms/experiment_plan.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -109,17 +110,23 @@ TEST(tasks, are_held_out_by_their_operators_and_none_of_these_is_trained_on) {
   EXPECT_FALSE(split_tasks(builtin_tasks(), {"", {}, {}})) << "nothing is held out";
 }
 
-// A plan that is meant to be run on a GPU has the operators of its tasks, and both sides.
-TEST(the_plan_of_the_repository, fits_the_built_in_tasks) {
-  const std::string path = CUDAL1_SOURCE "/tools/bench/plans/smollm2_h200.toml";
-  const auto plan = *read_plan(*read_text_file(path), path);
-  auto all = builtin_tasks();
-  if (!plan.tasks.names.empty())
-    std::erase_if(all, [&](const task& t) { return std::ranges::count(plan.tasks.names, t.name) == 0; });
-  const auto split = split_tasks(std::move(all), plan.tasks);
-  ASSERT_TRUE(split) << split.error().message;
-  EXPECT_TRUE(plan.trains());
-  EXPECT_TRUE(plan.has_search());
+// Plans that are meant to be run on a GPU have the operators of their tasks, and both sides.
+TEST(the_plans_of_the_repository, fit_the_built_in_tasks) {
+  int plans = 0;
+  for (const auto& file : std::filesystem::directory_iterator(CUDAL1_SOURCE "/tools/bench/plans")) {
+    const std::string path = file.path();
+    SCOPED_TRACE(path);
+    const auto plan = read_plan(*read_text_file(path), path);
+    ASSERT_TRUE(plan) << plan.error().message;
+    auto all = builtin_tasks();
+    if (!plan->tasks.names.empty())
+      std::erase_if(all, [&](const task& t) { return std::ranges::count(plan->tasks.names, t.name) == 0; });
+    const auto split = split_tasks(std::move(all), plan->tasks);
+    ASSERT_TRUE(split) << split.error().message;
+    EXPECT_TRUE(plan->trains());
+    ++plans;
+  }
+  EXPECT_GT(plans, 0);
 }
 
 std::vector<pool_variant> variants(std::initializer_list<double> scores) {

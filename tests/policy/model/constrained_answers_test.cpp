@@ -120,11 +120,14 @@ TEST_F(constrained_answers, end_within_the_tokens_that_they_may_have) {
 
 // What a schedule is lowered to could have been written, once its kernels have an answer's names.
 TEST_F(constrained_answers, include_generated_programs_by_other_names) {
-  const auto* target = value_of(find_lowering_target("cpu"));
   const std::string words = "## Performance analysis\nOne pass.\n## Design\nRows.\n## Code\n```\n";
-  for (const auto& [name, schedule] :
-       {std::pair("softmax", "row_kernel(steps=0)"), {"gelu_by_hand", "fuse(steps=0..7)"}}) {
-    const auto t = builtin_task(name, "cpu");
+  // Those of a GPU have __launch_bounds__ before their names.
+  for (const auto& [name, schedule, kind] : {std::tuple("softmax", "row_kernel(steps=0)", "cpu"),
+                                             {"gelu_by_hand", "fuse(steps=0..7)", "cpu"},
+                                             {"softmax", "row_kernel(steps=0); block(group=0, threads=256)", "cuda"}}) {
+    SCOPED_TRACE(fmt::format("{} {}", name, kind));
+    const auto* target = value_of(find_lowering_target(kind));
+    const auto t = builtin_task(name, kind);
     const auto shape = value_of(shape_of_answer(*t, *target, answer_form::program));
     const auto made = value_of(lower(*t, value_of(parse_schedule(schedule)), *target));
     const auto text = [&](const program& p) {

@@ -70,10 +70,12 @@ struct plan_training {
   int64_t prompts = 1, group = 8, repairs = 0;  // a step of the others
   double rate = 1e-4, kl = 0.02;
   adapter_options adapter;
-  int64_t chats = 64;    // of a task, at most, those with the best answers
-  double better = 1.05;  // an answer of a chat is so many times as fast as the variants shown
+  int64_t chats = 64;     // of a task, at most, those with the best answers
+  double better = 1.05;   // an answer of a chat is so many times as fast as the variants shown
+  bool writable = false;  // chats whose answers a constrained model could not write are left out
 };
-BOOST_DESCRIBE_STRUCT(plan_training, (), (steps, batch, prompts, group, repairs, rate, kl, adapter, chats, better))
+BOOST_DESCRIBE_STRUCT(plan_training, (),
+                      (steps, batch, prompts, group, repairs, rate, kl, adapter, chats, better, writable))
 
 struct experiment_plan {
   std::string name;

@@ -11,6 +11,7 @@
 #include "config/base/durable_file.hpp"
 #include "config/base/split_mix.hpp"
 #include "config/device_data.hpp"
+#include "policy/graph/schedule.hpp"
 #include "policy/prompt/answer_reader.hpp"
 #include "policy/prompt/answer_shape.hpp"
 #include "policy/prompt/performance_analysis.hpp"
@@ -32,6 +33,7 @@ struct chats_options {
   std::vector<std::string> tasks;
   int64_t exemplars = 2, each = 64, prompt_tokens = language_model_options{}.prompt_tokens;
   double better = 1.05, least = 1.0;
+  bool writable = false;
   uint64_t seed = 1;
 };
 
@@ -47,7 +49,8 @@ BOOST_DESCRIBE_STRUCT(chat_source, (), (task, form, variant, exemplars, score, d
 struct counts {
   std::set<std::string> tasks, programs;  // that are answers
   int64_t chats = 0, unreadable = 0, too_long = 0;
-  int64_t writable = 0;  // by a local model whose answers are constrained
+  int64_t writable = 0;    // by a local model whose answers are constrained
+  int64_t unwritable = 0;  // left out because they are not
 };
 
 // What the design says: what was decided, in the words of the moves.
@@ -59,7 +62,25 @@ std::string design_of(const variant_record& v) {
   return v.schedule.empty() ? "A program of kernels that are written for these shapes." : "- " + v.schedule;
 }
 
-std::string answer_of(const variant_record& v, const std::string& analysis, bool is_schedule) {
+// What a compact prompt asks for: a sentence each, of what it shows. Numbers that are not in it would be invented.
+std::string short_analysis(const exemplar& best) {
+  const auto& v = best.known.variant;
+  return v.schedule.empty()
+             ? fmt::format("The fastest variant shown has the score {:.2f}.", best.score())
+             : fmt::format("The fastest variant shown has the score {:.2f}: {}.", best.score(), v.schedule);
+}
+
+std::string short_design(const variant_record& v) {
+  const auto plan = parse_schedule(v.schedule);
+  if (!plan) return design_of(v);
+  std::vector<std::string> names;
+  for (const auto& m : plan->moves)
+    if (std::ranges::count(names, m.name) == 0) names.push_back(m.name);
+  return names.empty() ? design_of(v) : fmt::format("{}.", fmt::join(names, ", "));
+}
+
+std::string answer_of(const variant_record& v, const std::string& analysis, const std::string& design,
+                      bool is_schedule) {
   std::string code = v.schedule;
   if (!is_schedule) {
     const auto read = read_program(v.program);
@@ -68,7 +89,7 @@ std::string answer_of(const variant_record& v, const std::string& analysis, bool
   while (code.ends_with('\n'))
     code.pop_back();
   // As a constrained answer is written (policy/prompt/answer_shape).
-  return fmt::format("## Performance analysis\n{}\n## Design\n{}\n## Code\n```\n{}\n```", analysis, design_of(v), code);
+  return fmt::format("## Performance analysis\n{}\n## Design\n{}\n## Code\n```\n{}\n```", analysis, design, code);
 }
 
 class chat_maker {
@@ -150,12 +171,20 @@ class chat_maker {
     p.exemplars = exemplars_for(known, answer);
     if (p.exemplars.empty()) return {};
     const bool is_schedule = o_.form == "schedule";
-    std::string analysis = sentences(analyse(*what, p.exemplars, {}, bounds));
-    const std::string text = answer_of(v, analysis, is_schedule);
+    // Programs of a compact prompt say nothing of moves.
+    const bool is_short = o_.detail == "compact" && is_schedule;
+    const std::string analysis =
+        is_short ? short_analysis(p.exemplars.front()) : sentences(analyse(*what, p.exemplars, {}, bounds));
+    const std::string text = answer_of(v, analysis, is_short ? short_design(v) : design_of(v), is_schedule);
     const auto form = is_schedule ? answer_form::schedule : answer_form::program;
     // What the reader of answers would refuse is nothing to learn.
     if (read_answer(text, {what.get(), p.target, form, "stop"}).problem) {
       ++counts_.unreadable;
+      return {};
+    }
+    const bool is_writable = shape_->accepts(text);
+    if (o_.writable && !is_writable) {
+      ++counts_.unwritable;
       return {};
     }
     std::optional<prompt_room> room;
@@ -184,7 +213,7 @@ class chat_maker {
     line.set("source", to_json(source));
     out += line.text() + "\n";
     ++counts_.chats;
-    counts_.writable += shape_->accepts(text);
+    counts_.writable += is_writable;
     counts_.tasks.insert(what->id);
     counts_.programs.insert(v.id);
     return {};
@@ -221,6 +250,12 @@ expected<int> make_chats(const chats_options& o, context& c) {
         CUDAL1_CHECK(maker.add(*reader, std::make_shared<const task>(std::move(t)), traits, text));
   }
   const counts& n = maker.made();
+  if (n.chats == 0 && n.unwritable > 0)
+    return fail(
+        errc::not_found,
+        "a local model with llm.constrained could write none of the {} answers: leave --writable out, or search "
+        "shorter schedules",
+        n.unwritable);
   if (n.chats == 0)
     return fail(errc::not_found,
                 "the store has no task with two correct variants of this form and device of which one is {} times as "
@@ -235,6 +270,8 @@ expected<int> make_chats(const chats_options& o, context& c) {
          fmt::format("{} of these answers could not be written by a local model with llm.constrained: their moves or "
                      "steps are not among those that it may choose from",
                      n.chats - n.writable));
+  if (n.unwritable > 0)
+    note(c, fmt::format("left out: {} that a local model with llm.constrained could not write", n.unwritable));
   if (n.too_long + n.unreadable > 0)
     note(c, fmt::format("left out: {} that do not fit the budget of tokens, {} that an answer cannot say", n.too_long,
                         n.unreadable));
@@ -268,6 +305,8 @@ void add_chats(CLI::App& app, context& c) {
   sub->add_option("--prompt-tokens", o->prompt_tokens, "budget of a prompt")->capture_default_str();
   sub->add_option("--model", o->model, "a local model whose tokenizer counts, and whose context is the budget")
       ->type_name("FOLDER|FILE.gguf");
+  sub->add_flag("--writable", o->writable,
+                "leaves out answers that a local model with llm.constrained could not write");
   sub->add_option("--seed", o->seed, "of the choice of shown variants")->capture_default_str();
   sub->footer(
       footer("  cudal1 chats chats.jsonl --device cuda --model models/Qwen\n"

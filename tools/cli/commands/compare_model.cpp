@@ -297,13 +297,14 @@ expected<void> comparison::run() {
   for (const uint64_t seed : plan_.seeds) {
     for (const auto form : plan_.forms)
       CUDAL1_CHECK(do_group(cells, {form, seed, arm_weights::untrained, arms_with(arm_weights::untrained)}, ""));
-    for (const auto form : plan_.forms)
-      if (plan_.trains() && !is_over()) CUDAL1_CHECK(train_and_ask(cells, seed, form));
+    // Searches take the least time, and trainings the most.
     for (const auto& arm : plan_.arms)
       if (arm.search != arm_search::none && !is_over() && !how.is_searched(records_, arm, seed, head_.held_out)) {
         disconnect();
         CUDAL1_CHECK(spend("search", [&] { return how.search(records_, run_, arm, seed, tasks_.held_out); }));
       }
+    for (const auto form : plan_.forms)
+      if (plan_.trains() && !is_over()) CUDAL1_CHECK(train_and_ask(cells, seed, form));
   }
   return {};
 }

@@ -138,6 +138,7 @@ expected<void> comparison_steps::make_chats(answer_form form, const std::vector<
           "--prompt-tokens", std::to_string(plan->prompts.tokens),
           "--least",         "0",
           "--seed",          std::to_string(plan->pool.seed)};
+  if (t.writable) w.emplace_back("--writable");
   add_tasks(w, trained);
   return command(std::move(w), out + "/train-data");
 }

@@ -67,7 +67,8 @@ const std::shared_ptr<const task>& node_judge::task_of(const training_prompt& p)
   return *std::ranges::find(s_.tasks, p.task, [](const auto& t) { return t->name; });
 }
 
-expected<verdict> node_judge::verdict_of(const proposal& idea, const task& what, variant_record& made) {
+expected<verdict> node_judge::verdict_of(const proposal& idea, const task& what, variant_record& made,
+                                         std::map<std::string, verdict>& known) {
   verdict v;
   v.task = what.id;
   v.result = outcome::invalid;
@@ -81,20 +82,25 @@ expected<verdict> node_judge::verdict_of(const proposal& idea, const task& what,
     return v;
   }
   made.program = *program;
-  return ask_for_verdict(*s_.node, evaluation_of(std::move(*program), what, s_.where.device, s_.origin), s_.wake_fd);
+  if (const auto same = known.find(made.program); same != known.end()) return same->second;
+  CUDAL1_TRY(
+      v, ask_for_verdict(*s_.node, evaluation_of(std::move(*program), what, s_.where.device, s_.origin), s_.wake_fd));
+  if (v.result != outcome::unmeasurable) known.emplace(made.program, v);
+  return v;
 }
 
 expected<std::vector<judged_answer>> node_judge::judge(const training_prompt& to, std::span<const std::string> answers,
                                                        int64_t round) {
   const auto& what = task_of(to);
   std::vector<judged_answer> out;
+  std::map<std::string, verdict> known;  // by program: answers of a group are often the same
   for (const auto& text : answers) {
     const auto idea = proposal_of(text, "stop", {what, s_.target, form_});
     variant_record made;
     made.task = what->id;
     made.analysis = idea.analysis;
     made.trace = idea.trace;
-    CUDAL1_TRY(auto v, verdict_of(idea, *what, made));
+    CUDAL1_TRY(auto v, verdict_of(idea, *what, made, known));
     made.id = v.variant;
     judged_answer judged{reward_member_of(v), v.result == outcome::correct ? "" : v.reason, std::nullopt};
     if (is_repairable(v.result) && round < s_.repair_rounds) {

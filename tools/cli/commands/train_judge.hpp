@@ -47,8 +47,9 @@ class node_judge final : public answer_judge {
   expected<training_prompt> asked(const prompt& p);
   expected<void> add_exemplars(prompt& p) const;
   const std::shared_ptr<const task>& task_of(const training_prompt& p) const;
-  // Of a proposal: what was wrong with it, or the node's verdict.
-  expected<verdict> verdict_of(const proposal& idea, const task& what, variant_record& made);
+  // Of a proposal: what was wrong with it, or the node's verdict, which is asked for once for each program of `known`.
+  expected<verdict> verdict_of(const proposal& idea, const task& what, variant_record& made,
+                               std::map<std::string, verdict>& known);
 
   setup s_;
   answer_form form_;

@@ -1,4 +1,5 @@
-"""A node on `cpu` that serves over HTTP, for tests: quick settings, a data folder of its own, and its log."""
+"""A node that serves over HTTP, for tests: on `cpu` with quick settings unless told otherwise, a data folder of its own, and
+its log."""
 
 import json
 import os
@@ -44,7 +45,7 @@ __global__ void f(const float* a, const float* b, float* y, int rows, int column
 
 
 class ServedNode:
-    def __init__(self, bin_folder, *flags, data=None):
+    def __init__(self, bin_folder, *flags, data=None, device="cpu", settings=QUICK):
         self.bin = pathlib.Path(bin_folder)
         self._temporary = None if data else tempfile.TemporaryDirectory(prefix="cudal1-serve-")
         self.data = pathlib.Path(data or self._temporary.name)
@@ -56,6 +57,7 @@ class ServedNode:
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("CUDAL1_") or k == "CUDAL1_PYTHON"}
         self.environment["CUDAL1_TASKS"] = str(tasks)
         self.flags = list(flags) or ["--serve", "127.0.0.1:0"]
+        self.device, self.settings = device, settings
         self.process = None
         try:
             self.start()
@@ -65,9 +67,9 @@ class ServedNode:
 
     def start(self):
         self.address.unlink(missing_ok=True)
-        command = [str(self.bin / "cudal1-node"), "--data", str(self.data), "--device", "cpu", "--allow-weak-confinement",
+        command = [str(self.bin / "cudal1-node"), "--data", str(self.data), "--device", self.device, "--allow-weak-confinement",
                    *self.flags]
-        for setting in QUICK:
+        for setting in self.settings:
             command += ["--set", setting]
         with open(self.data / "output", "ab") as output:
             self.process = subprocess.Popen(command, env=self.environment, stdout=output, stderr=output)

@@ -188,20 +188,21 @@ def evaluate(folder, task, rows, graph=False):
     run("evaluate", folder / "tasks" / f"{task}.json", program, "--device", DEVICE)
 
 
-def write_own_model(folder):
+def write_own_model(folder, name, rows):
     """A model of this process as a file that can be imported, of which no store knows anything yet."""
     import cudal1
 
     torch.manual_seed(9)
     model = importlib.import_module("chain_model").Chain().to(DEVICE)
-    given = tuple(torch.randn(256, 256, device=DEVICE) for _ in range(2))
-    known = functools.partial(cudal1.optimize, model, given, folder=str(folder / "own"), search=False, show=False,
-                              program=CUDAL1)
+    given = [tuple(torch.randn(n, 256, device=DEVICE) for _ in range(2)) for n in rows]
+    known = functools.partial(cudal1.optimize, model, given if len(rows) > 1 else given[0], folder=str(folder / name),
+                              search=False, show=False, program=CUDAL1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert known() is model
     assert [w.category for w in said] == [cudal1.NothingFaster], said
-    STATE.update(own=(model, given, known))
+    STATE[name] = (model, given, known)
+    return next((folder / f"{name}.source").glob("*.py"))
 
 
 def setUpModule():
@@ -213,9 +214,8 @@ def setUpModule():
     unittest.addModuleCleanup(run, "stop", "--node", code=None)
     (folder / "chain_model.py").write_text(MODEL)
     sys.path[:0] = [str(folder / "site"), str(folder)]
-    write_own_model(folder)
-    own = next((folder / "own.source").glob("*.py"))
-    run("tasks", "import", folder / "chain_model.py:Chain", f"{own}:make", "--out", folder / "tasks")
+    own = [f"{write_own_model(folder, name, rows)}:make" for name, rows in (("own", (256,)), ("several", (256, 512)))]
+    run("tasks", "import", folder / "chain_model.py:Chain", *own, "--out", folder / "tasks")
     evaluate(folder, "chain_model.Chain_512x256", 512)
     evaluate(folder, "chain_model.Chain_256x256", 256, graph=DEVICE != "cpu")
     run("export", folder / "exported", "--format", "torch", "--name", "fast_chain", "--no-check")
@@ -806,7 +806,7 @@ class Commands(Packaged):
     def test_a_model_of_this_process(self):
         import cudal1
 
-        model, given, known = STATE["own"]
+        model, (given,), known = STATE["own"]
         # What a search would have found.
         name = next((STATE["folder"] / "own.source").glob("*.py")).stem
         evaluate(STATE["folder"], f"{name}.make", 256)
@@ -816,6 +816,21 @@ class Commands(Packaged):
         with torch.no_grad():
             self.same(model(*given), fast(*given))
         self.assertEqual(sum(cudal1.cudal1_package(fast).report().calls.values()), 2)
+
+    def test_a_model_of_this_process_with_several_calls(self):
+        import cudal1
+
+        model, given, known = STATE["several"]
+        name = next((STATE["folder"] / "several.source").glob("*.py")).stem
+        for rows in (256, 512):
+            evaluate(STATE["folder"], f"{name}.make_{rows}x256", rows)
+        fast = known()
+        with torch.no_grad():
+            for call in (*given, tuple(t[:7] for t in given[0])):
+                self.same(model(*call), fast(*call))
+        report = cudal1.cudal1_package(fast).report()
+        self.assertEqual(sum(report.calls.values()), 3)  # one of them when it was made
+        self.assertEqual(sum(report.eager.values()), 1, report)
 
 
 class Profiles(unittest.TestCase):

@@ -173,13 +173,19 @@ expected<int> export_programs(store& s, const search_report& report, const expor
   return exit_code::success;
 }
 
-// Leaves the tasks that were asked for.
+// Leaves the tasks that were asked for, by their names, or by how names begin, before a `*`.
 expected<void> select_tasks(search_report& report, const std::vector<std::string>& names) {
   if (names.empty()) return {};
+  const auto is_named = [](const best_row& row, const std::string& name) {
+    if (name.ends_with('*')) return row.name.starts_with(std::string_view(name).substr(0, name.size() - 1));
+    return row.name == name;
+  };
   for (const auto& name : names)
-    if (std::ranges::none_of(report.tasks, [&](const best_row& row) { return row.name == name; }))
+    if (std::ranges::none_of(report.tasks, [&](const best_row& row) { return is_named(row, name); }))
       return fail(errc::not_found, "no evaluated task is named {}; `cudal1 report` lists them", name);
-  std::erase_if(report.tasks, [&](const best_row& row) { return std::ranges::find(names, row.name) == names.end(); });
+  std::erase_if(report.tasks, [&](const best_row& row) {
+    return std::ranges::none_of(names, [&](const std::string& name) { return is_named(row, name); });
+  });
   return {};
 }
 
@@ -218,7 +224,7 @@ void add_export(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
   sub->add_option("folder", o->folder, "the folder; created if it does not exist")->type_name("DIR")->required();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
-  sub->add_option("--task", o->tasks, "only these tasks; may be repeated")->type_name("TASK");
+  sub->add_option("--task", o->tasks, "only these tasks, or those whose names begin so, as in net_*; may be repeated")->type_name("TASK");
   sub->add_option("--format", o->format,
                   "programs (the default); kernelbench: Python files with ModelNew that need PyTorch and nvcc alone; "
                   "torch: a package for pip whose modules are the models', with gradients, which needs no compiler; "

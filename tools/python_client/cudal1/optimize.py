@@ -54,7 +54,8 @@ def make():
 
 
 def example_inputs():
-    return _loaded("inputs.pt")
+    calls = _loaded("inputs.pt")
+    return calls[0] if len(calls) == 1 else (call for call in calls)
 '''
 
 
@@ -68,10 +69,11 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
     model's own parameters, buffers, state_dict and signature; `cudal1_package(module).report()` counts its calls. Its
     device is that of the model's parameters. Other calls than `inputs` run the model's own forward.
 
-    `inputs`: what forward is called with: a tensor, a tuple by position, a dict by keyword. The model's class must be one
+    `inputs`: what forward is called with: a tensor, a tuple by position, a dict by keyword; or a list of such tuples or
+    dicts, as for several batch sizes: each is searched, and a call runs the variant of its shapes. The model's class must be one
     that another process can import (not one of a notebook). What the store in `data` (default: $CUDAL1_DATA, else
     ~/.local/share/cudal1) knows of this model is taken; else it is searched for `time_s` seconds and `evaluations`
-    evaluations, unless `search` is false. `folder`: of the package, which stays (default: below ~/.cache/cudal1).
+    evaluations for each of the inputs, unless `search` is false. `folder`: of the package, which stays (default: below ~/.cache/cudal1).
 
     Where nothing faster is found the model itself is returned, with the warning NothingFaster. Raises InvalidRequest
     (a model that cannot be imported), InfrastructureError (no program, a search that failed)."""
@@ -85,7 +87,7 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
         warnings.warn(f"no variant of {type(model).__name__} was found that is faster than its own forward", NothingFaster,
                       stacklevel=2)
         return model
-    return package.optimize(model, example=_example(inputs, _device_of(model, inputs)))
+    return package.optimize(model, example=_example(_calls(inputs)[0], _device_of(model, inputs)))
 
 
 def package_of(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: float = 120.0, evaluations: int = 60,
@@ -98,11 +100,13 @@ def package_of(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: f
     place = pathlib.Path(folder) if folder else _cache() / name
     device = _device_of(model, inputs)
     if not _is_exported(place, name):
-        file = _written(model, inputs, place, name)
-        words = ["--format", "torch", "--name", name, "--task", f"{name}.make", "--force"]
+        calls = _calls(inputs)
+        file = _written(model, calls, place, name)
+        tasks = f"{name}.make" if len(calls) == 1 else f"{name}.make_*"  # several are named by their shapes
+        words = ["--format", "torch", "--name", name, "--task", tasks, "--force"]
         known = run("export", str(place), *words, quiet=True) == 0  # what the store knows, if it knows the model
         if not known and search:
-            limits = ["--time", f"{time_s:g}s", "--evaluations", str(evaluations), "--device", str(device)]
+            limits = ["--time", f"{time_s * len(calls):g}s", "--evaluations", str(evaluations), "--device", str(device)]
             if run("run", f"{file}:make", *limits) != 0:
                 raise InvalidRequest(f"cudal1 could not search for variants of {type(model).__name__}: " + run.said())
             known = run("export", str(place), *words) == 0
@@ -142,6 +146,12 @@ class _Program:
         if done.returncode == 3 and not quiet:
             raise InfrastructureError(f"`{' '.join(command[:2])}` failed: {(done.stderr or 'see its output').strip()}")
         return done.returncode
+
+
+def _calls(inputs: Any) -> List[Any]:
+    """What forward is called with, each time."""
+    several = isinstance(inputs, list) and inputs and all(isinstance(i, (tuple, dict)) for i in inputs)
+    return list(inputs) if several else [inputs]
 
 
 def _device_of(model: Any, inputs: Any) -> Any:
@@ -191,8 +201,8 @@ def _digest(model: Any, inputs: Any) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def _written(model: Any, inputs: Any, place: pathlib.Path, name: str) -> pathlib.Path:
-    """Writes the model and its inputs as files that another process can import."""
+def _written(model: Any, calls: List[Any], place: pathlib.Path, name: str) -> pathlib.Path:
+    """Writes the model and the inputs of its calls as files that another process can import."""
     import torch
 
     main = getattr(sys.modules.get("__main__"), "__file__", None)
@@ -204,7 +214,7 @@ def _written(model: Any, inputs: Any, place: pathlib.Path, name: str) -> pathlib
     source.mkdir(exist_ok=True)
     try:
         torch.save(model, source / "model.pt")
-        torch.save(inputs, source / "inputs.pt")
+        torch.save(calls, source / "inputs.pt")
     except Exception as e:  # whatever cannot be pickled
         raise InvalidRequest(f"{type(model).__name__} or its inputs cannot be pickled: {e}") from e
     file = source / f"{name}.py"

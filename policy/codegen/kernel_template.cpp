@@ -4,13 +4,14 @@
 
 #include <fmt/ranges.h>
 
+#include "policy/codegen/cuda/templates/recurrent_layers.hpp"
 #include "policy/codegen/cuda/templates/row_topk.hpp"
 
 namespace cudal1 {
 
 // A new template is added to this list only.
 const std::vector<kernel_template>& kernel_templates() {
-  static const std::vector<kernel_template> all = {row_topk()};
+  static const std::vector<kernel_template> all = {recurrent_layers(), row_topk()};
   return all;
 }
 

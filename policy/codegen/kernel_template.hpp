@@ -24,8 +24,12 @@ using tunable_values = std::map<std::string, int64_t>;  // what was chosen; the 
 struct template_kernel {
   std::string comment;  // what it computes
   tile::kernel statements;
-  std::vector<std::pair<tile::buffer_id, std::string>> reads;  // arguments of the operator, by name
-  std::vector<tile::buffer_id> writes;                         // the results, in their order; contiguous
+  // Arguments of the operator, by name, or "params[3]" of a list.
+  std::vector<std::pair<tile::buffer_id, std::string>> reads;
+  // The results, in their order, without gaps: with the strides that the operator gives them.
+  std::vector<tile::buffer_id> writes;
+  std::vector<tile::buffer_id> scratch = {};  // tensors of its own, for one call
+  bool cooperative = false;                   // all blocks run at the same time
 };
 
 struct kernel_template {

@@ -74,8 +74,9 @@ expected<launch_step> program_kernels::add(const template_kernel& kernel, const 
   };
   for (const auto& [id, argument] : kernel.reads)
     add_parameter(id, "const ");
-  for (const tile::buffer_id id : kernel.writes)
-    add_parameter(id, "");
+  for (const auto* written : {&kernel.writes, &kernel.scratch})
+    for (const tile::buffer_id id : *written)
+      add_parameter(id, "");
   const auto text = [&](const std::string& called) {
     return fmt::format("// {}\n__global__ void __launch_bounds__({}) {}({}) {{\n{}}}\n", kernel.comment, k.threads,
                        called, parameters, tile::print(k));
@@ -90,6 +91,8 @@ expected<launch_step> program_kernels::add(const template_kernel& kernel, const 
   launch.kernel = known->second;
   launch.grid = {k.blocks, 1, 1};
   launch.block = {k.threads, 1, 1};
+  launch.shared_bytes = tile::dynamic_bytes(k);
+  launch.cooperative = kernel.cooperative;
   return launch;
 }
 

@@ -1,5 +1,10 @@
 #include "policy/internal_operators/template_step.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+
 #include "policy/graph/step_arguments.hpp"
 
 namespace cudal1 {
@@ -20,29 +25,72 @@ class template_lowering final : public step_lowering {
     CUDAL1_TRY(template_kernel made, t->write(*graph_, s, chosen));
     std::vector<launch_argument> arguments;
     auto& steps = kernels_->into().steps;
-    for (const auto& [buffer, argument] : made.reads) {
-      launch_argument a;
-      a.kind = argument_kind::in;
-      a.tensor = argument_of(call, argument)->as_string();
-      arguments.push_back(std::move(a));
-    }
+    for (const auto& [buffer, argument] : made.reads)
+      arguments.push_back(tensor_argument_of(argument_kind::in, value_of(call, argument)));
+    std::vector<step> views;
     for (std::size_t i = 0; i < made.writes.size(); ++i) {
       // A result that nothing reads is written, too.
       const std::string name =
           call.results[i].empty() ? graph_->fresh_name(fmt::format("unread{}_{}", s.number, i)) : call.results[i];
-      steps.emplace_back(alloc_step{name, contiguous(s.result_types[i].type, s.result_types[i].shape)});
-      launch_argument a;
-      a.kind = argument_kind::out;
-      a.tensor = name;
-      arguments.push_back(std::move(a));
+      const std::string written = add_result(name, s.result_types[i], views);
+      arguments.push_back(tensor_argument_of(argument_kind::out, written));
+    }
+    for (std::size_t i = 0; i < made.scratch.size(); ++i) {
+      const tile::buffer& b = made.statements.buffers[made.scratch[i]];
+      const std::string name = graph_->fresh_name(fmt::format("{}{}_{}", t->name, s.number, b.name));
+      steps.emplace_back(alloc_step{name, contiguous(b.type, {b.elements()})});
+      arguments.push_back(tensor_argument_of(argument_kind::out, name));
     }
     CUDAL1_TRY(launch_step launch, kernels_->add(made, fmt::format("{}{}", t->name, s.number)));
     launch.args = std::move(arguments);
     steps.emplace_back(std::move(launch));
+    std::ranges::move(views, std::back_inserter(steps));
     return {};
   }
 
  private:
+  static launch_argument tensor_argument_of(argument_kind kind, std::string tensor) {
+    launch_argument a;
+    a.kind = kind;
+    a.tensor = std::move(tensor);
+    return a;
+  }
+
+  // Of an argument's name, or of an item of a list: "params[3]".
+  static std::string value_of(const aten_step& call, const std::string& argument) {
+    const auto item = argument.find('[');
+    const json& whole = *argument_of(call, argument.substr(0, item));
+    if (item == std::string::npos) return whole.as_string();
+    return whole.as_array()[std::stoul(argument.substr(item + 1))].as_string();
+  }
+
+  // Allocates a result as the kernel writes it, whose name is returned. One whose dimensions are in another order in
+  // memory gets its name by a view, behind the launch.
+  std::string add_result(const std::string& name, const tensor_type& type, std::vector<step>& views) {
+    auto& steps = kernels_->into().steps;
+    if (type.is_contiguous()) {
+      steps.emplace_back(alloc_step{name, contiguous(type.type, type.shape)});
+      return name;
+    }
+    std::vector<std::size_t> order(type.shape.size());  // of the dimensions, in memory
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t d) { return type.strides[d]; });
+    std::vector<int64_t> shape;
+    json::array back(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      shape.push_back(type.shape[order[i]]);
+      back[order[i]] = json(static_cast<int64_t>(i));
+    }
+    std::string written = graph_->fresh_name(name + "_in_memory");
+    steps.emplace_back(alloc_step{written, contiguous(type.type, shape)});
+    aten_step view;
+    view.op = "aten::permute";
+    view.args = {{"self", json(written)}, {"dims", json(std::move(back))}};
+    view.results = {name};
+    views.emplace_back(std::move(view));
+    return written;
+  }
+
   const graph* graph_;
   program_kernels* kernels_;
 };

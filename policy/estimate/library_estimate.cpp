@@ -25,6 +25,8 @@ constexpr double k_permuted_copy = 2.5;
 // ATen's convolutions of single channels, on a multiprocessor: outputs, and taps of their windows, in a microsecond.
 // Measured on an H200.
 constexpr double k_single_channel_outputs = 800, k_single_channel_taps = 16400;
+// Of a recurrent layer's step: cuDNN's kernels on the device, where none waits for the host (H200: 2.7 to 3.9).
+constexpr double k_cell = 2.7;
 constexpr double k_inner_gap = 1;  // microseconds between the kernels of an operator, as in a graph
 
 // How often an operator goes through its operands and results, and how many kernels it runs.
@@ -121,6 +123,18 @@ double single_channels_us(const operator_call& call, const tensor_type& result, 
 
 }  // namespace
 
+double recurrent_cells(const operator_call& call) {
+  const auto* const input = work_parts::tensor_of(call, "input");
+  if (work_parts::traits_of(call).cudnn_cell < 0 || input == nullptr || input->dim() != 3) return 0;
+  const auto is = [&](std::string_view flag) {
+    const auto* value = work_parts::argument<scalar_value>(call, flag);
+    return value != nullptr && std::holds_alternative<bool>(*value) && std::get<bool>(*value);
+  };
+  const int64_t directions = is("bidirectional") ? 2 : 1;
+  return static_cast<double>(input->shape[is("batch_first") ? 1 : 0] * directions *
+                             work_parts::integer_of(call, "num_layers", 1));
+}
+
 bool runs_kernels(const operator_call& call) {
   const operator_kind kind = work_parts::record_of(call).kind;
   return kind != operator_kind::view && kind != operator_kind::list;
@@ -139,7 +153,8 @@ double library_us(const aten_step& s, const operator_call& call, const tensor_ty
              bias_us(call, result, gpu);
     if (record.kind == operator_kind::product)
       arithmetic *= whole_waves(call, result, flops.total(), static_cast<double>(gpu.multiprocessors));
-    return k_product + std::max({arithmetic, single, memory_us(t, gpu)}) + bias_us(call, result, gpu);
+    return k_product + std::max({arithmetic, single, memory_us(t, gpu), k_cell * recurrent_cells(call)}) +
+           bias_us(call, result, gpu);
   }
   const library_kernels how = kernels_of(record);
   const double memory = how.passes * (permutes(call, result) ? k_permuted_copy : k_plain_kernels) * memory_us(t, gpu);

@@ -10,5 +10,7 @@ namespace cudal1 {
 double library_us(const aten_step& s, const operator_call& call, const tensor_type& result, const step_traffic& t,
                   const device_data& gpu);
 bool runs_kernels(const operator_call& call);
+// Steps of all recurrent layers and directions of a call; each has a few kernels. 0 for other operators.
+double recurrent_cells(const operator_call& call);
 
 }  // namespace cudal1

@@ -13,7 +13,7 @@ namespace {
 // Microseconds. A program's first kernel, from event to event, on an H100; gaps between kernels, as measured there; the
 // host's time for a launch (measured on an H200) and for a library call, where the program is not one graph.
 constexpr double k_first = 3.2, k_gap = 2.2, k_gap_in_graph = 1;
-constexpr double k_host_launch = 4.5, k_host_call = 8;
+constexpr double k_host_launch = 4.5, k_host_call = 8, k_host_cell = 10.7;  // of a recurrent layer's step
 constexpr double k_kept_share = 0.5;  // of the last-level cache, up to which a value stays there for the next steps
 
 class estimator {
@@ -26,7 +26,7 @@ class estimator {
       if (const auto* launch = std::get_if<launch_step>(&p_.text.steps[i])) add(of_launch(*launch), k_host_launch);
       const auto* call = std::get_if<aten_step>(&p_.text.steps[i]);
       if (call == nullptr || p_.results[i].empty() || !runs_kernels(p_.calls[i])) continue;
-      add(of_call(*call, i), k_host_call);
+      add(of_call(*call, i), k_host_call + k_host_cell * recurrent_cells(p_.calls[i]));
     }
     const double device = k_first + device_us_;
     const double host = p_.text.how.graph ? 0 : k_first + host_us_;

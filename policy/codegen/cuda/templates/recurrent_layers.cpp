@@ -17,7 +17,7 @@ constexpr int64_t k_registers = 65536, k_other_registers = 56;
 constexpr int64_t k_most_shared_bytes = 96 << 10;
 // Of a step beside the products, in instructions of a thread of eight warps: what waiting for all blocks and reading
 // what they wrote take.
-constexpr double k_wait = 1800;
+constexpr double k_wait = 540;
 
 struct cell {
   std::string_view op, name;  // as the dialect has it

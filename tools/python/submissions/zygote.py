@@ -10,6 +10,7 @@ namespace, and remains outside: it stops the worker when the referee asks, and s
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -73,6 +74,8 @@ def become_worker(request: dict, stream: socket.socket, proof: int, output: int)
         if request["confined"]:
             confinement.drop_capabilities()
             confinement.filter_calls()
+        if request["device"] != "cpu":
+            worker.make_context(request["device"])
         protocol.Line(stream).say({"confined": request["confined"], "missing": missing})
         worker.serve(stream, request["device"])
         code = 0
@@ -164,12 +167,24 @@ def become_keeper(request: dict, fds: list[int], listening: socket.socket) -> No
 
 
 def load_compilers(device: str) -> None:
-    """So that no worker waits for them. Where there is a GPU they start its driver, whose threads no fork has
-    (cpp_extension asks for the count of devices): there they are loaded by the workers that need them."""
+    """So that no worker waits for them. Where there is a GPU it is hidden meanwhile: they would start its driver, whose
+    threads no fork has. What remembers whether there is one (torch's compiler) is then loaded by its workers."""
     if device == "cpu":
         importlib.import_module("torch.utils.cpp_extension")
         importlib.import_module("torch._dynamo")
         importlib.import_module("torch._inductor.compile_fx")
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    try:
+        with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(ImportError):
+            importlib.import_module("torch.utils.cpp_extension")
+            importlib.import_module("triton")
+            importlib.import_module("triton.language")
+    finally:
+        os.environ.pop("CUDA_VISIBLE_DEVICES")
+        if visible is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = visible
 
 
 def threads() -> list[str]:

@@ -189,7 +189,7 @@ class Confinement(unittest.TestCase):
         with Worker(zygote, limits) as worker:
             problem = PROBE.replace("WHERE", repr(str(HERE)))
             self.assertNotIn("problem", worker.ask("load", problem=problem, submission=None, seed=1, double=False))
-            facts = {k: v["value"] if "value" in v else v for k, v in worker.ask("draw", seeds=[1])["tree"]["list"][0]["dict"]}
+            facts = {k: v["value"] if "value" in v else v for k, v in worker.ask("draw", seed=1)["tree"]["list"][0]["dict"]}
             pid = worker.pid
         self.assertEqual(facts["repository"], "False")
         self.assertEqual(facts["secret"], "None")

@@ -156,7 +156,7 @@ class Pool:
         self.state = [dict(leaf, offset=offset) for leaf, offset in zip(state, offsets)]
         self.has_exact = "problem" not in self.exact.worker.ask("load", self.limits.load_s, problem=self.problem,
                                                                 submission=None, seed=self.seed, double=True)
-        described = self.ask_reference(self.exact, "draw", seeds=[draws.new_seed(self.numbers)])
+        described = self.ask_reference(self.exact, "draw", seed=draws.new_seed(self.numbers))
         self.tree, self.leaves = described["tree"], described["leaves"]
         for leaf in self.leaves:
             leaf.pop("strides", None)
@@ -187,14 +187,13 @@ class Pool:
             raise NotJudged(f"no memory for its inputs and outputs: {reply['problem']}")
 
     def draw_declared(self, count: int) -> list[list[torch.Tensor]]:
-        """Each after a seed of its own."""
+        """One after the other from a seed of the operating system."""
         with self.spent.on("draws"):
             found: list[list[torch.Tensor]] = []
             slots = self.exact.layout.slots
             while len(found) < count:
                 some = range(min(count - len(found), len(slots)))
-                self.ask_reference(self.exact, "draw", seeds=[draws.new_seed(self.numbers) for _ in some],
-                                   offsets=[slots[i] for i in some])
+                self.ask_reference(self.exact, "draw", seed=draws.new_seed(self.numbers), offsets=[slots[i] for i in some])
                 found += [[view.clone() for view in self.exact.inputs_there[i]] for i in some]
             return found
 
@@ -367,7 +366,7 @@ class Pool:
             return 1
         if kind == "declared":
             return self.burst
-        return self.numbers.choice((1, self.numbers.randrange(2, self.burst + 1), self.burst))
+        return self.numbers.choice((1, 1, 1, self.numbers.randrange(2, self.burst + 1), self.burst))
 
     def draw_of(self, kind: str, mode: dict[str, Any]) -> Draw | None:
         count = self.count_of(kind, mode)

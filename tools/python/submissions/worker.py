@@ -62,6 +62,7 @@ class Served:
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
         self.arena: Any = None
+        self.arenas: list[Any] = []
         self.model: Any = None
         self.problem: Any = None
         self.double = False
@@ -111,6 +112,7 @@ class Served:
             from submissions.device_memory import DeviceArena
 
             self.arena = DeviceArena(fd, request["size"], int(self.device.removeprefix("cuda:")))
+            self.arenas.append(self.arena)  # a model may hold a tensor of an earlier one
         return {}
 
     def on_device(self, value: Any) -> Any:
@@ -129,10 +131,11 @@ class Served:
             return list(self.problem.get_inputs())
 
     def draw(self, request: dict[str, Any]) -> dict[str, Any]:
-        """get_inputs of the problem after each seed. With `offsets`, a list for each, the tensors go to shared memory."""
+        """get_inputs of the problem after a seed, once, or once for each of `offsets`: there its tensors go in shared
+        memory."""
+        set_seed(request["seed"])
         described: dict[str, Any] = {}
-        for seed, offsets in zip(request["seeds"], request.get("offsets") or [[] for _ in request["seeds"]]):
-            set_seed(seed)
+        for offsets in request.get("offsets") or [[]]:
             leaves: list[torch.Tensor] = []
             tree = flattened(self.new_inputs(), leaves)
             described = {"tree": tree, "leaves": [leaf_of(t) for t in leaves]}
@@ -280,5 +283,8 @@ def serve(stream: socket.socket, device: str) -> None:
         except BaseException as problem:  # sys.exit in a submission too
             traceback.print_exc()
             reply = {"problem": sentence(problem)}
+        if what in ("load", "rehearse"):  # what these have made stays
+            gc.collect()
+            gc.freeze()
         gc.collect(0)
         line.say(reply)

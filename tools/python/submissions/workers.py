@@ -199,6 +199,7 @@ class Worker:
         self.signal(signal.SIGKILL)
         self.stream.close()
         self.keeper.close()
+        self.arena = None
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1

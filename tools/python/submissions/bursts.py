@@ -17,7 +17,7 @@ MOST_BYTES = 4 << 30  # of a burst's inputs and outputs
 SHARE_OF_FREE = 1 / 32  # of the device's memory: each of three processes has such a place, and the referee keeps copies
 LEAST_LEFT = 0.25  # of a burst's time is never taken away
 HANDSHAKE_QUANTILE = 0.1
-LATE_EVERY = 16  # one late write for so many calls, and one more
+SOME_OF = 16  # one late write, and one output that is copied at once, for so many calls, and one more
 LATE_PART = 128  # a late write changes one of so many elements
 
 
@@ -29,9 +29,9 @@ class Taken:
     handshake_ns: float = 0.0  # of a burst
     copy_ns: float = 0.0  # of one call's outputs
 
-    def per_call(self, ns: float, calls: int) -> float:
-        """Of a burst that took `ns`."""
-        return max(ns - self.handshake_ns - calls * self.copy_ns, LEAST_LEFT * ns) / calls
+    def per_call(self, ns: float, calls: int, copies: int) -> float:
+        """Of a burst that took `ns`, at whose end the outputs of `copies` of its calls were copied."""
+        return max(ns - self.handshake_ns - copies * self.copy_ns, LEAST_LEFT * ns) / calls
 
 
 def low_quantile(times: list[int]) -> float:
@@ -70,6 +70,16 @@ class Late:
         return [self.call, self.input, self.begin, self.end, self.value]
 
 
+def some_of(calls: range, numbers: random.Random) -> list[int]:
+    return sorted(numbers.sample(calls, min(len(calls), 1 + len(calls) // SOME_OF)))
+
+
+def copied_at_once(calls: int, numbers: random.Random) -> list[int]:
+    """Calls whose outputs are copied right behind them, in the order of the caller's stream: not there yet are those of
+    a submission that lets its calls overlap, and for which nobody waits."""
+    return some_of(range(calls - 1), numbers) if calls > 1 else []
+
+
 def late_writes(members: list[list[torch.Tensor]], facts: list[Any], numbers: random.Random) -> list[Late]:
     """Chosen at random, and written into `members`, which then are what the calls get."""
     free = [i for i, f in enumerate(facts) if f.can_be_changed]
@@ -77,7 +87,7 @@ def late_writes(members: list[list[torch.Tensor]], facts: list[Any], numbers: ra
         return []
     i = max(free, key=lambda k: members[0][k].numel())
     found = []
-    for call in numbers.sample(range(1, len(members)), min(len(members) - 1, 1 + len(members) // LATE_EVERY)):
+    for call in some_of(range(1, len(members)), numbers):
         flat = members[call][i].reshape(-1)
         length = max(1, flat.numel() // LATE_PART)
         begin = numbers.randrange(flat.numel() - length + 1)

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import torch
 
-from submissions.bursts import Late
+from submissions.bursts import Late, copied_at_once
 from submissions.protocol import laid_out, size_of
 from submissions.workers import Worker
 
@@ -71,6 +71,7 @@ class Side:
     def __init__(self, worker: Worker, numbers: random.Random, flush: Callable[[], None]):
         self.worker, self.numbers, self.flush = worker, numbers, flush
         self.outputs: list[list[torch.Tensor]] = []  # of each call of the last burst
+        self.copies = 0  # of outputs, at the end of the last burst
         self.changed: list[tuple[int, int]] = []  # calls and inputs that are not what was written
 
     def share(self, layout: Layout) -> dict[str, Any]:
@@ -105,9 +106,12 @@ class Side:
         def read() -> None:
             self.outputs = [[t.clone() for t in result] for result in results]
 
+        at_once = copied_at_once(len(places), self.numbers)
+        self.copies = len(places) - len(at_once)
         request = {"leaves": self.layout.leaves, "tree": tree, "inputs": [self.layout.slots[slot] for slot in slots],
                    "output_leaves": self.layout.out_leaves, "outputs": [self.layout.places[place] for place in places]
-                   or [[] for _ in members], "late": [w.as_request() for w in late], **mode}
+                   or [[] for _ in members], "late": [w.as_request() for w in late], "at_once": at_once,
+                   **mode}
         ns, reply = self.worker.call(request, write, read, self.flush)
         pairs = [(view, t) for views, inputs in zip(there, members) for view, t in zip(views, inputs)]
         width = len(self.layout.leaves)

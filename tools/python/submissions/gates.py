@@ -92,7 +92,7 @@ def wrong(got: torch.Tensor, e: Expected, declared: bool) -> str:
     shipped = e.shipped[compared].double()
     exact = e.exact[compared] if e.exact is not None else shipped
     mine = got[compared].double()
-    moved = e.moved[compared].abs() if e.moved is not None else torch.zeros(())
+    moved = e.moved[compared].abs() if e.moved is not None else torch.zeros((), dtype=torch.float64)
     if declared:
         moved = moved.clamp(max=MOST_BY_ROUNDING * max(rms(exact), 1e-30))
     # Gate 2.

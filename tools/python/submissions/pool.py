@@ -284,7 +284,7 @@ class Pool:
         with self.spent.on(f"calls of {name}"):
             ns, reply = side.run(draw.members, draw.slots, self.tree, draw.mode, draw.late)
         count = len(draw.members)
-        draw.burst_ns[name], draw.ns[name] = ns, self.found.taken.per_call(ns, count)
+        draw.burst_ns[name], draw.ns[name] = ns, self.found.taken.per_call(ns, count, side.copies)
         draw.used_ns[name] = draw.ns[name] if self.place.is_gpu else side.worker.used_ns
         draw.late_ns[name] = side.worker.late_ns
         return reply

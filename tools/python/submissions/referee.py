@@ -200,22 +200,27 @@ class Referee:
     def build_key(s: Submission) -> tuple[str, str]:
         return s.source, s.problem
 
+    def must_build(self, s: Submission) -> bool:
+        return not s.refusal_on(self.place.device) and any(word in s.source for word in BUILDS)
+
+    def is_built(self, s: Submission) -> bool:
+        return self.build_key(s) in self.builds
+
     def start_build(self, s: Submission) -> Build:
         return Build(self, s, self.confined and not any(word in s.source for word in BUILDS))
 
     def build_ahead(self, submissions: list[Submission]) -> None:
         """Builds these at once, and returns when all are built: none of it disturbs what is timed. judge() takes them."""
-        new = {self.build_key(s): s for s in submissions if not s.refusal_on(self.place.device)}
-        for key, s in new.items():
-            if key not in self.builds:
-                self.builds[key] = self.start_build(s)
+        for s in submissions:
+            if not self.is_built(s):
+                self.builds[self.build_key(s)] = self.start_build(s)
         for build in self.builds.values():
             build.thread.join()
 
     @property
     def builds_at_once(self) -> int:
-        """Each compiles in two processes; one core is left for the referee."""
-        return max(1, min(8, (len(os.sched_getaffinity(0)) - 1) // 2))
+        """Each compiles in two processes for a part of its time."""
+        return max(1, min(12, len(os.sched_getaffinity(0)) * 3 // 4))
 
 
 class Build:

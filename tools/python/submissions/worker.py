@@ -196,6 +196,7 @@ class Burst:
                         for offsets in request["outputs"]]
         self.late = {call: (self.views[call][i].view(-1)[begin:end], value)
                      for call, i, begin, end, value in request.get("late", ())}
+        self.at_once = set() if self.double else set(request.get("at_once", ()))
         self.nothing = torch.zeros(1, device=served.device) if self.on_gpu and not self.views else None
 
     def run(self, model: Any, results: list[Any]) -> None:
@@ -209,16 +210,25 @@ class Burst:
             if call in self.late:
                 fill(*self.late[call])
             results.append(model(*arguments))
+            if call in self.at_once:
+                place_all(self.pairs_of(results[call], call)[0])
+
+    def pairs_of(self, result: Any, call: int) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], Any]:
+        """Each of its tensors with its place, which one of another shape or dtype has not; and its form."""
+        tensors: list[torch.Tensor] = []
+        tree = flattened(result, tensors)
+        return [(into, detach(t)) for t, into in zip(tensors, self.targets[call])
+                if t.shape == into.shape and (self.double or t.dtype == into.dtype)], (tree, tensors)
 
     def place(self, results: list[Any]) -> list[tuple[Any, list[torch.Tensor]]]:
-        """Copies all outputs behind all calls, so that their copies are never hidden behind the calls' work, and
-        returns the form of each. An output of another shape or dtype has no place."""
+        """Copies the outputs behind all calls, so that the copies are never hidden behind the calls' work, and returns
+        the form of each."""
         forms, pairs = [], []
-        for result, targets in zip(results, self.targets):
-            tensors: list[torch.Tensor] = []
-            forms.append((flattened(result, tensors), tensors))
-            pairs += [(into, detach(t)) for t, into in zip(tensors, targets)
-                      if t.shape == into.shape and (self.double or t.dtype == into.dtype)]
+        for call, result in enumerate(results):
+            some, form = self.pairs_of(result, call)
+            forms.append(form)
+            if call not in self.at_once:
+                pairs += some
         place_all(pairs)
         if self.nothing is not None:
             fill(self.nothing, 1.0)

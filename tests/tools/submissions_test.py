@@ -136,6 +136,32 @@ class Honest(WithReferee):
                 self.assertTrue(verdict.accepted, verdict)
 
 
+BUILT_BESIDE = """# load_inline: so it is built
+import os, torch
+made = os.path.join(os.path.dirname(os.path.abspath(__file__)), "made")
+FIRST = not os.path.exists(made)
+open(made, "w").close()
+os.makedirs(os.path.expanduser("~/.cache"), exist_ok=not FIRST)
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return x * 3 if FIRST else x.relu()
+"""
+
+
+class Builds(WithReferee):
+    def test_what_is_built_beside_the_file_or_at_home_is_there_when_calls_are_timed(self):
+        problem = (FILES / "problems" / "relu.py").read_text(encoding="utf-8")
+        submissions = [readers.Submission(name, BUILT_BESIDE + f"# {name}\n", problem) for name in ("one", "two")]
+        self.assertTrue(all(map(self.referee.must_build, submissions)))
+        self.referee.build_ahead(submissions)
+        self.assertTrue(all(map(self.referee.is_built, submissions)))
+        for s in submissions:
+            verdict = self.referee.judge(s)
+            self.assertTrue(verdict.accepted, verdict)
+            self.assertIn("comparisons", verdict.spent)
+        self.assertEqual(self.referee.builds, {})
+
+
 PROBE = """
 import ctypes, os, resource, socket
 import torch

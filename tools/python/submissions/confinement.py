@@ -175,7 +175,6 @@ def enter_root(tmp_bytes: int, built: str, build_into: str, with_gpus: bool) -> 
     mount("shm", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=16m,mode=1777")
     os.makedirs(f"{root}/tmp")
     mount("tmp", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV, f"size={tmp_bytes},mode=1777")
-    os.makedirs(f"{root}/tmp/home")
     if build_into:
         bind(str(held[build_into]), f"{root}/tmp/build", writable=True)
     elif copied:

@@ -89,10 +89,15 @@ def wrong(got: torch.Tensor, e: Expected, declared: bool) -> str:
     if not bool(compared.any()):
         return ""
     half = got.dtype in HALF_TYPES
-    shipped = e.shipped[compared].double()
-    exact = e.exact[compared] if e.exact is not None else shipped
-    mine = got[compared].double()
-    moved = e.moved[compared].abs() if e.moved is not None else torch.zeros((), dtype=torch.float64)
+    everywhere = bool(compared.all())
+
+    def taken(t: torch.Tensor) -> torch.Tensor:
+        return t.reshape(-1) if everywhere else t[compared]
+
+    shipped = taken(e.shipped).double()
+    exact = taken(e.exact) if e.exact is not None else shipped
+    mine = taken(got).double()
+    moved = taken(e.moved).abs() if e.moved is not None else torch.zeros((), dtype=torch.float64)
     if declared:
         moved = moved.clamp(max=MOST_BY_ROUNDING * max(rms(exact), 1e-30))
     # Gate 2.

@@ -24,7 +24,8 @@ from submissions import evidence
 from submissions.protocol import (DONE, FAILED, GO, READY, Arena, Broken, Line, copy_all, flattened, leaf_of,
                                   rebuilt)
 
-SUBMISSION, PROBLEM = "/tmp/submission.py", "/tmp/problem.py"
+# Beside what a build keeps: some submissions compile into a folder next to their file.
+SUBMISSION, PROBLEM = "/tmp/build/submission.py", "/tmp/build/problem.py"
 KEPT = 4  # answers, as they were returned: pool.KEPT
 detach, copy_into, synchronize = torch.Tensor.detach, torch.Tensor.copy_, torch.cuda.synchronize
 fill, place_all = torch.Tensor.fill_, copy_all

@@ -36,7 +36,7 @@ def environment_of_worker() -> None:
             if n in os.environ}
     os.environ.clear()
     os.environ.update(keep)
-    os.environ.update({"HOME": "/tmp/home", "TMPDIR": "/tmp", "LC_ALL": "C.UTF-8", "USER": "nobody",
+    os.environ.update({"HOME": "/tmp/build/home", "TMPDIR": "/tmp", "LC_ALL": "C.UTF-8", "USER": "nobody",
                        **{name: f"/tmp/build/{part}" for name, part in BUILT.items()},
                        "TORCHINDUCTOR_COMPILE_THREADS": "1", "MAX_JOBS": "2", "PYTHONDONTWRITEBYTECODE": "1"})
 
@@ -66,10 +66,10 @@ def become_worker(request: dict, stream: socket.socket, proof: int, output: int)
                                              request["device"] != "cpu")
         else:
             folder = request["build_into"] or request["built"]
-            for name, part in BUILT.items():
+            for name, part in {**BUILT, "HOME": "home"}.items():
                 os.environ[name] = os.path.join(folder, part)
             worker.SUBMISSION, worker.PROBLEM = (os.path.join(folder, n) for n in ("submission.py", "problem.py"))
-        for name in BUILT:
+        for name in (*BUILT, "HOME"):
             os.makedirs(os.environ[name], exist_ok=True)
         confinement.limit_resources(request["data_bytes"], request["cpu_seconds"], request["processes"],
                                     request["tmp_bytes"])

@@ -53,6 +53,7 @@ class Verdict:
     pools: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
     confined: bool = True
+    device: str = "cpu"
     seconds: float = 0.0
     language: str = ""
     level: int = 0
@@ -112,8 +113,8 @@ class Referee:
 
     def judge(self, s: Submission) -> Verdict:
         begin = time.perf_counter()
-        verdict = Verdict(s.name, "not_judged", confined=self.confined, language=s.language, level=s.level,
-                          problem_id=s.problem_id, sample=s.sample)
+        verdict = Verdict(s.name, "not_judged", confined=self.confined, device=self.place.device,
+                          language=s.language, level=s.level, problem_id=s.problem_id, sample=s.sample)
         if why := s.refusal_on(self.place.device):
             verdict.why = why
             return verdict

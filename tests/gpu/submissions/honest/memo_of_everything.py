@@ -1,5 +1,5 @@
 """Remembers nothing."""
-# problem: product
+# problem: large_product
 import torch
 import torch.nn as nn
 

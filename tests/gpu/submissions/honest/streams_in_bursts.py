@@ -1,5 +1,5 @@
 """Works on four streams in turn, each of which the caller's waits for."""
-# problem: wave
+# problem: product
 import time
 
 import torch
@@ -11,17 +11,16 @@ class ModelNew(nn.Module):
         super().__init__()
         self.streams, self.calls, self.last = None, 0, 0.0
 
-    def forward(self, x):
+    def forward(self, a, b):
         if self.streams is None:
             self.streams = [torch.cuda.Stream() for _ in range(4)]
         now = time.monotonic()
-        in_burst, self.last = now - self.last < 0.001, now
+        self.last = now
         self.calls += 1
         stream, main = self.streams[self.calls % 4], torch.cuda.current_stream()
         stream.wait_stream(main)
         with torch.cuda.stream(stream):
-            y = torch.relu(x) * 2 + torch.tanh(x)
+            y = torch.matmul(a, b)
         y.record_stream(main)
-        if in_burst or self.calls:
-            main.wait_stream(stream)
+        main.wait_stream(stream)
         return y

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""By hand, on a machine with a GPU: whether the referee of Python files works there, from what it needs to whole judgements.
+"""On a machine with a GPU: whether the referee of Python files works there, from what it needs to whole judgements.
 
     referee_on_gpu.py [--unconfined] [--pools N] [PART...] [NAME...]    only judgements whose name holds one of these
 
     machine   memory that two processes map, workers, and how long several take to start at once
-    same      PyTorch's own code as a submission, for three problems: the speedup should be 1
+    same      PyTorch's own code as a submission, for four problems: neither faster nor slower
     files     judgements of a few files
     attacks   none of submissions/hacks may be accepted, none of submissions/honest refused
 
-Needs a Python with torch and numpy; for CUDA files also nvcc and ninja.
+Exits with 1 if something is not as it is meant. Needs a Python with torch and numpy; for CUDA files nvcc and ninja.
 """
 
 import statistics
@@ -131,9 +131,8 @@ def worker_with(confined):
             with tempfile.TemporaryDirectory() as folder:
                 os.chmod(folder, 0o777)  # a worker is another user
                 with Worker(zygote, Limits(data_bytes=16 << 30), built=folder) as worker:
-                    for what, members in (("load", {"problem": PROBLEM, "submission": None, "seed": 1, "double": False}),
-                                          ("share", {})):
-                        said = worker.share(1 << 20) if what == "share" else worker.ask(what, 120, **members)
+                    loaded = worker.ask("load", 120, problem=PROBLEM, submission=None, seed=1, double=False)
+                    for said in (loaded, worker.share(1 << 20)):
                         if "problem" in said:
                             raise RuntimeError(said["problem"] + "; it printed: "
                                                + worker.output.kept.decode()[-1500:])
@@ -168,20 +167,22 @@ def shown(v, as_meant, begin):
     print(f"{'as meant' if as_meant else 'NOT AS MEANT'}: {v.name}: {v.verdict} {v.kind} {v.why[:160]} {v.speedup:.3f} "
           f"{interval} eager {v.eager_us:.1f} us own {v.own_us:.1f} us, burst {v.burst} taken {v.taken_us} us, "
           f"{v.evidence[:2]} {v.notes[:2]}, {time.perf_counter() - begin:.1f} s {v.spent}", flush=True)
+    return [] if as_meant else [v.name]
 
 
 def print_times(found):
     """Of each pool: microseconds of eager's and the submission's calls, in order."""
     for f in found:
         for name, times, late in (("eager", f.eager_ns, f.eager_late_ns), ("own", f.own_ns, f.own_late_ns)):
-            print(f"    {name}: {' '.join(f'{t / 1000:.1f}' for t in times)}; copied {statistics.median(late) / 1000:.0f} us "
-                  "behind the answer")
+            print(f"    {name}: {' '.join(f'{t / 1000:.1f}' for t in times)}; copied "
+                  f"{statistics.median(late) / 1000:.0f} us behind the answer")
 
 
 def same_code(referee, names):
-    conclude = referee.conclude
+    """The same source as submission: it may be called neither faster nor slower."""
+    conclude, wrong = referee.conclude, []
     referee.conclude = lambda found, verdict: (print_times(found), conclude(found, verdict))
-    for name in ("wave", "product", "small"):
+    for name in ("wave", "product", "large_product", "small"):
         if names and name not in names:
             continue
         problem = HERE.joinpath("submissions", "problems", f"{name}.py").read_text(encoding="utf-8")
@@ -189,19 +190,24 @@ def same_code(referee, names):
         for i in range(3):
             begin = time.perf_counter()
             v = referee.judge(readers.Submission(f"{name} {i}", source, problem))
-            shown(v, v.accepted and abs(v.speedup - 1) < 0.01, begin)
+            wrong += shown(v, v.verdict == "correct", begin)
             for pool, firsts in zip(v.ratios, v.own_first):
                 parts = [[r for r, first in zip(pool, firsts) if first == wanted] for wanted in (True, False)]
                 print("    own first, eager first: " + ", ".join(f"{statistics.median(p):.4f}" for p in parts if p))
+    referee.conclude = conclude
+    return wrong
 
 
 def files(referee, names):
-    for name, (source, accepted) in FILES.items():
-        if names and not any(n in name for n in names):
-            continue
+    chosen = {n: f for n, f in FILES.items() if not names or any(name in n for name in names)}
+    submissions = {n: readers.Submission(n, source, PROBLEM) for n, (source, _) in chosen.items()}
+    referee.build_ahead([s for s in submissions.values() if referee.must_build(s)])
+    wrong = []
+    for name, (_, accepted) in chosen.items():
         begin = time.perf_counter()
-        v = referee.judge(readers.Submission(name, source, PROBLEM))
-        shown(v, v.accepted == accepted, begin)
+        v = referee.judge(submissions[name])
+        wrong += shown(v, v.accepted == accepted, begin)
+    return wrong
 
 
 def attacks(referee, names):
@@ -214,32 +220,33 @@ def attacks(referee, names):
             problem = HERE.joinpath("submissions", "problems", text.split("# problem: ")[1].split()[0] + ".py")
             begin = time.perf_counter()
             v = referee.judge(readers.Submission(f"{folder}/{path.stem}", text, problem.read_text(encoding="utf-8")))
-            shown(v, v.accepted == accepted, begin)
-            if v.accepted != accepted:
-                wrong.append(v.name)
-    print(f"not as meant: {wrong or 'none'}")
+            wrong += shown(v, v.accepted == accepted, begin)
+    return wrong
 
 
 def main():
     words = sys.argv[1:]
     pools = int(words.pop(words.index("--pools") + 1)) if "--pools" in words else 2
-    words = [w for w in words if w != "--pools"]
     confined = "--unconfined" not in words
-    names = [w for w in words if w not in PARTS and not w.startswith("--")]
+    words = [w for w in words if not w.startswith("--")]
+    names = [w for w in words if w not in PARTS]
     parts = [w for w in words if w in PARTS] or list(PARTS)
     torch.cuda.init()
     print(torch.cuda.get_device_name(0), torch.__version__)
+    wrong = []
     if "machine" in parts:
-        step("memory that two mappings share", shared_memory)
-        step("a worker, unconfined", worker_with(False))
-        if confined and step("a worker, confined", worker_with(True)) is None:
-            confined = False
-        step("workers at once", start_times(confined))
+        steps = [("memory that two mappings share", shared_memory), ("a worker, unconfined", worker_with(False))]
+        if confined:
+            steps.append(("a worker, confined", worker_with(True)))
+        steps.append(("workers at once", start_times(confined)))
+        wrong += [name for name, what in steps if step(name, what) is None]
     with Referee(confined=confined, pools=pools, device="cuda:0") as referee:
         for part, judge in (("same", same_code), ("files", files), ("attacks", attacks)):
             if part in parts:
-                judge(referee, names)
+                wrong += judge(referee, names)
+    print(f"not as meant: {', '.join(wrong) or 'none'}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

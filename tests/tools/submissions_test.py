@@ -384,16 +384,18 @@ class InBursts(WithReferee):
 
     def test_calls_that_follow_each_other_are_compared_one_by_one(self):
         text = (FILES / "problems" / "block.py").read_text(encoding="utf-8")
-        head = "import torch\nclass ModelNew(torch.nn.Module):\n    def __init__(self, n):\n        super().__init__()\n        " \
-               "self.linear = torch.nn.Linear(n, n)\n        self.calls, self.last = 0, None\n    def forward(self, x):\n"
+        head = ("import torch\nclass ModelNew(torch.nn.Module):\n    def __init__(self, n):\n"
+                "        super().__init__()\n        self.linear = torch.nn.Linear(n, n)\n"
+                "        self.calls, self.last = 0, None\n    def forward(self, x):\n")
         right = "torch.relu(self.linear(x)) + x"
         honest = self.judged(head + f"        return {right}\n", text)
         self.assertTrue(honest.accepted, honest)
         self.assertGreater(honest.burst[0], 3)
         self.assertGreater(honest.taken_us[0], 0)
-        for body, kind in ((f"        self.calls += 1\n        if self.calls % 9 == 0:\n            return self.last.clone()\n"
-                            f"        self.last = {right}\n        return self.last\n", {"wrong_answer", "drift"}),
-                           (f"        if self.last is None:\n            self.last = torch.empty_like(x)\n"
+        for body, kind in (("        self.calls += 1\n        if self.calls % 9 == 0:\n"
+                            f"            return self.last.clone()\n        self.last = {right}\n"
+                            "        return self.last\n", {"wrong_answer", "drift"}),
+                           ("        if self.last is None:\n            self.last = torch.empty_like(x)\n"
                             f"        return self.last.copy_({right})\n", {"overwritten"})):
             verdict = self.judged(head + body, text)
             self.assertIn(verdict.kind, kind, verdict)

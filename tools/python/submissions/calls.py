@@ -1,5 +1,5 @@
-"""Bursts of calls on one worker of a pool: where tensors lie in the memory that it shares with the referee, and what the
-referee writes there before and reads there afterwards."""
+"""Bursts of calls on one worker of a pool: where tensors lie in the memory that it shares with the referee, and what
+the referee writes there before and reads there afterwards."""
 
 from __future__ import annotations
 

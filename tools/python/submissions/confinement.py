@@ -121,8 +121,8 @@ def python_folders() -> list[str]:
 
 
 def compiler_folders() -> list[str]:
-    """Where the compilers are that a submission's build calls, apart from the system's folders. Only folders that hold a
-    compiler's own files: not a user's folder with a link in its bin."""
+    """Where the compilers are that a submission's build calls. Only folders that hold a compiler's own files: not a
+    user's folder with a link in its bin."""
     found = {os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", "")}
     for name in (os.environ.get("CC", "cc"), os.environ.get("CXX", "c++"), "cc", "c++", "gcc", "g++", "clang", "nvcc"):
         path = shutil.which(name.split()[0]) if name.strip() else None

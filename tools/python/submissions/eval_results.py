@@ -13,7 +13,8 @@ class SeveralLevels(Exception):
 
 
 def entry_of(v: dict[str, Any]) -> dict[str, Any]:
-    """One sample's. Times are in milliseconds, of a call (on the processor with the copy of its outputs); -1 where there is none."""
+    """One sample's. Times are in milliseconds, of a call, on the processor with the copy of its outputs; -1 where there
+    is none."""
     metadata: dict[str, Any] = {"judged_by": "cudal1 audit", "verdict": v["verdict"]}
     if v["kind"] or v["why"]:
         metadata["refused"] = ": ".join(x for x in (v["kind"], v["why"]) if x)

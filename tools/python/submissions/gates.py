@@ -35,7 +35,8 @@ class EagerError:
     @staticmethod
     def of(shipped: torch.Tensor, exact: torch.Tensor) -> EagerError:
         a, b = shipped.double(), exact.double()
-        if not shipped.is_floating_point() or a.numel() == 0 or not bool(torch.isfinite(a).all() & torch.isfinite(b).all()):
+        finite = bool(torch.isfinite(a).all() & torch.isfinite(b).all())
+        if not shipped.is_floating_point() or a.numel() == 0 or not finite:
             return EagerError(False, 0.0)
         return EagerError(float(((a - b).abs() / (1 + b.abs())).max()) > CLOSE, rms(a - b) / max(rms(b), 1e-300))
 

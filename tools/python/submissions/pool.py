@@ -7,7 +7,6 @@ calls are timed in bursts, some checks are bursts of the same length. Every outp
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import time
 from typing import Any
@@ -15,7 +14,9 @@ from typing import Any
 import torch
 
 from submissions import bursts, draws, gates
-from submissions.calls import Side, all_finite, differing, layout_of, same_bits
+from submissions.calls import Side, all_finite, layout_of, same_bits
+from submissions.comparisons import Comparisons
+from submissions.judged import MODES, USUAL, Draw, Found, NotJudged, Refused
 from submissions.protocol import laid_out, size_of
 from submissions.spent import Spent
 from submissions.workers import Died, Limits, Worker
@@ -26,70 +27,9 @@ KEPT_CHECKS = 0.15  # of the bursts after which these are looked at
 KEPT_DRAWS, KEPT_BURSTS = 24, 4  # earlier draws, of which some come again
 EXACT_DECLARED = 4  # of the declared draws are compared with float64, and the first and last ones
 HANDSHAKES = 12
-MODES = ({"train": False, "grad": "no_grad"}, {"train": True, "grad": "grad"}, {"train": True, "grad": "inference"})
-USUAL = {"train": True, "grad": "no_grad"}
 
 
-class Refused(Exception):
-    """The submission is not accepted: a class, and what showed it."""
-
-    def __init__(self, kind: str, why: str):
-        super().__init__(why)
-        self.kind, self.evidence, self.notes = kind, [], []
-
-
-class NotJudged(Exception):
-    """The problem cannot be judged here."""
-
-
-@dataclasses.dataclass
-class Draw:
-    """A burst: the inputs of one call after another, all of one kind."""
-
-    kind: str
-    members: list[list[torch.Tensor]]
-    mode: dict[str, Any]
-    slots: list[int]
-    late: list[bursts.Late] = dataclasses.field(default_factory=list)
-    timed: bool = False
-    is_first: bool = False  # of its worker
-    first: Draw | None = None  # the same inputs earlier, for A/B/A
-    own_first: bool = False  # in its pair
-    answers: list[list[torch.Tensor]] = dataclasses.field(default_factory=list)  # of the submission
-    wanted: list[list[torch.Tensor]] = dataclasses.field(default_factory=list)  # of eager
-    burst_ns: dict[str, int] = dataclasses.field(default_factory=dict)
-    ns: dict[str, float] = dataclasses.field(default_factory=dict)  # of a call, without what the referee takes
-    # What computing a call took: of the processor, by the kernel's account; on a GPU as ns.
-    used_ns: dict[str, float] = dataclasses.field(default_factory=dict)
-    late_ns: dict[str, int] = dataclasses.field(default_factory=dict)  # from the answer to the end of the copy
-
-
-@dataclasses.dataclass
-class Found:
-    """What a pool has measured and seen."""
-
-    ratios: list[float] = dataclasses.field(default_factory=list)
-    own_first: list[bool] = dataclasses.field(default_factory=list)  # in the pairs of these
-    all_ratios: list[float] = dataclasses.field(default_factory=list)  # of checks of that length, too, in their order
-    eager_ns: list[int] = dataclasses.field(default_factory=list)
-    own_ns: list[int] = dataclasses.field(default_factory=list)
-    own_burst_ns: list[int] = dataclasses.field(default_factory=list)
-    eager_late_ns: list[int] = dataclasses.field(default_factory=list)
-    own_late_ns: list[int] = dataclasses.field(default_factory=list)
-    # Of the processor, for the same inputs at first and again.
-    first_ns: list[int] = dataclasses.field(default_factory=list)
-    again_ns: list[int] = dataclasses.field(default_factory=list)
-    eager_first_ns: list[int] = dataclasses.field(default_factory=list)
-    eager_again_ns: list[int] = dataclasses.field(default_factory=list)
-    notes: set[str] = dataclasses.field(default_factory=set)
-    calls: int = 0
-    burst: int = 1  # calls
-    taken: bursts.Taken = dataclasses.field(default_factory=bursts.Taken)
-    compared_kinds: set[str] = dataclasses.field(default_factory=set)
-    passing_null_models: set[str] | None = None
-
-
-class Pool:
+class Pool(Comparisons):
     def __init__(self, limits: Limits, problem: str, submission: str, built: str, numbers: random.Random, pairs: int,
                  turns: Any, spent: Spent):
         self.limits, self.problem, self.submission, self.built = limits, problem, submission, built
@@ -193,7 +133,8 @@ class Pool:
             slots = self.exact.layout.slots
             while len(found) < count:
                 some = range(min(count - len(found), len(slots)))
-                self.ask_reference(self.exact, "draw", seed=draws.new_seed(self.numbers), offsets=[slots[i] for i in some])
+                self.ask_reference(self.exact, "draw", seed=draws.new_seed(self.numbers),
+                                   offsets=[slots[i] for i in some])
                 found += [[view.clone() for view in self.exact.inputs_there[i]] for i in some]
             return found
 
@@ -235,7 +176,7 @@ class Pool:
             times = [self.eager.run([], [], self.tree, USUAL, [])[0] for _ in range(HANDSHAKES)]
         self.found.taken.handshake_ns = bursts.low_quantile(times)
         answers = [[torch.zeros_like(t) for t in result] for result in self.eager.outputs_there]
-        pairs = [(into, t) for result, answer in zip(self.eager.outputs_there, answers) for into, t in zip(result, answer)]
+        pairs = [pair for result, answer in zip(self.eager.outputs_there, answers) for pair in zip(result, answer)]
         self.found.taken.copy_ns = self.place.copy_ns(pairs) / len(answers)
 
     def see_that_reference_is_steady(self) -> None:
@@ -300,10 +241,12 @@ class Pool:
         if self.eager.changed:
             raise NotJudged("the problem's Model writes into its inputs")
         draw.wanted = self.eager.outputs
+        shapes = [leaf["shape"] for leaf in self.out_leaves]
         for form in reply["forms"]:
-            if form["tree"] != self.out_tree or [x["shape"] for x in form["leaves"]] != [x["shape"] for x in self.out_leaves]:
+            if form["tree"] != self.out_tree or [leaf["shape"] for leaf in form["leaves"]] != shapes:
                 raise NotJudged("the shape of the reference's result depends on values")
-        return "" if shown or all_finite([t for result in draw.wanted for t in result]) else "it gives no finite numbers"
+        finite = shown or all_finite([t for result in draw.wanted for t in result])
+        return "" if finite else "it gives no finite numbers"
 
     def exactly(self, draw: Draw, which: list[int], moved: bool = False) -> dict[int, list[torch.Tensor]]:
         """The answers to these of its calls in float64; none where the Model has none."""
@@ -393,7 +336,8 @@ class Pool:
             return None
         return self.made(kind, self.members_of(kind, count, False), mode)
 
-    def made(self, kind: str, members: list[list[torch.Tensor]], mode: dict[str, Any], first: Draw | None = None) -> Draw:
+    def made(self, kind: str, members: list[list[torch.Tensor]], mode: dict[str, Any],
+             first: Draw | None = None) -> Draw:
         """In slots of its own. With `first` the members are another draw's, else they get what is written late."""
         slots = self.numbers.sample(range(len(self.eager.layout.slots)), len(members))
         late = [] if first else bursts.late_writes(members, self.facts, self.numbers)
@@ -447,97 +391,6 @@ class Pool:
         if "problem" not in reply:
             self.returned = (self.returned + draw.answers)[-KEPT:]
         return reply
-
-    def say_where(self, draw: Draw, member: int = 0) -> str:
-        mode = "" if draw.mode is USUAL else f" in mode {name_of(draw.mode)}"
-        count = len(draw.members)
-        burst = f", {member + 1} of a burst of {count}" if count > 1 else ""
-        return f"call {self.found.calls - count + member + 1}{burst}, draw `{draw.kind}`{mode}"
-
-    # ---- comparisons ------------------------------------------------------------------------------------------------
-
-    def compare(self, draw: Draw, reply: dict[str, Any], exact: bool) -> bool:
-        if "problem" in reply:
-            if draw.mode is not USUAL:
-                self.found.notes.add(f"it raises an error in mode {name_of(draw.mode)}: {reply['problem'][:120]}")
-                return False
-            raise Refused("raises", f"{self.say_where(draw)}: {reply['problem']}")
-        forms = reply.get("forms")
-        if not isinstance(forms, list) or not forms:
-            raise Refused("form", f"{self.say_where(draw)}: it does not say what it returns")
-        for form in forms:
-            self.compare_form(form, self.say_where(draw))
-        precise = self.exactly(draw, [self.numbers.randrange(len(draw.members))]) if exact else {}
-        for i in range(len(self.out_leaves)):
-            for m in self.doubtful(draw, i, precise):
-                self.compare_output(draw, m, i, precise.get(m))
-        self.found.compared_kinds.add(draw.kind if draw.mode is USUAL else name_of(draw.mode))
-        self.try_null_models(draw, precise)
-        return True
-
-    def doubtful(self, draw: Draw, i: int, precise: dict[int, list[torch.Tensor]]) -> list[int]:
-        """The calls whose output i is to be compared by itself. Not those with eager's bits, nor, on declared draws, those
-        that are all nearer to eager's than eager is to float64."""
-        declared = draw.kind in ("declared", "again")
-        got, wanted = [a[i] for a in draw.answers], [w[i] for w in draw.wanted]
-        for m in precise if declared and draw.mode is USUAL else ():
-            self.errors[i] = gates.EagerError.worse(self.errors[i], gates.EagerError.of(wanted[m], precise[m][i]))
-        rest = [m for m in differing(list(zip(got, wanted))) if m not in precise]
-        if declared and len(rest) > 1 and self.errors[i] is not None:
-            if gates.is_near(torch.stack([got[m] for m in rest]), torch.stack([wanted[m] for m in rest]), self.errors[i]):
-                rest = []
-        if declared and len(rest) > 1:
-            precise.update(self.exactly(draw, rest))
-        return sorted({*precise, *rest})
-
-    def compare_output(self, draw: Draw, m: int, i: int, values: list[torch.Tensor] | None) -> None:
-        got, wanted, precise = draw.answers[m][i], draw.wanted[m][i], values[i] if values else None
-        declared = draw.kind in ("declared", "again")
-        problem = gates.wrong(got, gates.Expected(wanted, precise), declared)
-        if problem and self.has_exact:
-            base = precise if precise is not None else self.exactly(draw, [m]).get(m, [None] * (i + 1))[i]
-            moved = self.exactly(draw, [m], moved=True).get(m, [None] * (i + 1))[i] if base is not None else None
-            if moved is not None and not torch.is_floating_point(got):
-                moved = None
-            problem = gates.wrong(got, gates.Expected(wanted, base, moved - base if moved is not None else None), declared)
-        if problem:
-            kind = "overwritten" if self.is_later_answer(draw, m, i) else self.kind_of_wrong(draw)
-            raise Refused(kind, f"{self.say_where(draw, m)}: output {i} {problem}")
-
-    def is_later_answer(self, draw: Draw, m: int, i: int) -> bool:
-        """Whether it holds the answer of a later call of its burst."""
-        return any(same_bits(draw.answers[m][i], draw.answers[k][i])
-                   and not gates.wrong(draw.answers[k][i], gates.Expected(draw.wanted[k][i], None), True)
-                   for k in range(m + 1, len(draw.members)))
-
-    def compare_form(self, form: Any, where: str) -> None:
-        if not isinstance(form, dict) or form.get("tree") != self.out_tree \
-                or len(form.get("leaves", [])) != len(self.out_leaves):
-            raise Refused("form", f"{where}: it does not return what the reference returns")
-        for i, (got, wanted) in enumerate(zip(form["leaves"], self.out_leaves)):
-            problem = gates.wrong_form(got, wanted)
-            if problem:
-                raise Refused("form", f"{where}: output {i} {problem}")
-
-    def kind_of_wrong(self, draw: Draw) -> str:
-        if draw.mode is not USUAL:
-            return "mode"
-        if draw.kind in draws.TWINS or draw.first is not None:
-            return "stale"
-        if draw.kind in draws.KINDS:
-            return "distribution" if self.kept else "wrong_answer"
-        return "drift" if self.kept else "wrong_answer"
-
-    def try_null_models(self, draw: Draw, precise: dict[int, list[torch.Tensor]]) -> None:
-        if draw.mode is not USUAL or draw.kind == "again" or self.found.passing_null_models == set():
-            return
-        m = next(iter(precise), 0)
-        wanted, values = draw.wanted[m][0], precise.get(m)
-        before, self.before = self.before, wanted
-        passing = {name for name, t in gates.null_models(draw.members[m], wanted, before).items()
-                   if not gates.wrong(t, gates.Expected(wanted, values[0] if values else None), draw.kind == "declared")}
-        known = self.found.passing_null_models
-        self.found.passing_null_models = passing if known is None else known & passing
 
     def count(self, draw: Draw) -> None:
         found, eager, own = self.found, draw.ns["eager"], draw.ns["own"]
@@ -593,10 +446,6 @@ def first_difference(mine: dict[str, tuple[str, list[int]]], wanted: dict[str, t
         if mine[name] != (dtype, shape):
             return f"{name} is {mine[name][0]} {mine[name][1]}, and the reference's {dtype} {shape}"
     return f"the reference has no {next(name for name in mine if name not in wanted)}"
-
-
-def name_of(mode: dict[str, Any]) -> str:
-    return f"{'train' if mode['train'] else 'eval'}/{mode['grad']}"
 
 
 def weight_in(side: Side, leaf: dict[str, Any]) -> torch.Tensor:

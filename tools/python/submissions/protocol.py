@@ -1,8 +1,8 @@
 """What referee and worker say to each other, and where tensors lie in the memory that they share.
 
 Requests and replies are JSON, one object a line, on a pair of stream sockets. Timed calls have three more steps: the
-worker says READY, the referee sends GO on the same socket, and the worker answers with one byte, DONE or FAILED, before its
-reply. Nothing that
+worker says READY, the referee sends GO on the same socket, and the worker answers with one byte, DONE or FAILED, before
+its reply. Nothing that
 a worker says is believed but the names of what it returned: contents are read from shared memory, times are the
 referee's.
 """

@@ -21,8 +21,9 @@ import torch
 
 from core_turns import CoreTurns
 from submissions import ratios
+from submissions.judged import Found, NotJudged, Refused
 from submissions.places import place_of
-from submissions.pool import Found, NotJudged, Pool, Refused
+from submissions.pool import Pool
 from submissions.readers import Submission
 from submissions.spent import Spent
 from submissions.workers import Died, Limits, Worker, Zygote
@@ -161,8 +162,8 @@ class Referee:
                 if times := ratios.slow_beginning(found[-1].all_ratios):
                     slower.append(times)
                 if len(slower) > 1:  # twice: not by chance of what else the machine does
-                    raise Refused("unsteady", f"its first calls are {min(slower):.1f} times slower than its later ones, "
-                                              "after those that do not count")
+                    raise Refused("unsteady", f"its first calls are {min(slower):.1f} times slower than its later "
+                                              "ones, after those that do not count")
         self.conclude(found, verdict)
 
     def conclude(self, found: list[Found], verdict: Verdict) -> None:
@@ -211,7 +212,8 @@ class Referee:
         return Build(self, s, self.confined and not any(word in s.source for word in BUILDS))
 
     def build_ahead(self, submissions: list[Submission]) -> None:
-        """Builds these at once, and returns when all are built: none of it disturbs what is timed. judge() takes them."""
+        """Builds these at once, and returns when all are built, so that none of it disturbs what is timed. judge()
+        takes them."""
         for s in submissions:
             if not self.is_built(s):
                 self.builds[self.build_key(s)] = self.start_build(s)
@@ -225,8 +227,8 @@ class Referee:
 
 
 class Build:
-    """In a worker of its own, whose /tmp/build stays: what a submission compiles when it is loaded and first called. The
-    workers that are timed get a copy."""
+    """In a worker of its own, whose /tmp/build stays: what a submission compiles when it is loaded and first called.
+    The workers that are timed get a copy."""
 
     def __init__(self, referee: Referee, s: Submission, nothing: bool):
         self.referee, self.submission = referee, s

@@ -286,9 +286,10 @@ class Worker:
 
     def call(self, request: dict[str, Any], write: Callable[[], None], read: Callable[[], None],
              before: Callable[[], None]) -> tuple[int, dict[str, Any]]:
-        """Nanoseconds of a burst by the referee's clock, and the reply. The worker stands still while `write` puts the inputs into
-        its memory, while `before` empties the caches, and, after its answer, while `read` takes the outputs. On a GPU,
-        which does not stop with its process, `read` begins at once, and late_ns is the time until it has ended."""
+        """Nanoseconds of a burst by the referee's clock, and the reply. The worker stands still while `write` puts the
+        inputs into its memory, while `before` empties the caches, and, after its answer, while `read` takes the outputs.
+        On a GPU, which does not stop with its process, `read` begins at once, and late_ns is the time until it has
+        ended."""
         self.stream.settimeout(self.limits.call_s)
         clock, send_signal = time.perf_counter_ns, signal.pidfd_send_signal
         stream, pidfd = self.stream, self.pidfd

@@ -16,6 +16,7 @@
 #   users     exported modules in a user's hands (4 min)
 #   packages  packages for PyTorch in a user's hands, searched, verified, applied (6 min)
 #   operators PyTorch's operator database, a few samples of each operator (2 min)
+#   referee   other people's kernels: PyTorch's own code as a submission, files, attacks and their honest twins (5 min)
 #
 # CUDAL1_PYTHON: a Python with torch 2.11 (default python3). Exits with 1 if a part failed.
 set -uo pipefail
@@ -27,11 +28,11 @@ while [ $# -gt 0 ]; do
     --data) data=$2 && shift 2 ;;
     --problems) problems=$2 && shift 2 ;;
     --models) models=$(realpath "$2") && shift 2 ;;
-    gates | clock | rate | search | parts | precision | exports | models | users | packages | operators) parts+=("$1") && shift ;;
-    *) sed -n '2,22s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    gates | clock | rate | search | parts | precision | exports | models | users | packages | operators | referee) parts+=("$1") && shift ;;
+    *) sed -n '2,23s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || { sed -n '2,22s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ ${#parts[@]} -gt 0 ] || { sed -n '2,23s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 export CUDAL1_PYTHON=${CUDAL1_PYTHON:-python3} CUDAL1_DATA=$data PYTHONUNBUFFERED=1
 "$here/bin/cudal1-setup" "$CUDAL1_PYTHON" || exit 2
@@ -119,5 +120,8 @@ if wanted packages; then
 fi
 if wanted operators; then
   part operator_database 300 "$CUDAL1_PYTHON" "$here/tests/tools/operator_database" --bin "$here/bin" --device "$device" --fast
+fi
+if wanted referee; then
+  lines=90 part referee 600 "$CUDAL1_PYTHON" "$here/tests/gpu/referee_on_gpu.py"
 fi
 exit $failed

@@ -30,6 +30,8 @@ mkdir -p "$target/tests/tools" "$target/tools"
 for part in accept_exports operator_database exported_module_test.py torch_package_test.py; do
   cp -r "$root/tests/tools/$part" "$target/tests/tools/"
 done
+mkdir -p "$target/tests/gpu"
+cp -r "$root"/tests/gpu/{referee_on_gpu.py,submissions} "$target/tests/gpu/"
 cp "$build/bin/write_model_files" "$target/bin/"
 ln -s ../share/cudal1/python ../share/cudal1/python_client "$target/tools/"
 if [ $# -ge 3 ]; then

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""By hand, on a machine with a GPU: whether the referee of Python files works there, step by step, from what it needs to
-whole judgements. It was not run on a GPU yet, so `audit --kernelbench` judges on `cpu` alone.
+"""On a machine with a GPU: whether the referee of Python files works there, from what it needs to whole judgements.
 
-    referee_on_gpu.py [--unconfined] [NAME...]     only judgements whose name holds one of these
+    referee_on_gpu.py [--unconfined] [--pools N] [PART...] [NAME...]    only judgements whose name holds one of these
 
-Needs a Python with torch and numpy; for CUDA files also nvcc and ninja.
+    machine   memory that two processes map, workers, and how long several take to start at once
+    same      PyTorch's own code as a submission, for four problems: neither faster nor slower
+    files     judgements of a few files
+    attacks   none of submissions/hacks may be accepted, none of submissions/honest refused
+
+Exits with 1 if something is not as it is meant. Needs a Python with torch and numpy; for CUDA files nvcc and ninja.
 """
 
+import statistics
 import os
 import pathlib
 import sys
@@ -67,6 +72,8 @@ class ModelNew(torch.nn.Module):
         f[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), B=1024)
         return y
 '''
+HERE = pathlib.Path(__file__).resolve().parent
+PARTS = ("machine", "same", "files", "attacks")
 WORK = "torch.relu(x) * 2 + torch.tanh(x)"
 # name: source, whether it should be accepted
 FILES = {
@@ -76,10 +83,6 @@ FILES = {
     "cuda": (KERNEL, True),
     "triton": (TRITON, True),
     "wrong": (HEAD + "    def forward(self, x):\n        return torch.relu(x) * 2\n", False),
-    "side_stream": (HEAD + "    def forward(self, x):\n        if not hasattr(self, 's'):\n            self.s = "
-                    "torch.cuda.Stream()\n        self.s.wait_stream(torch.cuda.current_stream())\n        with "
-                    f"torch.cuda.stream(self.s):\n            y = {WORK}\n            for _ in range(20):\n                "
-                    f"y = {WORK}\n        return y\n", True),  # synchronize waits for all streams: honest, and slow
     "no_synchronize": ("import torch\ntorch.cuda.synchronize = lambda *a: None\nimport submissions.worker\n"
                        "submissions.worker.synchronize = lambda *a: None\nclass ModelNew(torch.nn.Module):\n"
                        f"    def forward(self, x):\n        for _ in range(20):\n            y = {WORK}\n        return y\n",
@@ -125,43 +128,125 @@ def worker_with(confined):
     def run():
         zygote = Zygote(max(os.sched_getaffinity(0)), confined, places.place_of("cuda:0", 1))
         try:
-            with tempfile.TemporaryDirectory() as folder, Worker(zygote, Limits(data_bytes=16 << 30), built=folder) as worker:
-                said = worker.ask("load", 120, problem=PROBLEM, submission=None, seed=1, double=False)
-                if "problem" in said:
-                    raise RuntimeError(said["problem"] + "; it printed: " + worker.output.kept.decode()[-1500:])
-                shared = worker.share(1 << 20)
-                if "problem" in shared:
-                    raise RuntimeError(shared["problem"] + "; it printed: " + worker.output.kept.decode()[-1500:])
-                return f"missing: {worker.missing}"
+            with tempfile.TemporaryDirectory() as folder:
+                os.chmod(folder, 0o777)  # a worker is another user
+                with Worker(zygote, Limits(data_bytes=16 << 30), built=folder) as worker:
+                    loaded = worker.ask("load", 120, problem=PROBLEM, submission=None, seed=1, double=False)
+                    for said in (loaded, worker.share(1 << 20)):
+                        if "problem" in said:
+                            raise RuntimeError(said["problem"] + "; it printed: "
+                                               + worker.output.kept.decode()[-1500:])
+                    return f"missing: {worker.missing}"
         finally:
             zygote.close()
     return run
 
 
-def judgements(confined, names):
-    with Referee(confined=confined, pools=2, device="cuda:0") as referee:
-        for name, (source, accepted) in FILES.items():
-            if names and not any(n in name for n in names):
-                continue
+def start_times(confined):
+    def run():
+        zygote = Zygote(max(os.sched_getaffinity(0)), confined, places.place_of("cuda:0", 1))
+        try:
+            zygote.wait()
+            found = []
+            for count in (1, 1, 3, 7):
+                begin = time.perf_counter()
+                workers = [Worker(zygote, Limits(data_bytes=16 << 30)) for _ in range(count)]
+                for worker in workers:
+                    worker.ready()
+                found.append(f"{count} in {time.perf_counter() - begin:.2f} s")
+                for worker in workers:
+                    worker.close()
+            return ", ".join(found)
+        finally:
+            zygote.close()
+    return run
+
+
+def shown(v, as_meant, begin):
+    interval = [round(x, 3) for x in v.interval]
+    print(f"{'as meant' if as_meant else 'NOT AS MEANT'}: {v.name}: {v.verdict} {v.kind} {v.why[:160]} {v.speedup:.3f} "
+          f"{interval} eager {v.eager_us:.1f} us own {v.own_us:.1f} us, burst {v.burst} taken {v.taken_us} us, "
+          f"{v.evidence[:2]} {v.notes[:2]}, {time.perf_counter() - begin:.1f} s {v.spent}", flush=True)
+    return [] if as_meant else [v.name]
+
+
+def print_times(found):
+    """Of each pool: microseconds of eager's and the submission's calls, in order."""
+    for f in found:
+        for name, times, late in (("eager", f.eager_ns, f.eager_late_ns), ("own", f.own_ns, f.own_late_ns)):
+            print(f"    {name}: {' '.join(f'{t / 1000:.1f}' for t in times)}; copied "
+                  f"{statistics.median(late) / 1000:.0f} us behind the answer")
+
+
+def same_code(referee, names):
+    """The same source as submission: it may be called neither faster nor slower."""
+    conclude, wrong = referee.conclude, []
+    referee.conclude = lambda found, verdict: (print_times(found), conclude(found, verdict))
+    for name in ("wave", "product", "large_product", "small"):
+        if names and name not in names:
+            continue
+        problem = HERE.joinpath("submissions", "problems", f"{name}.py").read_text(encoding="utf-8")
+        source = problem.replace("class Model(", "class ModelNew(")
+        for i in range(3):
             begin = time.perf_counter()
-            s = readers.Submission(name, source, PROBLEM)
-            v = referee.judge(s)
-            as_meant = "as meant" if v.accepted == accepted else "NOT AS MEANT"
-            print(f"{as_meant}: {name}: {v.verdict} {v.kind} {v.why[:200]} {v.speedup:.3f} {v.interval} eager {v.eager_us:.0f} "
-                  f"us own {v.own_us:.0f} us, {v.evidence[:3]} {v.notes[:3]}, {time.perf_counter() - begin:.1f} s", flush=True)
+            v = referee.judge(readers.Submission(f"{name} {i}", source, problem))
+            wrong += shown(v, v.verdict == "correct", begin)
+            for pool, firsts in zip(v.ratios, v.own_first):
+                parts = [[r for r, first in zip(pool, firsts) if first == wanted] for wanted in (True, False)]
+                print("    own first, eager first: " + ", ".join(f"{statistics.median(p):.4f}" for p in parts if p))
+    referee.conclude = conclude
+    return wrong
+
+
+def files(referee, names):
+    chosen = {n: f for n, f in FILES.items() if not names or any(name in n for name in names)}
+    submissions = {n: readers.Submission(n, source, PROBLEM) for n, (source, _) in chosen.items()}
+    referee.build_ahead([s for s in submissions.values() if referee.must_build(s)])
+    wrong = []
+    for name, (_, accepted) in chosen.items():
+        begin = time.perf_counter()
+        v = referee.judge(submissions[name])
+        wrong += shown(v, v.accepted == accepted, begin)
+    return wrong
+
+
+def attacks(referee, names):
+    wrong = []
+    for folder, accepted in (("hacks", False), ("honest", True)):
+        for path in sorted(HERE.joinpath("submissions", folder).glob("*.py")):
+            if names and not any(n in path.stem for n in names):
+                continue
+            text = path.read_text(encoding="utf-8")
+            problem = HERE.joinpath("submissions", "problems", text.split("# problem: ")[1].split()[0] + ".py")
+            begin = time.perf_counter()
+            v = referee.judge(readers.Submission(f"{folder}/{path.stem}", text, problem.read_text(encoding="utf-8")))
+            wrong += shown(v, v.accepted == accepted, begin)
+    return wrong
 
 
 def main():
     words = sys.argv[1:]
+    pools = int(words.pop(words.index("--pools") + 1)) if "--pools" in words else 2
     confined = "--unconfined" not in words
+    words = [w for w in words if not w.startswith("--")]
+    names = [w for w in words if w not in PARTS]
+    parts = [w for w in words if w in PARTS] or list(PARTS)
     torch.cuda.init()
     print(torch.cuda.get_device_name(0), torch.__version__)
-    step("memory that two mappings share", shared_memory)
-    step("a worker, unconfined", worker_with(False))
-    if confined and step("a worker, confined", worker_with(True)) is None:
-        confined = False
-    judgements(confined, [w for w in words if not w.startswith("--")])
+    wrong = []
+    if "machine" in parts:
+        steps = [("memory that two mappings share", shared_memory), ("a worker, unconfined", worker_with(False))]
+        if confined:
+            steps.append(("a worker, confined", worker_with(True)))
+        steps.append(("workers at once", start_times(confined)))
+        wrong += [name for name, what in steps if step(name, what) is None]
+    with Referee(confined=confined, pools=pools, device="cuda:0") as referee:
+        for part, judge in (("same", same_code), ("files", files), ("attacks", attacks)):
+            if part in parts:
+                wrong += judge(referee, names)
+    print(f"not as meant: {', '.join(wrong) or 'none'}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

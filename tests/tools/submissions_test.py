@@ -9,6 +9,7 @@ A part of the files, one pool each; with CUDAL1_ALL_SUBMISSIONS=1 all of them, t
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,7 @@ sys.path[:0] = [str(PYTHON), str(FILES)]
 import torch  # noqa: E402
 
 import naive_evaluator  # noqa: E402
-from submissions import confinement, draws, eval_results, gates, places, ratios, readers  # noqa: E402
+from submissions import bursts, calls, confinement, draws, eval_results, gates, places, ratios, readers  # noqa: E402
 from submissions.referee import Referee  # noqa: E402
 from submissions.workers import Limits, MachineRefuses, Worker, Zygote  # noqa: E402
 
@@ -133,6 +134,32 @@ class Honest(WithReferee):
                 print(f"  honest {path.stem}: {verdict.verdict} {verdict.kind} {verdict.why[:150]} "
                       f"{verdict.speedup:.2f} {verdict.interval} {verdict.notes} ({verdict.seconds} s)", flush=True)
                 self.assertTrue(verdict.accepted, verdict)
+
+
+BUILT_BESIDE = """# load_inline: so it is built
+import os, torch
+made = os.path.join(os.path.dirname(os.path.abspath(__file__)), "made")
+FIRST = not os.path.exists(made)
+open(made, "w").close()
+os.makedirs(os.path.expanduser("~/.cache"), exist_ok=not FIRST)
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return x * 3 if FIRST else x.relu()
+"""
+
+
+class Builds(WithReferee):
+    def test_what_is_built_beside_the_file_or_at_home_is_there_when_calls_are_timed(self):
+        problem = (FILES / "problems" / "relu.py").read_text(encoding="utf-8")
+        submissions = [readers.Submission(name, BUILT_BESIDE + f"# {name}\n", problem) for name in ("one", "two")]
+        self.assertTrue(all(map(self.referee.must_build, submissions)))
+        self.referee.build_ahead(submissions)
+        self.assertTrue(all(map(self.referee.is_built, submissions)))
+        for s in submissions:
+            verdict = self.referee.judge(s)
+            self.assertTrue(verdict.accepted, verdict)
+            self.assertIn("comparisons", verdict.spent)
+        self.assertEqual(self.referee.builds, {})
 
 
 PROBE = """
@@ -265,9 +292,120 @@ class Lateness(unittest.TestCase):
     def test_work_behind_the_answer_shows(self):
         calls, copies = [500_000] * 5, [30_000, 31_000, 29_000, 90_000, 30_000]
         self.assertEqual(ratios.late_us(calls, copies, copies), 0)
-        self.assertEqual(ratios.late_us(calls, [t + 40_000 for t in copies], copies), 0)  # less than a tenth of a call
+        self.assertEqual(ratios.late_us(calls, [t + 20_000 for t in copies], copies), 0)  # little of a burst
         self.assertAlmostEqual(ratios.late_us(calls, [t + 400_000 for t in copies], copies), 400)
         self.assertEqual(ratios.late_us([], [], []), 0)
+
+
+class Bursts(unittest.TestCase):
+    def test_what_the_referee_takes_is_taken_away_once_a_burst_and_once_a_copy(self):
+        taken = bursts.Taken(handshake_ns=200_000, copy_ns=10_000)
+        self.assertEqual(taken.per_call(5_000_000, 40, 30), (5_000_000 - 200_000 - 300_000) / 40)
+        self.assertEqual(bursts.Taken().per_call(123, 1, 1), 123)
+        # Most of a burst's time is always left.
+        self.assertEqual(taken.per_call(210_000, 1, 1), bursts.LEAST_LEFT * 210_000)
+
+    def test_a_lower_bound_never_enlarges_a_speedup(self):
+        call, own, taken = 90_000.0, 60_000.0, bursts.Taken(handshake_ns=150_000, copy_ns=8_000)
+        for handshake, copy in ((150_000, 8_000), (400_000, 8_000), (150_000, 20_000), (900_000, 30_000)):
+            eager_ns, own_ns = (handshake + 50 * (t + copy) for t in (call, own))
+            ratio = taken.per_call(eager_ns, 50, 50) / taken.per_call(own_ns, 50, 50)
+            self.assertLessEqual(ratio, call / own + 1e-9)
+            self.assertGreater(ratio, eager_ns / own_ns - 1e-9)
+
+    def test_how_many_calls(self):
+        self.assertEqual(bursts.calls_for(6e6, 150_000, 64), 40)
+        self.assertEqual(bursts.calls_for(6e6, 1_000, 64), 64)
+        self.assertEqual(bursts.calls_for(6e6, 50e6, 64), 1)
+        self.assertEqual(bursts.most_calls(64 << 20, 140 << 30), 64)
+        self.assertEqual(bursts.most_calls(512 << 20, 140 << 30), 8)
+        self.assertEqual(bursts.most_calls(512 << 20, 8 << 30), 1)
+        self.assertEqual(bursts.call_ns(700_000, 1_400_000, 8), 100_000)
+        self.assertEqual(bursts.call_ns(900_000, 800_000, 8), 10_000)  # noise: not less than a tenth of its share
+        self.assertEqual(bursts.call_ns(700_000, 700_000, 1), 700_000)
+        self.assertEqual(bursts.low_quantile([9, 8, 7, 6, 5, 4, 3, 2, 1, 0]), 1)
+
+    def test_late_writes_are_of_later_calls_and_say_what_was_there(self):
+        numbers = random.Random(5)
+        members = [[torch.randn(64, 64), torch.arange(9)] for _ in range(40)]
+        before = [inputs[0].clone() for inputs in members]
+        facts = [draws.Facts(torch.randn(64, 64), torch.randn(64, 64)), draws.Facts(torch.arange(9), torch.arange(9))]
+        late = bursts.late_writes(members, facts, numbers)
+        self.assertEqual(len(late), 3)
+        for w in late:
+            self.assertTrue(0 < w.call < 40 and w.input == 0 and w.end - w.begin == 32)
+            there = members[w.call][0].reshape(-1)
+            self.assertTrue(bool((there[w.begin:w.end] == w.value).all()))
+            self.assertTrue(torch.equal(before[w.call].reshape(-1)[w.begin:w.end], w.before))
+        self.assertEqual(bursts.late_writes(members[:1], facts, numbers), [])
+        self.assertEqual(bursts.late_writes([[torch.arange(9)]] * 4, facts[1:], numbers), [])
+        self.assertEqual(bursts.copied_at_once(1, numbers), [])
+        self.assertEqual(len(bursts.copied_at_once(64, numbers)), 4)
+
+    def test_memory_of_calls_does_not_overlap(self):
+        leaves = [{"dtype": "float32", "shape": [100]}, {"dtype": "int64", "shape": []}]
+        layout = calls.layout_of(4096, leaves, leaves[:1], 6, random.Random(1))
+        parts = [(o, o + size) for slot in layout.slots for o, size in zip(slot, (400, 8))]
+        parts += [(o, o + 400) for place in layout.places for o in place]
+        self.assertEqual((len(layout.slots), len(layout.places)), (6, 6))
+        self.assertTrue(all(a[1] <= b[0] for a, b in zip(sorted(parts), sorted(parts)[1:])))
+        self.assertTrue(all(4096 <= a and b <= layout.end for a, b in parts))
+        self.assertEqual(len(calls.layout_of(0, leaves, leaves, 1, random.Random(1)).slots), calls.SLOTS)
+
+    def test_differing_bits(self):
+        a = torch.tensor([0.0, float("nan")])
+        self.assertEqual(calls.differing([(a, a.clone()), (a, -a), (a, torch.zeros(2))]), [1, 2])
+
+    def test_near_outputs_of_many_calls(self):
+        exact = torch.randn(8, 500, dtype=torch.float64)
+        shipped = exact.float()
+        error = gates.EagerError.of(shipped[0], exact[0])
+        self.assertFalse(error.wide)
+        self.assertTrue(gates.is_near(shipped + 1e-6, shipped, error))
+        one = shipped.clone()
+        one[5, 7] += 1e-3
+        self.assertFalse(gates.is_near(one, shipped, error))
+        wide = gates.EagerError.of((exact + 3e-4 * torch.randn_like(exact)).float(), exact)
+        self.assertTrue(wide.wide)
+        self.assertTrue(gates.is_near(one, shipped, wide))
+        one[2] += 0.008  # within gate 2 everywhere, and not within gate 3 of one call
+        self.assertFalse(gates.is_near(one, shipped, gates.EagerError(True, 2e-4)))
+        one[5, 7] = float("nan")
+        self.assertFalse(gates.is_near(one, shipped, wide))
+
+
+class InBursts(WithReferee):
+    """On the processor, through the steps that a GPU's calls take."""
+
+    def judged(self, source, problem):
+        with Referee(pools=1, pairs=6, flush_bytes=1 << 20, data_bytes=4 << 30) as referee:
+            referee.place.burst_ns = 2_000_000
+            return referee.judge(readers.Submission("in bursts", source, problem))
+
+    def test_calls_that_follow_each_other_are_compared_one_by_one(self):
+        text = (FILES / "problems" / "block.py").read_text(encoding="utf-8")
+        head = ("import torch\nclass ModelNew(torch.nn.Module):\n    def __init__(self, n):\n"
+                "        super().__init__()\n        self.linear = torch.nn.Linear(n, n)\n"
+                "        self.calls, self.last = 0, None\n    def forward(self, x):\n")
+        right = "torch.relu(self.linear(x)) + x"
+        honest = self.judged(head + f"        return {right}\n", text)
+        self.assertTrue(honest.accepted, honest)
+        self.assertGreater(honest.burst[0], 3)
+        self.assertGreater(honest.taken_us[0], 0)
+        for body, kind in (("        self.calls += 1\n        if self.calls % 9 == 0:\n"
+                            f"            return self.last.clone()\n        self.last = {right}\n"
+                            "        return self.last\n", {"wrong_answer", "drift"}),
+                           ("        if self.last is None:\n            self.last = torch.empty_like(x)\n"
+                            f"        return self.last.copy_({right})\n", {"overwritten"})):
+            verdict = self.judged(head + body, text)
+            self.assertIn(verdict.kind, kind, verdict)
+            self.assertIn("of a burst of", verdict.why)
+
+    def test_who_computes_ahead_on_later_inputs_is_wrong(self):
+        source = (HERE / "submissions" / "ahead_in_burst.py").read_text(encoding="utf-8")
+        verdict = self.judged(source, (FILES / "problems" / "block.py").read_text(encoding="utf-8"))
+        self.assertEqual(verdict.verdict, "refused", verdict)
+        self.assertIn(verdict.kind, ("wrong_answer", "drift"))
 
 
 class Draws(unittest.TestCase):

@@ -116,10 +116,13 @@ def judge_all(o: argparse.Namespace, found: list[Any]) -> list[dict[str, Any]]:
         folder.mkdir(parents=True, exist_ok=True)
     verdicts = []
     with Referee(confined=not o.unconfined, pools=o.pools, pairs=o.pairs, device=o.device) as referee:
+        kept = [kept_verdict(folder, referee.key_of(s)) for s in found]
         for i, submission in enumerate(found):
-            key = referee.key_of(submission)
-            verdict = kept_verdict(folder, key)
+            key, verdict = referee.key_of(submission), kept[i]
             if verdict is None:
+                if referee.must_build(submission) and not referee.is_built(submission):
+                    new = [s for s, k in zip(found[i:], kept[i:]) if k is None and referee.must_build(s)]
+                    referee.build_ahead(new[:referee.builds_at_once])
                 verdict = as_json(referee.judge(submission))
                 if folder and not submission.refusal_on(o.device):
                     keep_verdict(folder, key, verdict)

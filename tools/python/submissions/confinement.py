@@ -111,14 +111,31 @@ def bind(source: str, target: str, writable: bool = False) -> None:
 
 
 def python_folders() -> list[str]:
-    """Where this Python and its packages are, apart from the system's folders."""
+    """Where this Python and its packages are."""
     found = {os.path.realpath(p) for p in (sys.prefix, sys.base_prefix, sys.exec_prefix)} | {sys.prefix}
     found |= {os.path.realpath(p) for p in sys.path if p and os.path.isdir(p) and "site-packages" in p}
     torch = sys.modules.get("torch")
     if torch is not None:
         found.add(os.path.dirname(os.path.realpath(torch.__file__)))
+    return sorted(found)
+
+
+def compiler_folders() -> list[str]:
+    """Where the compilers are that a submission's build calls. Only folders that hold a compiler's own files: not a
+    user's folder with a link in its bin."""
+    found = {os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", "")}
+    for name in (os.environ.get("CC", "cc"), os.environ.get("CXX", "c++"), "cc", "c++", "gcc", "g++", "clang", "nvcc"):
+        path = shutil.which(name.split()[0]) if name.strip() else None
+        if path:
+            found |= {os.path.dirname(os.path.dirname(p)) for p in (path, os.path.realpath(path))}
+    parts = ("lib/gcc", "lib64/gcc", "libexec/gcc", "nvvm", "lib/clang")
+    return sorted(p for p in found if p and p != "/" and any(os.path.isdir(os.path.join(p, part)) for part in parts))
+
+
+def folders_to_bind() -> list[str]:
+    """Of Python and of compilers, each of which is in no other."""
     kept: list[str] = []
-    for path in sorted(found):
+    for path in sorted({*python_folders(), *compiler_folders()}):
         if not any(path == k or path.startswith(k + "/") for k in (*kept, *SYSTEM_FOLDERS)):
             kept.append(path)
     return kept
@@ -133,7 +150,7 @@ def enter_root(tmp_bytes: int, built: str, build_into: str, with_gpus: bool) -> 
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     copied = built and os.path.isdir(built)
     root = "/tmp"
-    sources = [p for p in (*SYSTEM_FOLDERS, *SYSTEM_FILES, *python_folders()) if os.path.exists(p)]
+    sources = [p for p in (*SYSTEM_FOLDERS, *SYSTEM_FILES, *folders_to_bind()) if os.path.exists(p)]
     # Sources below /tmp would be hidden by the mount over it: they are reached by descriptors.
     held = {p: os.open(p, os.O_PATH | os.O_CLOEXEC) for p in sources}
     for p in (built if copied else "", build_into):
@@ -158,7 +175,6 @@ def enter_root(tmp_bytes: int, built: str, build_into: str, with_gpus: bool) -> 
     mount("shm", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=16m,mode=1777")
     os.makedirs(f"{root}/tmp")
     mount("tmp", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV, f"size={tmp_bytes},mode=1777")
-    os.makedirs(f"{root}/tmp/home")
     if build_into:
         bind(str(held[build_into]), f"{root}/tmp/build", writable=True)
     elif copied:

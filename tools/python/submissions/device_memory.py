@@ -14,8 +14,6 @@ import torch
 from submissions.protocol import DTYPES, size_of
 
 PINNED, ON_DEVICE, BY_DESCRIPTOR, READ_WRITE = 1, 1, 1, 3
-TYPES = {"float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<i2", "int64": "<i8", "int32": "<i4",
-         "int16": "<i2", "int8": "|i1", "uint8": "|u1", "bool": "|b1"}
 
 
 class Allocation(ctypes.Structure):
@@ -63,22 +61,21 @@ def make(size: int, index: int = 0) -> tuple[int, int]:
     return fd.value, size
 
 
-class Bytes:
-    """What torch makes a tensor of, without a copy; it keeps the mapping."""
-
-    def __init__(self, mapping: Any, address: int, count: int, kind: str):
-        self.mapping = mapping
-        self.__cuda_array_interface__ = {"shape": (count,), "typestr": kind, "data": (address, False), "version": 3,
-                                         "strides": None, "stream": None}
+def dense_strides(shape: list[int]) -> list[int]:
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return strides[::-1]
 
 
 class DeviceArena:
-    """Mapped memory of a GPU, seen as tensors; as protocol.Arena."""
+    """Mapped memory of a GPU, seen as tensors; as protocol.Arena. It must outlive these."""
 
     def __init__(self, fd: int, size: int, index: int = 0):
         torch.cuda.init()
         torch.zeros(1, device=f"cuda:{index}")  # makes its context current
-        self.size, self.device = size, f"cuda:{index}"
+        self.size, self.where = size, torch.device("cuda", index)
         self.cuda, self.address = driver(), ctypes.c_uint64()
         handle = ctypes.c_uint64()
         checked(self.cuda, self.cuda.cuMemImportFromShareableHandle(ctypes.byref(handle), ctypes.c_void_p(fd),
@@ -94,7 +91,6 @@ class DeviceArena:
         self.owner = os.getpid()
 
     def __del__(self) -> None:
-        # Not reached while a tensor is seen through it: each holds it.
         if getattr(self, "owner", -1) == os.getpid():
             self.cuda.cuCtxSynchronize()
             self.cuda.cuMemUnmap(self.address, ctypes.c_size_t(self.size))
@@ -102,11 +98,12 @@ class DeviceArena:
 
     @property
     def bytes(self) -> torch.Tensor:
-        return torch.as_tensor(Bytes(self, self.address.value, self.size, "|u1"), device=self.device)
+        return self.view({"dtype": "uint8", "shape": [self.size]}, 0)
 
     def view(self, leaf: dict[str, Any], offset: int) -> torch.Tensor:
-        dtype = DTYPES[leaf["dtype"]]
-        if size_of(leaf) == 0:
-            return torch.empty(leaf["shape"], dtype=dtype, device=self.device)
-        source = Bytes(self, self.address.value + offset, size_of(leaf) // dtype.itemsize, TYPES[leaf["dtype"]])
-        return torch.as_tensor(source, device=self.device).view(dtype).view(leaf["shape"])
+        """A tensor with a storage of its own, that ends where it ends."""
+        dtype, shape, size = DTYPES[leaf["dtype"]], leaf["shape"], size_of(leaf)
+        if size == 0:
+            return torch.empty(shape, dtype=dtype, device=self.where)
+        storage = torch._C._construct_storage_from_data_pointer(self.address.value + offset, self.where, size)
+        return torch.empty(0, dtype=dtype, device=self.where).set_(storage, 0, shape, dense_strides(shape))

@@ -46,6 +46,11 @@ class Facts:
         both = torch.stack((first.double(), second.double())) if self.continuous else None
         self.least, self.most = (float(both.min()), float(both.max())) if both is not None else (0.0, 0.0)
 
+    @property
+    def can_be_changed(self) -> bool:
+        """Whether any of its elements may have another value within what is declared."""
+        return self.continuous and self.zero is None and not self.symmetric and not self.simplex
+
     def free(self) -> torch.Tensor:
         """The places of elements that need not be zero."""
         if self.zero is not None:
@@ -127,7 +132,7 @@ def drawn(kind: str, declared: torch.Tensor, facts: Facts, within: bool, numbers
 def twin(kind: str, inputs: list[torch.Tensor], facts: list[Facts], numbers: torch.Generator) -> list[torch.Tensor]:
     """The same inputs but for some elements of the largest continuous one (of the largest at all, if none is)."""
     changed = [t.clone() for t in inputs]
-    candidates = [i for i, f in enumerate(facts) if f.continuous and f.zero is None and not f.symmetric and not f.simplex]
+    candidates = [i for i, f in enumerate(facts) if f.can_be_changed]
     if not candidates:
         return []
     i = max(candidates, key=lambda k: changed[k].numel())

@@ -13,7 +13,8 @@ class SeveralLevels(Exception):
 
 
 def entry_of(v: dict[str, Any]) -> dict[str, Any]:
-    """One sample's. Times are in milliseconds, of a call with the copy of its outputs; -1 where there is none."""
+    """One sample's. Times are in milliseconds, of a call, on the processor with the copy of its outputs; -1 where there
+    is none."""
     metadata: dict[str, Any] = {"judged_by": "cudal1 audit", "verdict": v["verdict"]}
     if v["kind"] or v["why"]:
         metadata["refused"] = ": ".join(x for x in (v["kind"], v["why"]) if x)
@@ -26,7 +27,7 @@ def entry_of(v: dict[str, Any]) -> dict[str, Any]:
     if v["correct"]:
         ratios = [r for pool in v["ratios"] for r in pool]
         own, eager = v["own_us"] / 1000, v["eager_us"] / 1000
-        metadata.update(device="cpu", speedup=v["speedup"], interval=v["interval"], pairs=len(ratios))
+        metadata.update(device=v.get("device", "cpu"), speedup=v["speedup"], interval=v["interval"], pairs=len(ratios))
         entry.update(runtime=own, runtime_stats={"mean": own, "num_trials": len(ratios)}, ref_runtime=eager,
                      ref_runtime_stats={"mean": eager, "num_trials": len(ratios)})
         if len(ratios) > 1:

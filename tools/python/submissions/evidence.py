@@ -40,6 +40,8 @@ MODULES = {"time": ("perf_counter", "perf_counter_ns", "time", "time_ns", "monot
            "statistics": ("mean", "median"), "random": ("random", "seed"), "gc": ("collect", "get_objects")}
 CLASSES = {"torch.Tensor": (torch.Tensor, ("copy_", "clone", "detach", "data_ptr", "allclose", "equal", "abs", "max",
                                            "mean", "sub", "__sub__", "__eq__", "item", "cpu", "to", "float", "double")),
+           "torch.cuda.Event": (torch.cuda.Event, ("record", "elapsed_time", "synchronize", "query")),
+           "torch.cuda.Stream": (torch.cuda.Stream, ("synchronize", "wait_stream", "wait_event")),
            "torch.nn.Module": (torch.nn.Module, ("__call__", "load_state_dict", "state_dict", "train", "eval"))}
 
 LOADED_LATER = ("torch.utils.cpp_extension",)  # where there is a GPU: zygote.load_compilers

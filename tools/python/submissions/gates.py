@@ -25,6 +25,26 @@ class Expected:
     moved: torch.Tensor | None = None
 
 
+@dataclasses.dataclass
+class EagerError:
+    """How far eager's own output is from float64 on declared draws: what other calls may be off by."""
+
+    wide: bool  # more than gate 2 allows
+    relative: float
+
+    @staticmethod
+    def of(shipped: torch.Tensor, exact: torch.Tensor) -> EagerError:
+        a, b = shipped.double(), exact.double()
+        finite = bool(torch.isfinite(a).all() & torch.isfinite(b).all())
+        if not shipped.is_floating_point() or a.numel() == 0 or not finite:
+            return EagerError(False, 0.0)
+        return EagerError(float(((a - b).abs() / (1 + b.abs())).max()) > CLOSE, rms(a - b) / max(rms(b), 1e-300))
+
+    @staticmethod
+    def worse(known: EagerError | None, other: EagerError) -> EagerError:
+        return other if known is None else EagerError(known.wide or other.wide, max(known.relative, other.relative))
+
+
 def rms(t: torch.Tensor) -> float:
     return math.sqrt(float(t.double().square().mean())) if t.numel() else 0.0
 
@@ -70,10 +90,15 @@ def wrong(got: torch.Tensor, e: Expected, declared: bool) -> str:
     if not bool(compared.any()):
         return ""
     half = got.dtype in HALF_TYPES
-    shipped = e.shipped[compared].double()
-    exact = e.exact[compared] if e.exact is not None else shipped
-    mine = got[compared].double()
-    moved = e.moved[compared].abs() if e.moved is not None else torch.zeros(())
+    everywhere = bool(compared.all())
+
+    def taken(t: torch.Tensor) -> torch.Tensor:
+        return t.reshape(-1) if everywhere else t[compared]
+
+    shipped = taken(e.shipped).double()
+    exact = taken(e.exact) if e.exact is not None else shipped
+    mine = taken(got).double()
+    moved = taken(e.moved).abs() if e.moved is not None else torch.zeros((), dtype=torch.float64)
     if declared:
         moved = moved.clamp(max=MOST_BY_ROUNDING * max(rms(exact), 1e-30))
     # Gate 2.
@@ -100,6 +125,20 @@ def wrong(got: torch.Tensor, e: Expected, declared: bool) -> str:
         if deviation * SIGNAL_RESOLUTION > scale and whole > max(ERROR_FACTOR * own, signal_floor * deviation):
             return (f"differs by {whole / deviation:.2g} of the result's own deviation: a constant would be as near")
     return ""
+
+
+def is_near(got: torch.Tensor, shipped: torch.Tensor, error: EagerError) -> bool:
+    """Of the same output of several calls, one behind the other: gate 2 of declared draws against eager's output, and,
+    where eager's own error is wide, gate 3 with that error."""
+    if not got.is_floating_point():
+        return torch.equal(got, shipped)
+    mine, wanted = got.double().flatten(1), shipped.double().flatten(1)
+    off = (mine - wanted).abs()
+    close = CLOSE_WIDE if got.dtype in HALF_TYPES or error.wide else CLOSE
+    within = (off <= close * (1 + wanted.abs())).all()  # false where one is not finite
+    if error.wide:
+        within &= (off.square().mean(1) <= (ERROR_FACTOR * error.relative) ** 2 * wanted.square().mean(1)).all()
+    return bool(within)
 
 
 def null_models(inputs: list[torch.Tensor], wanted: torch.Tensor, before: torch.Tensor | None) -> dict[str, torch.Tensor]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from submissions.protocol import Arena, memory_file
+from submissions.protocol import Arena, copy_all, memory_file
 
+COPIES, QUEUED_CYCLES = 6, 2_000_000
 L2_TIMES = 2.5  # what is written between calls, in sizes of a GPU's second-level cache
 
 
@@ -21,6 +22,7 @@ class Processor:
     """Calls are timed on one core, on which nodes of this machine take turns with the referee."""
 
     device, is_gpu = "cpu", False
+    burst_ns = 0  # calls are timed one by one
 
     def __init__(self, flush_bytes: int):
         self.buffer = torch.ones(max(1, flush_bytes // 4))
@@ -30,6 +32,13 @@ class Processor:
 
     def synchronize(self) -> None:
         pass
+
+    def free_bytes(self) -> int:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def copy_ns(self, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
+        """Nothing is taken away here."""
+        return 0.0
 
     def memory(self, size: int) -> tuple[int, Any]:
         fd = memory_file(size)
@@ -42,6 +51,7 @@ class Gpu:
     (Worker.late_ns)."""
 
     is_gpu = True
+    burst_ns = 6_000_000  # that a burst takes about
 
     def __init__(self, index: int):
         self.index, self.device = index, f"cuda:{index}"
@@ -53,6 +63,24 @@ class Gpu:
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self.index)
+
+    def free_bytes(self) -> int:
+        return torch.cuda.mem_get_info(self.index)[0]
+
+    def copy_ns(self, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
+        """What the device takes for these copies, at least: the shortest of some times by its own clock, with all of
+        them queued behind other work, and with what fits into its cache there already."""
+        times = []
+        with torch.cuda.device(self.index):
+            for _ in range(COPIES):
+                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                torch.cuda._sleep(QUEUED_CYCLES)
+                begin.record()
+                copy_all(pairs)
+                end.record()
+                end.synchronize()
+                times.append(begin.elapsed_time(end) * 1e6)
+        return min(times)
 
     def memory(self, size: int) -> tuple[int, Any]:
         from submissions import device_memory

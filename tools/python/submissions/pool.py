@@ -1,107 +1,65 @@
-"""One pool: a submission, the problem's Model (eager) and the Model in float64, each in a fresh worker, on draws that
-nobody has seen.
+"""One pool: a submission, the problem's Model (eager) and the Model in float64, each in a worker of its own, on draws
+that nobody has seen.
 
-Draws for checks and draws whose calls count as time come in one random order, through the same steps: a submission
-cannot tell them apart. Every output of every call is compared in full.
+Draws for checks and draws whose calls count as time come in one random order, through the same steps; on a GPU, where
+calls are timed in bursts, some checks are bursts of the same length. Every output of every call is compared in full.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import time
 from typing import Any
 
 import torch
 
-from submissions import draws, gates
-from submissions.protocol import laid_out
-from submissions.workers import Died, Limits, Worker, Zygote
+from submissions import bursts, draws, gates
+from submissions.calls import Side, all_finite, layout_of, same_bits
+from submissions.comparisons import Comparisons
+from submissions.judged import MODES, USUAL, Draw, Found, NotJudged, Refused
+from submissions.protocol import laid_out, size_of
+from submissions.spent import Spent
+from submissions.workers import Died, Limits, Worker
 
-SLOTS = 3  # places for inputs, so that addresses and contents are independent
-PAGE = 4096
-WARM_UP = 3  # declared calls of each side that do not count as time
+WARM_UP = 3  # declared bursts of each side that do not count as time
 KEPT = 4  # answers that a worker keeps as they were returned
-KEPT_CHECKS = 0.15  # of the calls after which these are looked at
-EXACT_DECLARED = 4  # of the declared draws are compared with float64, and the last ones
-MODES = ({"train": False, "grad": "no_grad"}, {"train": True, "grad": "grad"}, {"train": True, "grad": "inference"})
-USUAL = {"train": True, "grad": "no_grad"}
+KEPT_CHECKS = 0.15  # of the bursts after which these are looked at
+KEPT_DRAWS, KEPT_BURSTS = 24, 4  # earlier draws, of which some come again
+EXACT_DECLARED = 4  # of the declared draws are compared with float64, and the first and last ones
+HANDSHAKES = 12
 
 
-class Refused(Exception):
-    """The submission is not accepted: a class, and what showed it."""
-
-    def __init__(self, kind: str, why: str):
-        super().__init__(why)
-        self.kind, self.evidence, self.notes = kind, [], []
-
-
-class NotJudged(Exception):
-    """The problem cannot be judged here."""
-
-
-@dataclasses.dataclass
-class Draw:
-    kind: str
-    inputs: list[torch.Tensor]
-    mode: dict[str, Any]
-    slot: int = 0
-    timed: bool = False
-    is_first: bool = False  # of its worker
-    first: Draw | None = None  # the same inputs earlier, for A/B/A
-    answer: list[torch.Tensor] = dataclasses.field(default_factory=list)  # of the submission
-    wanted: list[torch.Tensor] = dataclasses.field(default_factory=list)  # of eager
-    ns: dict[str, int] = dataclasses.field(default_factory=dict)
-    # What computing took: of the processor, by the kernel's account; on a GPU as ns.
-    used_ns: dict[str, int] = dataclasses.field(default_factory=dict)
-    late_ns: dict[str, int] = dataclasses.field(default_factory=dict)  # from the answer to the end of the copy
-
-
-@dataclasses.dataclass
-class Found:
-    """What a pool has measured and seen."""
-
-    ratios: list[float] = dataclasses.field(default_factory=list)
-    all_ratios: list[float] = dataclasses.field(default_factory=list)  # of checks, too, in their order
-    eager_ns: list[int] = dataclasses.field(default_factory=list)
-    own_ns: list[int] = dataclasses.field(default_factory=list)
-    eager_late_ns: list[int] = dataclasses.field(default_factory=list)
-    own_late_ns: list[int] = dataclasses.field(default_factory=list)
-    # Of the processor, for the same inputs at first and again.
-    first_ns: list[int] = dataclasses.field(default_factory=list)
-    again_ns: list[int] = dataclasses.field(default_factory=list)
-    eager_first_ns: list[int] = dataclasses.field(default_factory=list)
-    eager_again_ns: list[int] = dataclasses.field(default_factory=list)
-    notes: set[str] = dataclasses.field(default_factory=set)
-    calls: int = 0
-    compared_kinds: set[str] = dataclasses.field(default_factory=set)
-    passing_null_models: set[str] | None = None
-
-
-class Pool:
-    def __init__(self, zygote: Zygote, limits: Limits, problem: str, submission: str, built: str, numbers: random.Random,
-                 pairs: int, turns: Any):
-        self.zygote, self.limits, self.problem, self.submission, self.built = zygote, limits, problem, submission, built
-        self.numbers, self.flush, self.pairs, self.turns = numbers, zygote.place.flush, pairs, turns
-        self.generator = torch.Generator(zygote.place.device).manual_seed(draws.new_seed(numbers))
+class Pool(Comparisons):
+    def __init__(self, limits: Limits, problem: str, submission: str, built: str, numbers: random.Random, pairs: int,
+                 turns: Any, spent: Spent):
+        self.limits, self.problem, self.submission, self.built = limits, problem, submission, built
+        self.numbers, self.pairs, self.turns, self.spent = numbers, pairs, turns, spent
         self.found = Found()
         self.kept: list[Draw] = []
         self.returned: list[list[torch.Tensor]] = []  # the last answers, as they were when they were returned
+        self.errors: list[gates.EagerError | None] = []  # of each output, once it is known
+        self.orders: list[bool] = []  # whether the submission is first in a pair: as often as not
+        self.before: torch.Tensor | None = None  # the last answer, for null models
 
     # ---- set-up -----------------------------------------------------------------------------------------------------
 
-    def judge(self) -> Found:
+    def judge(self, eager: Worker, exact: Worker, own: Worker) -> Found:
+        """The workers are ready; eager's and the submission's are new."""
+        self.place = eager.place
+        self.generator = torch.Generator(self.place.device).manual_seed(draws.new_seed(self.numbers))
+        self.eager, self.exact, self.own = (Side(w, self.numbers, flush) for w, flush in (
+            (eager, self.place.flush), (exact, lambda: None), (own, self.place.flush)))
         self.seed = draws.new_seed(self.numbers)
-        with Worker(self.zygote, self.limits) as self.eager, Worker(self.zygote, self.limits) as self.exact:
+        with self.spent.on("load eager"):
             self.load_reference()
-            with Worker(self.zygote, self.limits, built=self.built) as self.own:
-                self.judge_submission()
+        self.judge_submission()
         return self.found
 
     def judge_submission(self) -> None:
         refused: Refused | None = None
         try:
-            self.load_submission()
+            with self.spent.on("load own"):
+                self.load_submission()
             self.run()
             self.look_back()
         except Died as problem:
@@ -111,20 +69,20 @@ class Pool:
             if refused.kind == "distribution" and self.is_wrong_now():
                 refused.kind = "drift"
         if refused is not None:
-            refused.evidence, refused.notes = self.own.evidence(), sorted(self.found.notes)
+            refused.evidence, refused.notes = self.own.worker.evidence(), sorted(self.found.notes)
             raise refused
 
     def is_wrong_now(self) -> bool:
         """On a declared draw, too: then it was not the kind of draw that made it wrong."""
         try:
-            self.judge_draw(Draw("declared", self.draw_declared(), USUAL), exact=False)
+            self.judge_draw(self.made("declared", self.draw_declared(1), USUAL), exact=False)
         except (Refused, Died):
             return True
         return False
 
-    def ask_reference(self, worker: Worker, what: str, **members: Any) -> dict[str, Any]:
+    def ask_reference(self, side: Side, what: str, **members: Any) -> dict[str, Any]:
         try:
-            reply = worker.ask(what, self.limits.load_s, **members)
+            reply = side.worker.ask(what, self.limits.load_s, **members)
         except Died as problem:
             raise NotJudged(f"the problem's Model: {problem}") from problem
         if "problem" in reply:
@@ -134,79 +92,116 @@ class Pool:
     def load_reference(self) -> None:
         state = self.ask_reference(self.eager, "load", problem=self.problem, submission=None, seed=self.seed,
                                    double=False)["state"]
-        self.state = state
-        self.has_exact = "problem" not in self.exact.ask("load", self.limits.load_s, problem=self.problem,
-                                                         submission=None, seed=self.seed, double=True)
+        offsets, self.weights_end = laid_out(state, 0)
+        self.state = [dict(leaf, offset=offset) for leaf, offset in zip(state, offsets)]
+        self.has_exact = "problem" not in self.exact.worker.ask("load", self.limits.load_s, problem=self.problem,
+                                                                submission=None, seed=self.seed, double=True)
         described = self.ask_reference(self.exact, "draw", seed=draws.new_seed(self.numbers))
         self.tree, self.leaves = described["tree"], described["leaves"]
         for leaf in self.leaves:
             leaf.pop("strides", None)
-        self.lay_out_inputs()
-        self.declared = [self.draw_declared() for _ in range(2)]
+        self.out_leaves: list[dict[str, Any]] = []
+        self.share(self.exact, 1)
+        self.share(self.eager, 1)
+        self.declared = self.draw_declared(2)
         self.facts = [draws.Facts(a, b) for a, b in zip(*self.declared)]
         self.describe_outputs()
+        self.choose_burst()
+        self.see_that_reference_is_steady()
+        self.errors = [None] * len(self.out_leaves)
+        self.orders = [i % 2 == 0 for i in range(self.pairs + 3)]
+        self.numbers.shuffle(self.orders)
         if state:
             self.ask_reference(self.eager, "put_state", offsets={leaf["name"]: leaf["offset"] for leaf in self.state})
-            self.weights = {leaf["name"]: self.eager.arena.view(leaf, leaf["offset"]).clone() for leaf in self.state}
+            self.weights = {leaf["name"]: weight_in(self.eager, leaf).clone() for leaf in self.state}
         else:
             self.weights = {}
 
-    def lay_out_inputs(self) -> None:
-        """Weights, then several slots for inputs, then outputs (of which nothing is known yet: as much again)."""
-        offsets, at = laid_out(self.state, 0)
-        self.state = [dict(leaf, offset=offset) for leaf, offset in zip(self.state, offsets)]
-        self.slots = []
-        for _ in range(SLOTS):
-            at += PAGE * self.numbers.randrange(4)
-            offsets, at = laid_out(self.leaves, at)
-            self.slots.append(offsets)
-        self.outputs_begin = at
-        self.exact.share(at)
+    def share(self, side: Side, calls: int) -> None:
+        """Memory for bursts of so many calls."""
+        leaves = self.out_leaves
+        if side is self.exact:
+            leaves = [dict(leaf, dtype="float64") if "float" in leaf["dtype"] else leaf for leaf in leaves]
+        layout = layout_of(self.weights_end, self.leaves, leaves, calls, self.numbers)
+        if "problem" in (reply := side.share(layout)):
+            raise NotJudged(f"no memory for its inputs and outputs: {reply['problem']}")
 
-    def draw_declared(self) -> list[torch.Tensor]:
-        self.ask_reference(self.exact, "draw", seed=draws.new_seed(self.numbers), offsets=self.slots[0])
-        return [self.exact.arena.view(leaf, o).clone() for leaf, o in zip(self.leaves, self.slots[0])]
+    def draw_declared(self, count: int) -> list[list[torch.Tensor]]:
+        """One after the other from a seed of the operating system."""
+        with self.spent.on("draws"):
+            found: list[list[torch.Tensor]] = []
+            slots = self.exact.layout.slots
+            while len(found) < count:
+                some = range(min(count - len(found), len(slots)))
+                self.ask_reference(self.exact, "draw", seed=draws.new_seed(self.numbers),
+                                   offsets=[slots[i] for i in some])
+                found += [[view.clone() for view in self.exact.inputs_there[i]] for i in some]
+            return found
 
     def describe_outputs(self) -> None:
-        """What eager returns, by a call that places nothing; then all have memory for it."""
-        self.eager.share(self.outputs_begin)
-        self.out_leaves: list[dict[str, Any]] = []
-        self.offsets: list[int] = []
-        _, reply = self.one_call(self.eager, self.declared[0], 0, USUAL)
+        """What eager returns, by a call that places nothing."""
+        _, reply = self.eager.run(self.declared[:1], [0], self.tree, USUAL, [])
         if "problem" in reply:
             raise NotJudged(f"the problem's Model: {reply['problem']}")
-        self.out_tree, self.out_leaves = reply["tree"], reply["leaves"]
+        self.out_tree, self.out_leaves = reply["forms"][0]["tree"], reply["forms"][0]["leaves"]
         if not self.out_leaves:
             raise NotJudged("the problem's Model returns no tensor")
-        self.offsets, end = laid_out(self.out_leaves, self.outputs_begin)
-        wide = [dict(leaf, dtype="float64") if "float" in leaf["dtype"] else leaf for leaf in self.out_leaves]
-        self.exact_leaves = wide
-        self.exact_offsets, exact_end = laid_out(wide, self.outputs_begin)
-        self.eager.share(end)
-        self.exact.share(exact_end)
-        self.end = end
-        self.see_that_reference_is_steady()
+
+    def choose_burst(self) -> None:
+        """By eager's time and the device's memory; then all have memory for it."""
+        if self.place.burst_ns:
+            size = sum(map(size_of, (*self.leaves, *self.out_leaves)))
+            most = bursts.most_calls(size, self.place.free_bytes())
+            tried = min(most, bursts.TRIED_CALLS)
+            self.share(self.eager, tried)
+            times: dict[int, list[int]] = {1: [], tried: []}
+            with self.turns:
+                for count in (tried, 1, tried, 1, tried):
+                    members = [self.declared[i % 2] for i in range(count)]
+                    ns, reply = self.eager.run(members, list(range(count)), self.tree, USUAL, [])
+                    if "problem" in reply:
+                        raise NotJudged(f"the problem's Model: {reply['problem']}")
+                    times[count].append(ns)
+            call_ns = bursts.call_ns(min(times[1]), min(times[tried]), tried)
+            self.found.burst = bursts.calls_for(self.place.burst_ns, call_ns, most)
+        self.burst = self.found.burst
+        self.share(self.eager, self.burst)
+        self.share(self.exact, self.burst)
+
+    def measure_taken(self) -> None:
+        """What the referee itself takes of a burst, once eager has been warmed up."""
+        if not self.place.burst_ns:
+            return
+        with self.turns:
+            times = [self.eager.run([], [], self.tree, USUAL, [])[0] for _ in range(HANDSHAKES)]
+        self.found.taken.handshake_ns = bursts.low_quantile(times)
+        answers = [[torch.zeros_like(t) for t in result] for result in self.eager.outputs_there]
+        pairs = [pair for result, answer in zip(self.eager.outputs_there, answers) for pair in zip(result, answer)]
+        self.found.taken.copy_ns = self.place.copy_ns(pairs) / len(answers)
 
     def see_that_reference_is_steady(self) -> None:
         answers = []
         for which in (0, 1, 0):
-            draw = Draw("declared", self.declared[which], USUAL)
+            draw = Draw("declared", [self.declared[which]], USUAL, [0])
             if problem := self.wanted(draw, shown=True):
                 raise NotJudged(f"the problem's Model: {problem}")
-            answers.append(draw.wanted)
+            answers.append(draw.wanted[0])
         for i, (first, again) in enumerate(zip(answers[0], answers[2])):
             if gates.wrong(again, gates.Expected(first, None), True):
                 raise NotJudged(f"output {i} of the problem's Model is random, or depends on earlier calls")
+        self.measure_taken()
 
     def load_submission(self) -> None:
-        reply = self.own.ask("load", self.limits.load_s, problem=self.problem, submission=self.submission,
-                             seed=self.seed, double=False)
+        worker = self.own.worker
+        reply = worker.ask("load", self.limits.load_s, problem=self.problem, submission=self.submission,
+                           seed=self.seed, double=False)
         if "problem" in reply:
             raise Refused("raises", f"it does not load: {reply['problem']}")
-        if self.built and "problem" in (said := self.own.ask("rehearse", self.limits.load_s,
-                                                             seed=draws.new_seed(self.numbers))):
+        if self.built and "problem" in (said := worker.ask("rehearse", self.limits.load_s,
+                                                           seed=draws.new_seed(self.numbers))):
             raise Refused("raises", f"its first call: {said['problem']}")
-        self.own.share(self.end)
+        if "problem" in (shared := self.own.share(self.eager.layout)):
+            raise Refused("raises", f"it leaves no memory for inputs and outputs: {shared['problem']}")
         mine = {leaf["name"]: (leaf["dtype"], leaf["shape"]) for leaf in reply["state"]}
         wanted = {leaf["name"]: (leaf["dtype"], leaf["shape"]) for leaf in self.state}
         self.same_state = mine == wanted
@@ -217,74 +212,61 @@ class Pool:
             self.give_weights(self.weights)
 
     def give_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        for worker in (self.eager, self.exact, self.own) if self.same_state else ():
+        for side in (self.eager, self.exact, self.own) if self.same_state else ():
             for leaf in self.state:
-                worker.arena.view(leaf, leaf["offset"]).copy_(weights[leaf["name"]])
-            reply = worker.ask("load_state", state=self.state)
-            if "problem" in reply and worker is self.own:
+                weight_in(side, leaf).copy_(weights[leaf["name"]])
+            reply = side.worker.ask("load_state", state=self.state)
+            if "problem" in reply and side is self.own:
                 raise Refused("state", f"load_state_dict with the reference's weights: {reply['problem']}")
 
-    # ---- one call ---------------------------------------------------------------------------------------------------
+    # ---- one burst --------------------------------------------------------------------------------------------------
 
-    def one_call(self, worker: Worker, inputs: list[torch.Tensor], slot: int,
-                 mode: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Its outputs are in self.snapshot."""
-        exact = worker is self.exact
-        leaves, offsets = (self.exact_leaves, self.exact_offsets) if exact else (self.out_leaves, self.offsets)
-        arena = worker.arena
-        views = [arena.view(leaf, o) for leaf, o in zip(self.leaves, self.slots[slot])]
-        outputs = [arena.view(leaf, o) for leaf, o in zip(leaves, offsets)]
-        poison = self.numbers.choice((0xFF, 0x7F, self.numbers.randrange(1, 255)))
-
-        def write() -> None:
-            arena.bytes[self.outputs_begin:].fill_(poison)
-            for view, t in zip(views, inputs):
-                view.copy_(t)
-
-        def read() -> None:
-            self.snapshot = [t.clone() for t in outputs]
-
-        request = {"leaves": self.leaves, "tree": self.tree, "inputs": self.slots[slot],
-                   "outputs": list(zip(leaves, offsets)), **mode}
-        ns, reply = worker.call(request, write, read, (lambda: None) if exact else self.flush)
-        self.changed_inputs = [i for i, (view, t) in enumerate(zip(views, inputs)) if not same_bits(view, t)]
-        return ns, reply
+    def run_on(self, side: Side, name: str, draw: Draw) -> dict[str, Any]:
+        with self.spent.on(f"calls of {name}"):
+            ns, reply = side.run(draw.members, draw.slots, self.tree, draw.mode, draw.late)
+        count = len(draw.members)
+        draw.burst_ns[name], draw.ns[name] = ns, self.found.taken.per_call(ns, count, side.copies)
+        draw.used_ns[name] = draw.ns[name] if self.place.is_gpu else side.worker.used_ns
+        draw.late_ns[name] = side.worker.late_ns
+        return reply
 
     def wanted(self, draw: Draw, shown: bool) -> str:
-        """Eager's answer; a reason if the draw is of no use."""
+        """Eager's answers; a reason if the draw is of no use."""
         try:
-            draw.ns["eager"], reply = self.one_call(self.eager, draw.inputs, draw.slot, draw.mode)
+            reply = self.run_on(self.eager, "eager", draw)
         except Died as problem:
             raise NotJudged(f"the problem's Model: {problem}") from problem
-        draw.used_ns["eager"], draw.late_ns["eager"] = self.eager.used_ns, self.eager.late_ns
         if "problem" in reply:
             return reply["problem"]
-        if self.changed_inputs:
+        if self.eager.changed:
             raise NotJudged("the problem's Model writes into its inputs")
-        draw.wanted = self.snapshot
-        if reply["tree"] != self.out_tree or [x["shape"] for x in reply["leaves"]] != [x["shape"] for x in self.out_leaves]:
-            raise NotJudged("the shape of the reference's result depends on values")
-        finite = all(bool(torch.isfinite(t).all()) for t in draw.wanted if t.is_floating_point())
-        return "" if finite or shown else "it gives no finite numbers"
+        draw.wanted = self.eager.outputs
+        shapes = [leaf["shape"] for leaf in self.out_leaves]
+        for form in reply["forms"]:
+            if form["tree"] != self.out_tree or [leaf["shape"] for leaf in form["leaves"]] != shapes:
+                raise NotJudged("the shape of the reference's result depends on values")
+        finite = shown or all_finite([t for result in draw.wanted for t in result])
+        return "" if finite else "it gives no finite numbers"
 
-    def exactly(self, draw: Draw, moved: bool = False) -> list[torch.Tensor | None]:
-        nothing: list[torch.Tensor | None] = [None] * len(self.out_leaves)
-        if not self.has_exact:
-            return nothing
-        inputs = draw.inputs
+    def exactly(self, draw: Draw, which: list[int], moved: bool = False) -> dict[int, list[torch.Tensor]]:
+        """The answers to these of its calls in float64; none where the Model has none."""
+        if not self.has_exact or not which:
+            return {}
+        members = [draw.members[m] for m in which]
         if moved:  # by a unit in the last place of float32, each element by itself
-            inputs = [t * (1 + 2.0 ** -23 * torch.randint(-1, 2, t.shape, generator=self.generator,
-                                                       device=self.generator.device).to(t.dtype))
-                      if f.continuous else t for t, f in zip(inputs, self.facts)]
+            members = [[t * (1 + 2.0 ** -23 * torch.randint(-1, 2, t.shape, generator=self.generator,
+                                                           device=self.generator.device).to(t.dtype))
+                        if f.continuous else t for t, f in zip(inputs, self.facts)] for inputs in members]
         try:
-            _, reply = self.one_call(self.exact, inputs, draw.slot, draw.mode)
+            with self.spent.on("calls in float64"):
+                _, reply = self.exact.run(members, list(range(len(members))), self.tree, draw.mode, [])
         except Died as problem:
             raise NotJudged(f"the problem's Model in float64: {problem}") from problem
         if "problem" in reply:
             self.has_exact = False
             self.found.notes.add(f"not compared with float64: {reply['problem']}")
-            return nothing
-        return list(self.snapshot)
+            return {}
+        return dict(zip(which, self.exact.outputs))
 
     # ---- the calls --------------------------------------------------------------------------------------------------
 
@@ -300,10 +282,11 @@ class Pool:
         return first + [("again", USUAL)] + plan + [("declared", USUAL)] * 2
 
     def run(self) -> None:
+        for side in (self.eager, self.own) if self.place.is_gpu else ():
+            side.worker.pin()
         plan = self.schedule()
         declared = [i for i, (kind, mode) in enumerate(plan) if kind == "declared" and mode is USUAL]
-        checked = set(self.numbers.sample(declared, min(EXACT_DECLARED, len(declared)))) | set(declared[-2:])
-        self.before: Draw | None = None
+        checked = set(self.numbers.sample(declared, min(EXACT_DECLARED, len(declared)))) | {0, *declared[-2:]}
         for i, (kind, mode) in enumerate(plan):
             if kind == "other_weights":
                 if self.same_state and self.state:
@@ -320,46 +303,69 @@ class Pool:
             if i in (WARM_UP, len(plan) - 1) or self.numbers.random() < KEPT_CHECKS:
                 self.look_at_returned()
 
-    def draw_of(self, kind: str, mode: dict[str, Any]) -> Draw | None:
-        slot = self.numbers.randrange(SLOTS)
+    def count_of(self, kind: str, mode: dict[str, Any]) -> int:
+        """Of calls in a burst. Checks are single calls, short bursts and such as are timed."""
+        if self.burst == 1 or mode is not USUAL:
+            return 1
         if kind == "declared":
-            return Draw(kind, self.draw_declared(), mode, slot)
-        usual = [d for d in self.kept if d.kind == "declared" and d.mode is USUAL]
+            return self.burst
+        return self.numbers.choice((1, 1, 1, self.numbers.randrange(2, self.burst + 1), self.burst))
+
+    def draw_of(self, kind: str, mode: dict[str, Any]) -> Draw | None:
+        count = self.count_of(kind, mode)
+        if kind == "declared":
+            return self.made(kind, self.draw_declared(count), mode)
         if kind == "again":
-            if not usual:
+            if not self.kept:
                 return None
-            first = self.numbers.choice(usual)
-            return Draw(kind, first.inputs, mode, slot, first=first)
+            first = self.numbers.choice(self.kept)
+            draw = self.made(kind, first.members, mode, first=first)
+            draw.late = first.late
+            return draw
         if kind in draws.TWINS:
-            if not usual:
+            if not self.kept:
                 return None
-            first = usual[-1]
-            inputs = draws.twin(kind, first.inputs, self.facts, self.generator)
-            return Draw(kind, inputs, mode, self.numbers.choice((first.slot, slot))) if inputs else None
+            first = self.kept[-1]
+            members = [draws.twin(kind, inputs, self.facts, self.generator) for inputs in first.members[:count]]
+            if not members[0]:
+                return None
+            draw = self.made(kind, members, mode)
+            draw.slots = self.numbers.choice((first.slots[:count], draw.slots))
+            return draw
         if not any(f.continuous for f in self.facts):
             return None
-        return Draw(kind, self.inputs_of(kind, False), mode, slot)
+        return self.made(kind, self.members_of(kind, count, False), mode)
 
-    def inputs_of(self, kind: str, within: bool) -> list[torch.Tensor]:
-        source = self.draw_declared()
-        which = self.numbers.randrange(len(source))
-        return [draws.drawn(kind if kind != "impulses" or i == which else "small_integers", t, f,
-                            within, self.generator) for i, (t, f) in enumerate(zip(source, self.facts))]
+    def made(self, kind: str, members: list[list[torch.Tensor]], mode: dict[str, Any],
+             first: Draw | None = None) -> Draw:
+        """In slots of its own. With `first` the members are another draw's, else they get what is written late."""
+        slots = self.numbers.sample(range(len(self.eager.layout.slots)), len(members))
+        late = [] if first else bursts.late_writes(members, self.facts, self.numbers)
+        return Draw(kind, members, mode, slots, late, first=first)
+
+    def members_of(self, kind: str, count: int, within: bool) -> list[list[torch.Tensor]]:
+        found = []
+        for source in self.draw_declared(count):
+            which = self.numbers.randrange(len(source))
+            found.append([draws.drawn(kind if kind != "impulses" or i == which else "small_integers", t, f,
+                                      within, self.generator) for i, (t, f) in enumerate(zip(source, self.facts))])
+        return found
 
     def judge_draw(self, draw: Draw, exact: bool) -> None:
-        own_first = self.numbers.random() < 0.5
+        draw.own_first = self.orders.pop() if draw.timed and self.orders else self.numbers.random() < 0.5
         reply: dict[str, Any] = {}
         if draw.kind in ("declared", "again"):
             with self.turns:  # a pair
-                if own_first:
+                if draw.own_first:
                     reply = self.answer(draw)
                 useless = self.wanted(draw, shown=True)
-                if not own_first and not useless:
+                if not draw.own_first and not useless:
                     reply = self.answer(draw)
         else:
             useless = self.wanted(draw, shown=False)
             if useless and draw.kind in draws.KINDS:
-                draw.inputs = self.inputs_of(draw.kind, True)  # within the declared bounds
+                members = self.members_of(draw.kind, len(draw.members), True)  # within the declared bounds
+                draw = self.made(draw.kind, members, draw.mode)
                 useless = self.wanted(draw, shown=False)
             if not useless:
                 reply = self.answer(draw)
@@ -367,116 +373,62 @@ class Pool:
             if draw.kind == "declared" and draw.mode is USUAL:
                 raise NotJudged(f"the problem's Model: {useless}")
             return
-        if self.compare(draw, reply, exact):
-            self.count(draw)
-        self.kept.append(draw)
-        if len(self.kept) > 24:
-            self.kept.pop(0)
+        with self.spent.on("comparisons"):
+            if self.compare(draw, reply, exact):
+                self.count(draw)
+        draw.answers, draw.wanted = [], []
+        if draw.kind == "declared" and draw.mode is USUAL:
+            self.kept = (self.kept + [draw])[-(KEPT_DRAWS if self.burst == 1 else KEPT_BURSTS):]
 
     def answer(self, draw: Draw) -> dict[str, Any]:
-        draw.ns["own"], reply = self.one_call(self.own, draw.inputs, draw.slot, draw.mode)
-        draw.used_ns["own"], draw.late_ns["own"] = self.own.used_ns, self.own.late_ns
-        self.found.calls += 1
-        draw.answer = self.snapshot
-        if self.changed_inputs:
-            raise Refused("writes_inputs", f"call {self.found.calls}: it wrote into input {self.changed_inputs[0]}")
+        begin = self.found.calls
+        self.found.calls += len(draw.members)
+        reply = self.run_on(self.own, "own", draw)
+        draw.answers = self.own.outputs
+        if self.own.changed:
+            call, which = self.own.changed[0]
+            raise Refused("writes_inputs", f"call {begin + call + 1}: it wrote into input {which}")
         if "problem" not in reply:
-            self.returned = (self.returned + [draw.answer])[-KEPT:]
+            self.returned = (self.returned + draw.answers)[-KEPT:]
         return reply
 
-    def say_where(self, draw: Draw) -> str:
-        mode = "" if draw.mode is USUAL else f" in mode {name_of(draw.mode)}"
-        return f"call {self.found.calls}, draw `{draw.kind}`{mode}"
-
-    def compare(self, draw: Draw, reply: dict[str, Any], exact: bool) -> bool:
-        where = self.say_where(draw)
-        if "problem" in reply:
-            if draw.mode is not USUAL:
-                self.found.notes.add(f"it raises an error in mode {name_of(draw.mode)}: {reply['problem'][:120]}")
-                return False
-            raise Refused("raises", f"{where}: {reply['problem']}")
-        self.compare_form(reply, where)
-        values = self.exactly(draw) if exact else [None] * len(draw.wanted)
-        for i, (got, wanted, precise) in enumerate(zip(draw.answer, draw.wanted, values)):
-            declared = draw.kind in ("declared", "again")
-            problem = gates.wrong(got, gates.Expected(wanted, precise), declared)
-            if problem and self.has_exact:
-                base = precise if precise is not None else self.exactly(draw)[i]
-                moved = self.exactly(draw, moved=True)[i] if base is not None else None
-                if moved is not None and not torch.is_floating_point(got):
-                    moved = None
-                problem = gates.wrong(got, gates.Expected(wanted, base, moved - base if moved is not None else None),
-                                      declared)
-            if problem:
-                raise Refused(self.kind_of_wrong(draw), f"{where}: output {i} {problem}")
-        self.found.compared_kinds.add(draw.kind if draw.mode is USUAL else name_of(draw.mode))
-        self.try_null_models(draw, values)
-        return True
-
-    def compare_form(self, reply: dict[str, Any], where: str) -> None:
-        if reply.get("tree") != self.out_tree or len(reply.get("leaves", [])) != len(self.out_leaves):
-            raise Refused("form", f"{where}: it does not return what the reference returns")
-        for i, (got, wanted) in enumerate(zip(reply["leaves"], self.out_leaves)):
-            problem = gates.wrong_form(got, wanted)
-            if problem:
-                raise Refused("form", f"{where}: output {i} {problem}")
-
-    def kind_of_wrong(self, draw: Draw) -> str:
-        before = [d for d in self.kept if d.kind == "declared" and d.mode is USUAL]
-        if draw.mode is not USUAL:
-            return "mode"
-        if draw.kind in draws.TWINS or draw.first is not None:
-            return "stale"
-        if draw.kind in draws.KINDS:
-            return "distribution" if before else "wrong_answer"
-        return "drift" if before else "wrong_answer"
-
-    def try_null_models(self, draw: Draw, values: list[torch.Tensor | None]) -> None:
-        if draw.mode is not USUAL or draw.kind == "again" or self.found.passing_null_models == set():
-            return
-        wanted = draw.wanted[0]
-        before = self.before.wanted[0] if self.before is not None else None
-        self.before = draw
-        passing = {name for name, t in gates.null_models(draw.inputs, wanted, before).items()
-                   if not gates.wrong(t, gates.Expected(wanted, values[0]), draw.kind == "declared")}
-        known = self.found.passing_null_models
-        self.found.passing_null_models = passing if known is None else known & passing
-
     def count(self, draw: Draw) -> None:
-        eager, own = draw.ns["eager"], draw.ns["own"]
-        if self.found.calls > WARM_UP:
-            self.found.all_ratios.append(eager / own)
+        found, eager, own = self.found, draw.ns["eager"], draw.ns["own"]
+        if found.calls > WARM_UP * self.burst and len(draw.members) == self.burst:
+            found.all_ratios.append(eager / own)
         if draw.timed:
-            self.found.ratios.append(eager / own)
-            self.found.eager_ns.append(eager)
-            self.found.own_ns.append(own)
-            self.found.eager_late_ns.append(draw.late_ns["eager"])
-            self.found.own_late_ns.append(draw.late_ns["own"])
+            found.ratios.append(eager / own)
+            found.own_first.append(draw.own_first)
+            found.eager_ns.append(round(eager))
+            found.own_ns.append(round(own))
+            found.own_burst_ns.append(draw.burst_ns["own"])
+            found.eager_late_ns.append(draw.late_ns["eager"])
+            found.own_late_ns.append(draw.late_ns["own"])
         if draw.first is not None and not draw.first.is_first:
             first, again = draw.first.used_ns, draw.used_ns
-            for times, ns in ((self.found.first_ns, first["own"]), (self.found.again_ns, again["own"]),
-                              (self.found.eager_first_ns, first["eager"]), (self.found.eager_again_ns, again["eager"])):
-                times.append(ns)
+            for times, ns in ((found.first_ns, first["own"]), (found.again_ns, again["own"]),
+                              (found.eager_first_ns, first["eager"]), (found.eager_again_ns, again["eager"])):
+                times.append(round(ns))
 
     # ---- at the end -------------------------------------------------------------------------------------------------
 
     def look_at_returned(self) -> None:
         """Whether what the last calls returned is still what it was."""
-        outputs = list(zip(self.out_leaves, self.offsets))
+        outputs = list(zip(self.out_leaves, self.own.layout.places[0]))
         for back, answer in enumerate(reversed(self.returned)):
-            self.own.arena.bytes[self.outputs_begin:].fill_(0xFF)
-            reply = self.own.ask("kept_again", back=back, outputs=outputs)
-            now = [self.own.arena.view(leaf, o) for leaf, o in outputs]
+            self.own.poison([0])
+            reply = self.own.worker.ask("kept_again", back=back, outputs=outputs)
+            now = self.own.outputs_there[0]
             if "problem" in reply or not all(same_bits(a, b) for a, b in zip(answer, now)):
                 raise Refused("overwritten", "what a call had returned was changed by later calls")
 
     def look_at_evidence(self) -> None:
-        said = self.own.evidence()
+        said = self.own.worker.evidence()
         if said:
             raise Refused("evidence", said[0])
 
     def look_back(self) -> None:
-        reply = self.own.ask("report")
+        reply = self.own.worker.ask("report")
         time.sleep(0.01)  # until the thread that reads the evidence has it
         self.look_at_evidence()
         changed = reply.get("evidence", [])
@@ -496,11 +448,5 @@ def first_difference(mine: dict[str, tuple[str, list[int]]], wanted: dict[str, t
     return f"the reference has no {next(name for name in mine if name not in wanted)}"
 
 
-def name_of(mode: dict[str, Any]) -> str:
-    return f"{'train' if mode['train'] else 'eval'}/{mode['grad']}"
-
-
-def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.numel() == 0:
-        return True
-    return torch.equal(a.contiguous().view(-1).view(torch.uint8), b.contiguous().view(-1).view(torch.uint8))
+def weight_in(side: Side, leaf: dict[str, Any]) -> torch.Tensor:
+    return side.worker.arena.view(leaf, leaf["offset"])

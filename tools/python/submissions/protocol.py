@@ -1,7 +1,8 @@
 """What referee and worker say to each other, and where tensors lie in the memory that they share.
 
-Requests and replies are JSON, one object a line, on a pair of stream sockets. A timed call has two more steps: the
-referee sends GO on the same socket, and the worker answers with one byte, DONE or FAILED, before its reply. Nothing that
+Requests and replies are JSON, one object a line, on a pair of stream sockets. Timed calls have three more steps: the
+worker says READY, the referee sends GO on the same socket, and the worker answers with one byte, DONE or FAILED, before
+its reply. Nothing that
 a worker says is believed but the names of what it returned: contents are read from shared memory, times are the
 referee's.
 """
@@ -19,9 +20,10 @@ from typing import Any
 
 import torch
 
-GO, DONE, FAILED = b"g", b".", b"!"
+READY, GO, DONE, FAILED = b"r", b"g", b".", b"!"
 LONGEST_LINE = 1 << 20
 ALIGNMENT = 64
+SMALL = 1 << 20  # bytes
 SEALS = 0x0002 | 0x0004 | 0x0001  # shrink, grow, further seals
 F_ADD_SEALS = 1033
 DTYPES = {str(t).removeprefix("torch."): t for t in (
@@ -126,6 +128,21 @@ class Arena:
         dtype = DTYPES[leaf["dtype"]]  # a tensor of its own each time, whose version counter says nothing
         return torch.frombuffer(self.map, dtype=dtype, count=size_of(leaf) // dtype.itemsize,
                                 offset=offset).view(leaf["shape"])
+
+
+copy_one, copy_together = torch.Tensor.copy_, torch._foreach_copy_
+
+
+def copy_all(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Each second tensor into the first. On a GPU small ones go together: a launch takes longer than their copies."""
+    together = []
+    for into, t in pairs:
+        if len(pairs) > 1 and into.is_cuda and t.is_cuda and 0 < t.nbytes < SMALL:
+            together.append((into, t))
+        else:
+            copy_one(into, t)
+    if together:
+        copy_together([into for into, _ in together], [t for _, t in together])
 
 
 def is_dense(t: torch.Tensor) -> bool:

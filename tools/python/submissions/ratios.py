@@ -6,12 +6,12 @@ import random
 import statistics
 
 RESAMPLINGS = 1000
-LATE_SHARE, LATE_US = 0.1, 20.0
+LATE_SHARE, LATE_US = 0.05, 20.0
 
 
 def late_us(own_ns: list[int], own_late_ns: list[int], eager_late_ns: list[int]) -> float:
     """By how much longer than behind eager's answers the device is busy behind these, where that is more than chance
-    and a tenth of a call; else 0."""
+    and a twentieth of a burst; else 0."""
     if not own_late_ns or not eager_late_ns:
         return 0.0
     more = (statistics.median(own_late_ns) - statistics.median(eager_late_ns)) / 1000

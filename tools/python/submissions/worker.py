@@ -21,11 +21,14 @@ from typing import Any
 import torch
 
 from submissions import evidence
-from submissions.protocol import DONE, FAILED, GO, Arena, Broken, Line, flattened, leaf_of, rebuilt
+from submissions.protocol import (DONE, FAILED, GO, READY, Arena, Broken, Line, copy_all, flattened, leaf_of,
+                                  rebuilt)
 
-SUBMISSION, PROBLEM = "/tmp/submission.py", "/tmp/problem.py"
+# Beside what a build keeps: some submissions compile into a folder next to their file.
+SUBMISSION, PROBLEM = "/tmp/build/submission.py", "/tmp/build/problem.py"
 KEPT = 4  # answers, as they were returned: pool.KEPT
 detach, copy_into, synchronize = torch.Tensor.detach, torch.Tensor.copy_, torch.cuda.synchronize
+fill, place_all = torch.Tensor.fill_, copy_all
 
 
 def sentence(problem: BaseException) -> str:
@@ -60,6 +63,7 @@ class Served:
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
         self.arena: Any = None
+        self.arenas: list[Any] = []
         self.model: Any = None
         self.problem: Any = None
         self.double = False
@@ -109,6 +113,7 @@ class Served:
             from submissions.device_memory import DeviceArena
 
             self.arena = DeviceArena(fd, request["size"], int(self.device.removeprefix("cuda:")))
+            self.arenas.append(self.arena)  # a model may hold a tensor of an earlier one
         return {}
 
     def on_device(self, value: Any) -> Any:
@@ -127,15 +132,17 @@ class Served:
             return list(self.problem.get_inputs())
 
     def draw(self, request: dict[str, Any]) -> dict[str, Any]:
-        """get_inputs of the problem after a seed. With `offsets` the tensors go to shared memory."""
+        """get_inputs of the problem after a seed, once, or once for each of `offsets`: there its tensors go in shared
+        memory."""
         set_seed(request["seed"])
-        leaves: list[torch.Tensor] = []
-        tree = flattened(self.new_inputs(), leaves)
-        described = [leaf_of(t) for t in leaves]
-        if request.get("offsets"):
-            for t, leaf, offset in zip(leaves, described, request["offsets"]):
+        described: dict[str, Any] = {}
+        for offsets in request.get("offsets") or [[]]:
+            leaves: list[torch.Tensor] = []
+            tree = flattened(self.new_inputs(), leaves)
+            described = {"tree": tree, "leaves": [leaf_of(t) for t in leaves]}
+            for t, leaf, offset in zip(leaves, described["leaves"], offsets):
                 self.arena.view(leaf, offset).copy_(t)
-        return {"tree": tree, "leaves": described}
+        return described
 
     def rehearse(self, request: dict[str, Any]) -> dict[str, Any]:
         """A call on inputs of its own, in each mode, for what is compiled then; before anything is timed."""
@@ -158,12 +165,6 @@ class Served:
         self.model.load_state_dict(given)
         return {}
 
-    def inputs_of(self, request: dict[str, Any]) -> list[Any]:
-        views = [self.arena.view(leaf, offset) for leaf, offset in zip(request["leaves"], request["inputs"])]
-        if self.double:
-            return views  # turned to float64 when they have arrived
-        return rebuilt(request["tree"], views)
-
     def report(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"evidence": evidence.changed()}
 
@@ -184,35 +185,92 @@ def mode_of(request: dict[str, Any], model: Any) -> Any:
         yield
 
 
+class Burst:
+    """What a request for calls needs, ready before the clock starts."""
+
+    def __init__(self, served: Served, request: dict[str, Any]):
+        self.tree, self.double, self.on_gpu = request["tree"], served.double, served.device != "cpu"
+        self.views = [[served.arena.view(leaf, offset) for leaf, offset in zip(request["leaves"], offsets)]
+                      for offsets in request["inputs"]]
+        self.arguments = [] if self.double else [rebuilt(self.tree, views) for views in self.views]
+        self.targets = [[served.arena.view(leaf, offset) for leaf, offset in zip(request["output_leaves"], offsets)]
+                        for offsets in request["outputs"]]
+        self.late = {call: (self.views[call][i].view(-1)[begin:end], value)
+                     for call, i, begin, end, value in request.get("late", ())}
+        self.at_once = set() if self.double else set(request.get("at_once", ()))
+        self.nothing = torch.zeros(1, device=served.device) if self.on_gpu and not self.views else None
+
+    def run(self, model: Any, results: list[Any]) -> None:
+        """All calls, with no synchronize between them: one that is replaced by a submission gives it no time."""
+        if self.double:
+            for views in self.views:
+                views = [v.double() if v.is_floating_point() else v.clone() for v in views]
+                results.append(model(*rebuilt(self.tree, views)))
+            return
+        for call, arguments in enumerate(self.arguments):
+            if call in self.late:
+                fill(*self.late[call])
+            results.append(model(*arguments))
+            if call in self.at_once:
+                place_all(self.pairs_of(results[call], call)[0])
+
+    def pairs_of(self, result: Any, call: int) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], Any]:
+        """Each of its tensors with its place, which one of another shape or dtype has not; and its form."""
+        tensors: list[torch.Tensor] = []
+        tree = flattened(result, tensors)
+        return [(into, detach(t)) for t, into in zip(tensors, self.targets[call])
+                if t.shape == into.shape and (self.double or t.dtype == into.dtype)], (tree, tensors)
+
+    def place(self, results: list[Any]) -> list[tuple[Any, list[torch.Tensor]]]:
+        """Copies the outputs behind all calls, so that the copies are never hidden behind the calls' work, and returns
+        the form of each."""
+        forms, pairs = [], []
+        for call, result in enumerate(results):
+            some, form = self.pairs_of(result, call)
+            forms.append(form)
+            if call not in self.at_once:
+                pairs += some
+        place_all(pairs)
+        if self.nothing is not None:
+            fill(self.nothing, 1.0)
+        return forms
+
+
 def call(served: Served, request: dict[str, Any], line: Line) -> dict[str, Any]:
-    """One call, from GO to the byte that says that all outputs are in shared memory."""
-    inputs = served.inputs_of(request)
-    targets = [served.arena.view(leaf, offset) for leaf, offset in request["outputs"]]
-    model, kept, send, double = served.model, served.kept, line.stream.send, served.double
-    problem, leaves, tree, tensors = None, [], None, []
-    if request.get("reseed") is not None:
-        set_seed(request["reseed"])
+    """A burst of calls, from GO to the byte that says that all outputs are in shared memory."""
+    burst = Burst(served, request)
+    model, send = served.model, line.stream.send
+    problem, results, forms = None, [], []
+    if burst.on_gpu:
+        synchronize()
     with mode_of(request, model):
+        send(READY)
         if line.byte() != GO:
             raise Broken("the referee said something else")
         try:
-            if double:
-                inputs = rebuilt(request["tree"], [v.double() if v.is_floating_point() else v.clone() for v in inputs])
-            out = model(*inputs)
-            tree = flattened(out, tensors)
-            for t, into in zip(tensors, targets):
-                if t.shape == into.shape and (double or t.dtype == into.dtype):
-                    copy_into(into, detach(t))
-            if served.device != "cpu":
+            burst.run(model, results)
+            forms = burst.place(results)
+            if burst.on_gpu:
                 synchronize()
         except Exception as caught:  # an answer, which the referee judges
             problem = caught
         send(FAILED if problem is not None else DONE)
     if problem is not None:
         return {"problem": sentence(problem)}
-    leaves = [leaf_of(t) for t in tensors]
-    kept.append(tensors)
-    return {"tree": tree, "leaves": leaves}
+    described: list[dict[str, Any]] = []
+    for tree, tensors in forms:
+        served.kept.append(tensors)
+        form = {"tree": tree, "leaves": [leaf_of(t) for t in tensors]}
+        if form not in described:
+            described.append(form)
+    return {"forms": described}
+
+
+def make_context(device: str) -> None:
+    """What every worker on a GPU needs first, before anything of a problem or submission is there."""
+    t = torch.ones(8, 8, device=device)
+    torch.mm(t, t).add_(1)
+    synchronize()
 
 
 def serve(stream: socket.socket, device: str) -> None:
@@ -236,5 +294,8 @@ def serve(stream: socket.socket, device: str) -> None:
         except BaseException as problem:  # sys.exit in a submission too
             traceback.print_exc()
             reply = {"problem": sentence(problem)}
+        if what in ("load", "rehearse"):  # what these have made stays
+            gc.collect()
+            gc.freeze()
         gc.collect(0)
         line.say(reply)

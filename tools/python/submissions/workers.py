@@ -10,15 +10,17 @@ import dataclasses
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from typing import Any, Callable
 
-from submissions.protocol import DONE, FAILED, GO, Broken, Line
+from submissions.protocol import DONE, FAILED, GO, READY, Broken, Line
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 START_S = 60.0
@@ -75,28 +77,34 @@ class Zygote:
         self.line = ours
         self.ready = False
         self.users = 0
+        self.lock = threading.Lock()  # builds are started by threads
+        self.folder = "" if confined else tempfile.mkdtemp(prefix="cudal1-worker-")  # for unconfined files
 
     def wait(self) -> None:
-        if self.ready:
-            return
-        self.line.settimeout(300)
-        said = self.line.recv(1 << 12)
-        if not said:
-            raise MachineRefuses("the process that loads torch ended; what it printed is above")
-        threads = json.loads(said)["threads"]
-        if len(threads) != 1:
-            raise MachineRefuses(f"importing torch started threads ({', '.join(threads)}); a process with threads cannot be "
-                                 "forked safely")
-        self.ready = True
+        with self.lock:
+            if self.ready:
+                return
+            self.line.settimeout(300)
+            said = self.line.recv(1 << 12)
+            if not said:
+                raise MachineRefuses("the process that loads torch ended; what it printed is above")
+            threads = json.loads(said)["threads"]
+            if len(threads) != 1:
+                raise MachineRefuses(f"importing torch started threads ({', '.join(threads)}); a process with threads "
+                                     "cannot be forked safely")
+            self.ready = True
 
     def next_user(self) -> int:
-        self.users += 1
+        with self.lock:
+            self.users += 1
         return 2_000_000_000 + os.getpid() * 4096 % 100_000_000 + self.users
 
     def close(self) -> None:
         self.line.close()
         self.process.kill()
         self.process.wait()
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Drain(threading.Thread):
@@ -119,10 +127,12 @@ class Drain(threading.Thread):
 
 
 class Worker:
-    """One confined process. `with` it: it is killed at the end, with all that it started."""
+    """One confined process, which begins to start when this is made: several start at once. `with` it, it is ready,
+    and it is killed at the end, with all that it started."""
 
     def __init__(self, zygote: Zygote, limits: Limits, built: str = "", build_into: str = ""):
         zygote.wait()
+        self.core = zygote.core
         self.limits, self.pidfd, self.pid, self.missing = limits, -1, 0, []
         self.arena: Any = None
         self.place = zygote.place
@@ -132,7 +142,8 @@ class Worker:
         proof, its_proof = os.pipe()
         output, its_output = os.pipe()
         request = {"tmp_bytes": limits.tmp_bytes, "data_bytes": limits.data_bytes, "cpu_seconds": limits.cpu_seconds,
-                   "processes": limits.processes, "built": built, "build_into": build_into, "core": zygote.core,
+                   "processes": limits.processes, "built": built or zygote.folder, "build_into": build_into,
+                   "core": -1 if self.place.is_gpu else self.core,  # pinned later: contexts take a second to make
                    "confined": zygote.confined, "user": zygote.next_user(), "device": self.place.device}
         socket.send_fds(zygote.line, [json.dumps(request).encode()],
                         [its.fileno(), its_proof, its_output, its_keeper.fileno()])
@@ -143,10 +154,15 @@ class Worker:
         self.stream, self.keeper, self.line = ours, keeper, Line(ours)
         self.output = Drain(output, self.kill_for_output, MOST_OUTPUT)
         self.proof = Drain(proof, lambda: None, MOST_EVIDENCE)
+
+    def ready(self) -> Worker:
+        """MachineRefuses where it does not start."""
+        if self.pidfd >= 0:
+            return self
         self.stream.settimeout(START_S)
-        keeper.settimeout(START_S)
+        self.keeper.settimeout(START_S)
         try:
-            data, fds, _, _ = socket.recv_fds(keeper, 1 << 12, 1)
+            data, fds, _, _ = socket.recv_fds(self.keeper, 1 << 12, 1)
             said = json.loads(data) if data else {"problem": "the keeper ended"}
             if "problem" in said:
                 raise MachineRefuses(f"a worker cannot be confined here: {said['problem']}")
@@ -162,9 +178,10 @@ class Worker:
             self.close()
             raise MachineRefuses(f"a worker cannot be confined here: {said['problem']}")
         self.missing = said["missing"]
+        return self
 
     def __enter__(self) -> Worker:
-        return self
+        return self.ready()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -182,6 +199,7 @@ class Worker:
         self.signal(signal.SIGKILL)
         self.stream.close()
         self.keeper.close()
+        self.arena = None
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
@@ -257,19 +275,30 @@ class Worker:
                     total += int(file.read().split()[0])
         return total
 
+    def pin(self) -> None:
+        """All of its threads to the core on which calls are timed."""
+        with contextlib.suppress(OSError, ValueError):
+            for thread in os.listdir(f"/proc/{self.pid}/task"):
+                os.sched_setaffinity(int(thread), {self.core})
+
     def resume(self) -> None:
         self.signal(signal.SIGCONT)
 
     def call(self, request: dict[str, Any], write: Callable[[], None], read: Callable[[], None],
              before: Callable[[], None]) -> tuple[int, dict[str, Any]]:
-        """Nanoseconds by the referee's clock, and the reply. The worker stands still while `write` puts the inputs into
-        its memory, while `before` empties the caches, and, after its answer, while `read` takes the outputs. On a GPU,
-        which does not stop with its process, `read` begins at once, and late_ns is the time until it has ended."""
+        """Nanoseconds of a burst by the referee's clock, and the reply. The worker stands still while `write` puts the
+        inputs into its memory, while `before` empties the caches, and, after its answer, while `read` takes the outputs.
+        On a GPU, which does not stop with its process, `read` begins at once, and late_ns is the time until it has
+        ended."""
         self.stream.settimeout(self.limits.call_s)
         clock, send_signal = time.perf_counter_ns, signal.pidfd_send_signal
         stream, pidfd = self.stream, self.pidfd
         try:
             self.line.say({"do": "call", **request})
+            said = self.line.byte()
+            if said != READY:
+                self.line.kept = said + self.line.kept
+                return 0, self.line.hear()
             self.stop()
             if self.line.kept or select.select([stream], [], [], 0)[0]:
                 raise Died("it answered before it had its inputs")

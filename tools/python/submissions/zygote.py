@@ -10,8 +10,11 @@ namespace, and remains outside: it stops the worker when the referee asks, and s
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import json
+import logging
 import os
 import select
 import signal
@@ -33,7 +36,7 @@ def environment_of_worker() -> None:
             if n in os.environ}
     os.environ.clear()
     os.environ.update(keep)
-    os.environ.update({"HOME": "/tmp/home", "TMPDIR": "/tmp", "LC_ALL": "C.UTF-8", "USER": "nobody",
+    os.environ.update({"HOME": "/tmp/build/home", "TMPDIR": "/tmp", "LC_ALL": "C.UTF-8", "USER": "nobody",
                        **{name: f"/tmp/build/{part}" for name, part in BUILT.items()},
                        "TORCHINDUCTOR_COMPILE_THREADS": "1", "MAX_JOBS": "2", "PYTHONDONTWRITEBYTECODE": "1"})
 
@@ -63,16 +66,18 @@ def become_worker(request: dict, stream: socket.socket, proof: int, output: int)
                                              request["device"] != "cpu")
         else:
             folder = request["build_into"] or request["built"]
-            for name, part in BUILT.items():
+            for name, part in {**BUILT, "HOME": "home"}.items():
                 os.environ[name] = os.path.join(folder, part)
             worker.SUBMISSION, worker.PROBLEM = (os.path.join(folder, n) for n in ("submission.py", "problem.py"))
-        for name in BUILT:
+        for name in (*BUILT, "HOME"):
             os.makedirs(os.environ[name], exist_ok=True)
         confinement.limit_resources(request["data_bytes"], request["cpu_seconds"], request["processes"],
                                     request["tmp_bytes"])
         if request["confined"]:
             confinement.drop_capabilities()
             confinement.filter_calls()
+        if request["device"] != "cpu":
+            worker.make_context(request["device"])
         protocol.Line(stream).say({"confined": request["confined"], "missing": missing})
         worker.serve(stream, request["device"])
         code = 0
@@ -164,12 +169,26 @@ def become_keeper(request: dict, fds: list[int], listening: socket.socket) -> No
 
 
 def load_compilers(device: str) -> None:
-    """So that no worker waits for them. Where there is a GPU they start its driver, whose threads no fork has
-    (cpp_extension asks for the count of devices): there they are loaded by the workers that need them."""
+    """So that no worker waits for them. Where there is a GPU it is hidden meanwhile: they would start its driver, whose
+    threads no fork has. What remembers whether there is one (torch's compiler) is then loaded by its workers."""
     if device == "cpu":
         importlib.import_module("torch.utils.cpp_extension")
         importlib.import_module("torch._dynamo")
         importlib.import_module("torch._inductor.compile_fx")
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    logging.disable(logging.WARNING)  # that there is none
+    try:
+        importlib.import_module("torch.utils.cpp_extension")
+        with contextlib.suppress(ImportError):
+            importlib.import_module("triton.language")
+        importlib.import_module("submissions.device_memory")  # a confined worker does not see its file
+    finally:
+        logging.disable(logging.NOTSET)
+        os.environ.pop("CUDA_VISIBLE_DEVICES")
+        if visible is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = visible
 
 
 def threads() -> list[str]:
@@ -187,6 +206,8 @@ def main() -> int:
     load_compilers(sys.argv[2])
     torch.set_num_threads(1)
     torch.zeros(2).add(1)  # what is loaded at the first operator
+    gc.collect()
+    gc.freeze()  # a collection of all that torch has made takes a hundred milliseconds, in the middle of a burst
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are nobody's zombies
     listening = socket.socket(fileno=int(sys.argv[1]))
     listening.send(json.dumps({"threads": threads()}).encode())

@@ -37,10 +37,11 @@ EARLIER = pathlib.Path("/tmp/cudal1-test-earlier-solutions")
 # One of each kind of evidence and of each gate; all the others are in the whole.
 HACKS = ("memo_some_elements", "returned_ring", "callers_frame", "thread_after_reply", "patched_clock", "function_mode",
          "forged_result", "process_vm_readv", "drift_after_ten", "fork_bomb", "output_flood", "not_in_inference_mode",
-         "writes_inputs", "stale_weights", "low_precision", "expanded_result", "identity_for_relu")
+         "writes_inputs", "stale_weights", "low_precision", "expanded_result", "identity_for_relu", "branch_relu6",
+         "seeded_answer", "early_stop")
 HONEST = ("surprise_constant", "surprise_other_names", "surprise_dict_result", "surprise_no_gradients",
           "surprise_transposed_result", "memo_by_pointer", "thread_after_reply", "stale_weights",
-          "batch_statistics_always")
+          "batch_statistics_always", "branch_relu6", "use_namedtuple", "use_trace", "use_cpuinfo")
 # Classes that a hack may be refused for, where one is meant; others are told by evidence too.
 KINDS = {"memo_by_pointer": {"stale", "drift", "wrong_answer", "distribution", "mode"}, "returned_buffer": {"overwritten"},
          "returned_ring": {"overwritten"}, "patched_clock": {"tampering"}, "patched_mean": {"tampering"},
@@ -122,8 +123,18 @@ class Hacks(WithReferee):
                     self.assertIn(verdict.kind, KINDS[s.name])
 
     def test_each_has_an_honest_twin(self):
-        for path in (FILES / "hacks").glob("*.py"):
-            self.assertTrue((FILES / "honest" / path.name).exists(), path.name)
+        for folder in ("hacks", "disturbing"):
+            for path in (FILES / folder).glob("*.py"):
+                self.assertTrue((FILES / "honest" / path.name).exists(), path.name)
+
+    def test_who_disturbs_the_reference_gains_nothing(self):
+        for path in chosen("disturbing", ("late_burner",)):
+            with self.subTest(path.stem):
+                s = submission_of(path)
+                self.assertTrue(naively(s)["correct"])
+                verdict = self.referee.judge(s)
+                print(f"  disturbing {s.name}: {verdict.verdict} {verdict.speedup:.2f} {verdict.interval}", flush=True)
+                self.assertNotEqual(verdict.verdict, "faster", verdict)
 
 
 class Honest(WithReferee):

@@ -103,6 +103,8 @@ class Comparisons:
             return "mode"
         if draw.kind in draws.TWINS or draw.first is not None:
             return "stale"
+        if draw.kind == "large_weights":
+            return "distribution"
         if draw.kind in draws.KINDS:
             return "distribution" if self.kept else "wrong_answer"
         return "drift" if self.kept else "wrong_answer"

@@ -1,7 +1,8 @@
 """Contents of inputs and weights: kinds of draws by the names and constants of sandbox/referee/draw_recipe.cpp.
 
 A declared draw is what the problem's get_inputs gives after a seed of the operating system. The other kinds replace its
-continuous floating tensors; integers, booleans and floats that are whole numbers stay as declared in every kind.
+continuous floating tensors, also one that no seed changes; integers, booleans, floats that are whole numbers and those that
+rise and that no seed changes (positions) stay as declared in every kind.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ WIDE, NARROW, PRODUCT_SCALE, LARGEST_INTEGER = 10.0, 0.01, 0.05, 2
 NEAREST, FURTHEST = 1.25, 100.0  # of an outlier, times the distribution's reach
 OUTLIERS = 4
 FEW = 0.001  # of the elements
+LARGE_WEIGHTS = (8.0, 128.0)  # times the drawn ones: parts of a model that are small beside others come to count
 
 
 def new_seed(source: random.Random) -> int:
@@ -30,11 +32,21 @@ def is_continuous(t: torch.Tensor) -> bool:
     return t.is_floating_point() and t.numel() > 0 and not bool((t == t.round()).all())
 
 
+def rises(t: torch.Tensor) -> bool:
+    """Along its last dimension, or falls."""
+    if t.dim() == 0 or t.shape[-1] < 2:
+        return True
+    step = t.diff(dim=-1)
+    return bool((step >= 0).all()) or bool((step <= 0).all())
+
+
 class Facts:
     """What holds in two declared draws of one input, so in every other kind too."""
 
     def __init__(self, first: torch.Tensor, second: torch.Tensor):
-        self.continuous = is_continuous(first) and is_continuous(second) and not torch.equal(first, second)
+        is_constant = torch.equal(first, second)
+        self.continuous = is_continuous(first) and is_continuous(second) and not (is_constant and rises(first))
+        self.is_fixed = is_constant and not self.continuous  # no draw has it otherwise
         self.elements, self.device = first.numel(), first.device
         self.zero = (first == 0) & (second == 0) if self.continuous else None
         if self.zero is not None and int(self.zero.sum()) < 0.01 * first.numel():

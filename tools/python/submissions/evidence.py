@@ -26,6 +26,7 @@ ALWAYS = {"sys._getframe": "reads its caller's frames", "sys._current_frames": "
           "os.fork": "starts processes", "os.forkpty": "starts processes", "os.posix_spawn": "starts processes",
           "os.exec": "runs programs", "os.system": "runs programs", "subprocess.Popen": "runs programs"}
 PRIVATE = ("/proc/", "/dev/shm", "/sys/kernel")
+PUBLIC = ("/proc/cpuinfo", "/proc/meminfo", "/proc/version", "/proc/sys/")  # what the machine is
 BUILDERS = ("cpp_extension", "_inductor", "_dynamo", "triton", "setuptools", "ctypes/util", "torch/_native")
 SEARCHED_FRAMES = 12
 
@@ -82,6 +83,20 @@ def caller_of(limit: int) -> int:
     return 0
 
 
+def direct_caller() -> int:
+    """The line of the submission that itself looks at frames, also by inspect and traceback: collections, typing,
+    warnings, dataclasses and torch do it for everybody."""
+    frame = get_frame(3)
+    while frame is not None and frame.f_code.co_filename.endswith(("/inspect.py", "/traceback.py")):
+        frame = frame.f_back
+    if frame is None:
+        return 0
+    name = frame.f_code.co_filename
+    if name == state["path"]:
+        return max(1, frame.f_lineno)
+    return caller_of(SEARCHED_FRAMES) if name.startswith("<") else 0  # text that is executed
+
+
 def hook(event: str, arguments: tuple) -> None:
     if not state["path"] or state["inside"] or event not in WATCHED:
         return
@@ -94,18 +109,12 @@ def hook(event: str, arguments: tuple) -> None:
 
 def look_at(event: str, arguments: tuple) -> None:
     if event in ALWAYS:
-        # typing, warnings and dataclasses look at frames for everybody: there only a direct call counts, or inspect's.
-        near = event == "sys._getframe"
-        line = caller_of(2 if near else SEARCHED_FRAMES)
-        if near and not line:
-            above = get_frame(2)
-            if above.f_code.co_filename.endswith(("inspect.py", "traceback.py")):
-                line = caller_of(5)
+        line = direct_caller() if event == "sys._getframe" else caller_of(SEARCHED_FRAMES)
         if line:
             say(f"line {line}: {ALWAYS[event]} ({event})")
     elif event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], str):
         path = arguments[0]
-        if path.startswith(PRIVATE) and (line := caller_of(6)):
+        if path.startswith(PRIVATE) and not path.startswith(PUBLIC) and (line := caller_of(6)):
             say(f"line {line}: opens {path}")
     elif event == "ctypes.dlsym" and arguments[1] in ("ptrace", "process_vm_readv", "process_vm_writev",
                                                       "PyFrame_LocalsToFast"):

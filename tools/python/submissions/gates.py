@@ -144,7 +144,7 @@ def is_near(got: torch.Tensor, shipped: torch.Tensor, error: EagerError) -> bool
 def null_models(inputs: list[torch.Tensor], wanted: torch.Tensor, before: torch.Tensor | None) -> dict[str, torch.Tensor]:
     """Answers that take no work."""
     found = {"zeros": torch.zeros_like(wanted)}
-    if wanted.is_floating_point() and wanted.numel():
+    if wanted.is_floating_point() and wanted.numel() > 1:  # of a single number it is that number
         found["a constant"] = torch.full_like(wanted, float(wanted.double().nanmean()))
     for i, t in enumerate(inputs):
         if t.shape == wanted.shape and t.dtype == wanted.dtype:

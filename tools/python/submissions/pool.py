@@ -7,6 +7,7 @@ calls are timed in bursts, some checks are bursts of the same length. Every outp
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from typing import Any
@@ -105,6 +106,7 @@ class Pool(Comparisons):
         self.share(self.eager, 1)
         self.declared = self.draw_declared(2)
         self.facts = [draws.Facts(a, b) for a, b in zip(*self.declared)]
+        self.see_what_varies(state)
         self.describe_outputs()
         self.choose_burst()
         self.see_that_reference_is_steady()
@@ -116,6 +118,15 @@ class Pool(Comparisons):
             self.weights = {leaf["name"]: weight_in(self.eager, leaf).clone() for leaf in self.state}
         else:
             self.weights = {}
+
+    def see_what_varies(self, state: list[dict[str, Any]]) -> None:
+        fixed = [str(i) for i, f in enumerate(self.facts) if f.is_fixed]
+        if self.facts and len(fixed) == len(self.facts) and not state:
+            raise NotJudged("its inputs are the same in every draw, so an answer that was kept could not be told from one "
+                            "that was computed")
+        if fixed:
+            self.found.notes.add(f"input {', '.join(fixed)} is the same in every draw: whether the answer follows it is not "
+                                 "tested")
 
     def share(self, side: Side, calls: int) -> None:
         """Memory for bursts of so many calls."""
@@ -278,6 +289,8 @@ class Pool(Comparisons):
         numbers.shuffle(plan)
         at = numbers.randrange(len(plan) // 3, 2 * len(plan) // 3)
         plan.insert(at, ("other_weights", USUAL))
+        for times in draws.LARGE_WEIGHTS:
+            plan.insert(numbers.randrange(len(plan)), (f"large_weights {times:g}", USUAL))
         first = [("declared", USUAL)] * (WARM_UP + 1)
         return first + [("again", USUAL)] + plan + [("declared", USUAL)] * 2
 
@@ -290,9 +303,13 @@ class Pool(Comparisons):
         for i, (kind, mode) in enumerate(plan):
             if kind == "other_weights":
                 if self.same_state and self.state:
-                    self.give_weights({leaf["name"]: draws.other_weight(leaf, self.weights[leaf["name"]], self.generator)
-                                       for leaf in self.state})
+                    self.weights = {leaf["name"]: draws.other_weight(leaf, self.weights[leaf["name"]], self.generator)
+                                    for leaf in self.state}
+                    self.give_weights(self.weights)
                 self.kept.clear()  # answers with the old weights are no example of anything
+                continue
+            if kind.startswith("large_weights"):
+                self.try_large_weights(float(kind.split()[1]))
                 continue
             draw = self.draw_of(kind, mode)
             if draw is None:
@@ -302,6 +319,19 @@ class Pool(Comparisons):
             self.judge_draw(draw, exact=kind != "declared" or mode is not USUAL or i in checked)
             if i in (WARM_UP, len(plan) - 1) or self.numbers.random() < KEPT_CHECKS:
                 self.look_at_returned()
+
+    def try_large_weights(self, times: float) -> None:
+        """A call with weights so many times as large, where eager's answer is finite then."""
+        large = [leaf["name"] for leaf in self.state if leaf["parameter"] and "float32" == leaf["dtype"]]
+        if not self.same_state or not large:
+            return
+        self.give_weights({name: t * times if name in large else t for name, t in self.weights.items()})
+        draw = self.made("large_weights", self.draw_declared(1), USUAL)
+        try:
+            self.judge_draw(draw, exact=True)
+        finally:
+            with contextlib.suppress(Died):
+                self.give_weights(self.weights)
 
     def count_of(self, kind: str, mode: dict[str, Any]) -> int:
         """Of calls in a burst. Checks are single calls, short bursts and such as are timed."""

@@ -137,6 +137,7 @@ class Worker:
         self.arena: Any = None
         self.place = zygote.place
         self.over, self.used_ns, self.late_ns = False, 0, 0
+        self.rests = False
         ours, its = socket.socketpair()
         keeper, its_keeper = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         proof, its_proof = os.pipe()
@@ -239,8 +240,11 @@ class Worker:
         self.stream.settimeout(timeout_s or self.limits.call_s)
         self.place.synchronize()  # what it reads is there
         try:
+            self.resume()
             self.line.say({"do": what, **members}, fds)
-            return self.line.hear()
+            reply = self.line.hear()
+            self.rest()
+            return reply
         except TimeoutError as problem:
             raise self.end(f"`{what}` did not end within {timeout_s or self.limits.call_s:g} s") from problem
         except (Broken, OSError) as problem:
@@ -255,16 +259,26 @@ class Worker:
 
     def stop(self) -> None:
         """All of it stands still afterwards, or it is Died: also if it has left other processes."""
+        if not self.is_alone():
+            raise Died("it has left processes that run between its calls")
+
+    def is_alone(self) -> bool:
+        """Stops it: whether it has no other processes, which would go on."""
         self.keeper.settimeout(5)
         try:
             self.keeper.send(b"s")
             said = self.keeper.recv(1 << 12)
         except OSError as problem:
             raise self.end("it could not be stopped") from problem
-        if said == b"c":
-            raise Died("it has left processes that run between its calls")
-        if said != b"o":
+        if said not in (b"o", b"c"):
             raise self.end("it ended")
+        return said == b"o"
+
+    def rest(self) -> None:
+        """It stands still until it is asked again: a thread of it that went on would take time from the others. What a
+        build leaves (other processes) is looked for in its calls."""
+        self.is_alone()
+        self.rests = True
 
     def processor_ns(self) -> int:
         """What all of its threads have computed so far, by the kernel's account; 0 where that keeps none."""
@@ -282,6 +296,7 @@ class Worker:
                 os.sched_setaffinity(int(thread), {self.core})
 
     def resume(self) -> None:
+        self.rests = False
         self.signal(signal.SIGCONT)
 
     def call(self, request: dict[str, Any], write: Callable[[], None], read: Callable[[], None],
@@ -294,11 +309,14 @@ class Worker:
         clock, send_signal = time.perf_counter_ns, signal.pidfd_send_signal
         stream, pidfd = self.stream, self.pidfd
         try:
+            self.resume()
             self.line.say({"do": "call", **request})
             said = self.line.byte()
             if said != READY:
                 self.line.kept = said + self.line.kept
-                return 0, self.line.hear()
+                reply = self.line.hear()
+                self.rest()
+                return 0, reply
             self.stop()
             if self.line.kept or select.select([stream], [], [], 0)[0]:
                 raise Died("it answered before it had its inputs")
@@ -324,6 +342,7 @@ class Worker:
             if answer not in (DONE, FAILED):
                 raise self.end("it answered with something that is no answer")
             reply = self.line.hear()
+            self.rest()
         except TimeoutError as problem:
             raise self.end(f"a call did not end within {self.limits.call_s:g} s") from problem
         except (Broken, OSError) as problem:

@@ -1,0 +1,22 @@
+"""A ReLU with a branch behind a tiny constant factor, 3e-6."""
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, n, scale):
+        super().__init__()
+        self.up = nn.Linear(n, 4 * n)
+        self.down = nn.Linear(4 * n, n)
+        self.scale = scale
+
+    def forward(self, x):
+        return torch.relu(x) + self.scale * self.down(torch.relu(self.up(x)))
+
+
+def get_inputs():
+    return [torch.randn(128, 256)]
+
+
+def get_init_inputs():
+    return [256, 3e-6]

@@ -224,7 +224,8 @@ void add_export(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
   sub->add_option("folder", o->folder, "the folder; created if it does not exist")->type_name("DIR")->required();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
-  sub->add_option("--task", o->tasks, "only these tasks, or those whose names begin so, as in net_*; may be repeated")->type_name("TASK");
+  sub->add_option("--task", o->tasks, "only these tasks, or those whose names begin so, as in net_*; may be repeated")
+      ->type_name("TASK");
   sub->add_option("--format", o->format,
                   "programs (the default); kernelbench: Python files with ModelNew that need PyTorch and nvcc alone; "
                   "torch: a package for pip whose modules are the models', with gradients, which needs no compiler; "

@@ -132,15 +132,15 @@ std::vector<dialect_part> row_parts() {
                  "memory a warp; then `merge_waiting_ranks(kept, waiting, count)`, `merge_ranks_of_warps(kept, "
                  "found, warps)`; `place_of_rank(r)` and `element_of_rank<true>(r)` read one."}},
       {.name = "recurrent",
-       .words = {"recurrent_", "cell_lstm", "cell_gru"},
-       .of_threads = {"recurrent_layers"},
+       .words = {"recurrent_", "_recurrent", "cell_lstm", "cell_gru"},
+       .of_threads = {"recurrent_sigmoid", "recurrent_state", "begin_recurrent", "read_recurrent", "multiply_recurrent",
+                      "finish_recurrent", "recurrent_layers"},
        .in_dialect = true,
        .guide =
-           {"Recurrent layers (LSTM, GRU, RNN) by one cooperative launch, whose blocks keep the weights in "
-            "registers: `recurrent_layers<CELL, LAYERS, DIRECTIONS, STEPS, BATCH, INPUT, HIDDEN, UNITS, ROWS, TERMS, "
-            "BIASES, VECTORS>(x, x_step, x_batch, h0, c0, weights, out, hn, cn, kept, values, sums, [&] { "
-            "grid_sync(); })`, CELL `cell_lstm`, `cell_gru`, `cell_tanh` or `cell_relu`; `recurrent_sizes<...>` "
-            "of the same has `threads`, and `parts` blocks for each layer, or direction where there are two."}},
+           {"LSTM, GRU and RNN layers by one cooperative launch: `recurrent_layers<CELL, LAYERS, DIRECTIONS, STEPS, "
+            "BATCH, INPUT, HIDDEN, UNITS, ROWS, TERMS, BIASES, VECTORS>(x, x_step, x_batch, h0, c0, weights, out, "
+            "hn, cn, kept, values, sums, [&] { grid_sync(); })`; `recurrent_sizes<...>` of the same has `threads` "
+            "and, for each layer (or direction, where there are two), `parts` blocks."}},
       {.name = "rows",
        .words = {"sum_of_warp", "sum_of_block", "greatest_of_warp", "greatest_of_block", "greater_or_nan",
                  "_row_of_block"},

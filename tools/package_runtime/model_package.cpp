@@ -442,7 +442,7 @@ class packaged_model {
     std::string forms;
     for (const auto& t : inputs)
       forms += (forms.empty() ? "" : ", ") + form_of(t);
-    const auto no_such = join(no_variant, forms);
+    auto no_such = join(no_variant, forms);
     if (inputs.size() != v.inputs.size()) return no_such;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (!v.inputs[i].has_form(inputs[i])) return no_such;

@@ -257,6 +257,7 @@ void add_export(CLI::App& app, context& c) {
       "  cudal1 export --experiment e3 fast_kernels --force\n"
       "  cudal1 export --format kernelbench submission && python submission/check.py\n"
       "  cudal1 export --format torch fast_model && pip install ./fast_model\n"
+      "  cudal1 export --format cpp fast_model\n"
       "Written are TASK.cu1 (the program), TASK.task.json (the task), TASK.verdict.json (gates, raw samples), "
       "index.json\n"
       "and README.md. Each such file is first built, run and compared as KernelBench does, on the device that it was\n"

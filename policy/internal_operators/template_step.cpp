@@ -1,10 +1,9 @@
 #include "policy/internal_operators/template_step.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <numeric>
 
+#include "policy/body/memory_order.hpp"
 #include "policy/graph/step_arguments.hpp"
 
 namespace cudal1 {
@@ -72,22 +71,10 @@ class template_lowering final : public step_lowering {
       steps.emplace_back(alloc_step{name, contiguous(type.type, type.shape)});
       return name;
     }
-    std::vector<std::size_t> order(type.shape.size());  // of the dimensions, in memory
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t d) { return type.strides[d]; });
-    std::vector<int64_t> shape;
-    json::array back(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      shape.push_back(type.shape[order[i]]);
-      back[order[i]] = json(static_cast<int64_t>(i));
-    }
+    const auto order = memory_order(type);
     std::string written = graph_->fresh_name(name + "_in_memory");
-    steps.emplace_back(alloc_step{written, contiguous(type.type, shape)});
-    aten_step view;
-    view.op = "aten::permute";
-    view.args = {{"self", json(written)}, {"dims", json(std::move(back))}};
-    view.results = {name};
-    views.emplace_back(std::move(view));
+    steps.emplace_back(alloc_step{written, contiguous(type.type, permuted(type, order).shape)});
+    views.emplace_back(ordered_back(written, order, name));
     return written;
   }
 

@@ -1,6 +1,5 @@
 // A document in few words, for small models with short contexts: what to write, the task, earlier programs with their
-// scores. What a device likes, lists of operators, kernels by others, measurements and reasons are
-// left out.
+// scores. What a device likes, lists of operators, kernels by others, measurements and reasons are left out.
 #pragma once
 
 #include <string>

@@ -136,8 +136,7 @@ std::string files_text(const prompt_document& d) {
     text += fmt::format(
         "# A kernel by others for the same model\n\nA Python file ({}), right in all checks and {:.2f} times [{:.2f}, "
         "{:.2f}] as fast as PyTorch's eager mode; that is another base than the scores above, and it pays for its "
-        "calls "
-        "from Python. It is foreign: no program of the format. Take what makes it fast, not its form.\n\n{}\n",
+        "calls from Python. It is foreign: no program of the format. Take what makes it fast, not its form.\n\n{}\n",
         f.language, f.speedup, f.speedup_interval.low, f.speedup_interval.high, fenced(f.source));
   return text;
 }

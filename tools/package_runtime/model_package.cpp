@@ -20,6 +20,7 @@
 #include <torch/library.h>
 #include <torch/version.h>
 
+#include "tools/package_runtime/package_json.hpp"
 #include "tools/package_runtime/packaged_program.hpp"
 
 namespace cudal1::package {
@@ -54,29 +55,10 @@ json::value read_json(const std::string& path) {
   return json::parse(read_file(path));
 }
 
-std::string text(const json::value& v) {
-  return std::string(v.as_string());
-}
-
 std::vector<std::string> texts(const json::value& v) {
   std::vector<std::string> all;
   for (const auto& item : v.as_array())
     all.push_back(text(item));
-  return all;
-}
-
-std::vector<int64_t> numbers(const json::value& v) {
-  std::vector<int64_t> all;
-  for (const auto& item : v.as_array())
-    all.push_back(item.to_number<int64_t>());
-  return all;
-}
-
-const std::map<std::string, at::ScalarType>& dtypes() {
-  static const std::map<std::string, at::ScalarType> all{
-      {"float64", at::kDouble}, {"float32", at::kFloat}, {"float16", at::kHalf}, {"bfloat16", at::kBFloat16},
-      {"int64", at::kLong},     {"int32", at::kInt},     {"int16", at::kShort},  {"int8", at::kChar},
-      {"uint8", at::kByte},     {"bool", at::kBool}};
   return all;
 }
 
@@ -120,8 +102,8 @@ std::vector<declared_tensor> declared(const json::value& listed, const json::obj
     t.name = text(d.at("name"));
     t.dtype_name = text(d.at("dtype"));
     t.dtype = dtype_of(t.dtype_name);
-    t.shape = numbers(d.at("shape"));
-    t.strides = numbers(types.at(t.name).at("strides"));
+    t.shape = numbers<int64_t>(d.at("shape"));
+    t.strides = numbers<int64_t>(types.at(t.name).at("strides"));
     all.push_back(std::move(t));
   }
   return all;
@@ -365,7 +347,7 @@ std::map<std::string, at::Tensor> read_tensors(const std::string& path) {
       {"I32", at::kInt},    {"I16", at::kShort}, {"I8", at::kChar},  {"U8", at::kByte},       {"BOOL", at::kBool}};
   std::map<std::string, at::Tensor> all;
   for (const auto& [name, entry] : header) {
-    auto t = at::empty(numbers(entry.at("shape")), at::TensorOptions(short_names.at(text(entry.at("dtype")))));
+    auto t = at::empty(numbers<int64_t>(entry.at("shape")), at::TensorOptions(short_names.at(text(entry.at("dtype")))));
     const auto begin = entry.at("data_offsets").at(0).to_number<uint64_t>() + sizeof length + length;
     if (begin > data.size() || t.nbytes() > data.size() - begin) refuse(path + " ends early: export the package again");
     std::memcpy(t.mutable_data_ptr(), data.data() + begin, t.nbytes());

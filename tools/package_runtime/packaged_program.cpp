@@ -19,6 +19,7 @@
 
 #include "tools/kernelbench/runtime/common.hpp"
 #include "tools/kernelbench/runtime/product_precision.hpp"
+#include "tools/package_runtime/package_json.hpp"
 // Behind those.
 #include "sandbox/cuda/runtime/graph_bindings.hpp"
 #include "sandbox/cuda/runtime/lane_streams.hpp"
@@ -106,18 +107,6 @@ int64_t integer(const json::value& v) {
 
 int whole(const json::value& v) {
   return v.to_number<int>();
-}
-
-template <class T>
-std::vector<T> numbers(const json::value& v) {
-  std::vector<T> all;
-  for (const auto& item : v.as_array())
-    all.push_back(item.to_number<T>());
-  return all;
-}
-
-std::string text(const json::value& v) {
-  return std::string(v.as_string());
 }
 
 std::array<int64_t, 3> sizes(const json::value& v) {
@@ -396,12 +385,9 @@ struct graph_state {
 namespace {
 
 at::ScalarType dtype_of(const std::string& name) {
-  static const std::map<std::string, at::ScalarType> all{
-      {"bool", at::kBool},     {"uint8", at::kByte},    {"int8", at::kChar},    {"int16", at::kShort},
-      {"int32", at::kInt},     {"int64", at::kLong},    {"float16", at::kHalf}, {"bfloat16", at::kBFloat16},
-      {"float32", at::kFloat}, {"float64", at::kDouble}};
-  const auto found = all.find(name);
-  if (found == all.end()) fail("it has values of the type " + name + ", which this package's library does not know");
+  const auto found = dtypes().find(name);
+  if (found == dtypes().end())
+    fail("it has values of the type " + name + ", which this package's library does not know");
   return found->second;
 }
 

@@ -111,12 +111,13 @@ struct output_check {
   int64_t strict_outside = 0;  // elements of strict eager outside the close tolerance of eager as shipped
   bool loose = false;          // `within` is the loose tolerance
   double expected_mean = 0;    // of the exact output
+  int64_t outside_eager = 0;  // elements that KernelBench's evaluator would refuse: beyond its tolerance of eager alone
 };
 BOOST_DESCRIBE_STRUCT(output_check, (),
                       (name, type_problem, elements, mask_mismatches, within, outside, reference_outside, max_absolute,
                        error, reference_error, signal_error, reference_signal_error, worst_index, worst_value,
                        worst_expected, max_excess, reference_outside_loose, strict_error, strict_signal_error,
-                       strict_outside, loose, expected_mean))
+                       strict_outside, loose, expected_mean, outside_eager))
 
 struct draw_check {
   draw_request draw;  // with the seed that was used
@@ -295,11 +296,14 @@ struct verdict : measured_score {  // the score is 0 unless correct
   // In how many parts of the batch the task's own program was timed; 1: as a whole. More where it needs more memory
   // than a runner has: what PyTorch takes for it is not known.
   int64_t reference_parts = 1;
+  // On the declared draws no output was further from eager's alone than KernelBench's evaluator allows (1e-4, half
+  // types 1e-2): an export of it is likely to be accepted there. False in verdicts of an older cudal1.
+  bool near_eager = false;
 };
 BOOST_DESCRIBE_STRUCT(verdict, (),
                       (task, variant, attempt, result, reason, gates, checks, samples, score, score_interval, scored_by,
                        reference_us, variant_us, reference_device_us, variant_device_us, reference_warm_us,
                        variant_warm_us, floor_us, confirmed, stage_ms, environment_id, compiler_log, resources, notes,
-                       time_unix_ms, suspicion, reused_from, ill_conditioned, reference_parts))
+                       time_unix_ms, suspicion, reused_from, ill_conditioned, reference_parts, near_eager))
 
 }  // namespace cudal1

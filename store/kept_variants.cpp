@@ -14,7 +14,7 @@ namespace {
 struct candidate {
   std::string variant;
   double score = 0;
-  bool confirmed = false;
+  bool confirmed = false, near_eager = false;
 };
 
 bool is_better(const candidate& a, const candidate& b) {
@@ -48,8 +48,11 @@ class task_survey {
       std::ranges::sort(all, is_better);
       keep_first(all, eligible::all);
       keep_first(all, eligible::confirmed);
+      keep_first(all, eligible::near_eager);
     }
     for (const auto& [experiment, best] : by_experiment_)
+      kept_.insert(best.variant);
+    for (const auto& [experiment, best] : near_eager_by_experiment_)
       kept_.insert(best.variant);
   }
 
@@ -84,11 +87,15 @@ class task_survey {
     if (!pruned_.contains(k.experiment)) of_variant.elsewhere = true;
     auto& all = by_class_[where];
     if (v.result != outcome::correct || !(v.score > 0)) return {};
-    const candidate c{k.variant, v.score, v.confirmed};
+    const candidate c{k.variant, v.score, v.confirmed, v.near_eager};
     all.push_back(c);
-    auto& best = by_experiment_[k.experiment];
-    if (best.variant.empty() || std::tie(best.confirmed, best.score) < std::tie(c.confirmed, c.score)) best = c;
+    note_best(by_experiment_[k.experiment], c);
+    if (c.near_eager) note_best(near_eager_by_experiment_[k.experiment], c);
     return {};
+  }
+
+  static void note_best(candidate& best, const candidate& c) {
+    if (best.variant.empty() || std::tie(best.confirmed, best.score) < std::tie(c.confirmed, c.score)) best = c;
   }
 
   expected<std::string> class_of(const std::string& environment_id) {
@@ -98,12 +105,13 @@ class task_survey {
     return classes_[environment_id] = environment_class(where.value_or(environment{}));
   }
 
-  enum class eligible { all, confirmed };
+  enum class eligible { all, confirmed, near_eager };
   void keep_first(const std::vector<candidate>& best_first, eligible which) {
     std::set<std::string> kept;
     for (const auto& c : best_first) {
       if (static_cast<int64_t>(kept.size()) >= rule_.best_kept) break;
-      if (c.confirmed || which == eligible::all) kept.insert(c.variant);
+      if (which == eligible::all || (c.confirmed && (which == eligible::confirmed || c.near_eager)))
+        kept.insert(c.variant);
     }
     kept_.merge(kept);
   }
@@ -139,7 +147,7 @@ class task_survey {
   const std::set<std::string>& pruned_;
   std::map<std::string, judged_variant> variants_;
   std::map<std::string, std::vector<candidate>> by_class_;
-  std::map<std::string, candidate> by_experiment_;
+  std::map<std::string, candidate> by_experiment_, near_eager_by_experiment_;
   std::map<std::string, std::string> classes_;  // by the id of an environment
   std::set<std::string> kept_;
 };

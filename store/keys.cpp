@@ -157,7 +157,10 @@ std::string ranking(std::string_view task, std::string_view scope, store::rankin
 }
 
 std::string ranking_of(std::string_view task, std::string_view scope, store::ranking list) {
-  return writer().text(task).text(scope).text(list == store::ranking::confirmed ? "confirmed" : "all").take();
+  const char* name = list == store::ranking::all         ? "all"
+                     : list == store::ranking::confirmed ? "confirmed"
+                                                         : "near eager";
+  return writer().text(task).text(scope).text(name).take();
 }
 
 std::string tally(std::string_view experiment, std::string_view task) {

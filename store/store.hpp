@@ -245,7 +245,8 @@ class store : public attempt_store {
     verdict result;  // a summary
     variant_record variant;
   };
-  enum class ranking { all, confirmed };  // all correct variants, or those with a confirmed verdict
+  // All correct variants; those with a confirmed verdict; those of them that are near eager (verdict::near_eager).
+  enum class ranking { all, confirmed, near_eager };
   // Correct variants of a task, best first: by score, of which the highest 16 and more are compared at one pace of the
   // host (sandbox/verify/compared_scores.hpp). `experiment` "" is any; replayed verdicts are only in the rankings of
   // their experiments. A variant with several verdicts is ranked by the newest confirmed one, or the newest. The time

@@ -65,6 +65,8 @@ bool is_preferred(const standing_record& a, const standing_record& b) {
 std::vector<std::string> places_of(const keys::verdict_key& k, const std::string& scope, const standing_record& s) {
   std::vector<std::string> places{keys::ranking(k.task, scope, store::ranking::all, s.score, k.variant)};
   if (s.confirmed) places.push_back(keys::ranking(k.task, scope, store::ranking::confirmed, s.score, k.variant));
+  if (s.confirmed && s.near_eager)
+    places.push_back(keys::ranking(k.task, scope, store::ranking::near_eager, s.score, k.variant));
   return places;
 }
 
@@ -93,7 +95,7 @@ expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, ver
   std::vector<put> puts{put_of(tally)};
   const bool is_ranked = v.result == outcome::correct && std::isfinite(v.score) && v.score > 0;
   if (is_ranked) {
-    const standing_record standing{key.experiment, key.attempt, v.score, v.confirmed, v.time_unix_ms};
+    const standing_record standing{key.experiment, key.attempt, v.score, v.confirmed, v.time_unix_ms, v.near_eager};
     CUDAL1_CHECK(rank(batch, key, key.experiment, standing, puts));
     if (source == verdict_source::measured) CUDAL1_CHECK(rank(batch, key, "", standing, puts));
   }

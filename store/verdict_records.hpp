@@ -36,8 +36,9 @@ struct standing_record {
   double score = 0;
   bool confirmed = false;
   int64_t time_unix_ms = 0;
+  bool near_eager = false;
 };
-BOOST_DESCRIBE_STRUCT(standing_record, (), (experiment, attempt, score, confirmed, time_unix_ms))
+BOOST_DESCRIBE_STRUCT(standing_record, (), (experiment, attempt, score, confirmed, time_unix_ms, near_eager))
 
 // Variants are ranked in their experiment and over all experiments by what was measured, and only in their experiment
 // by what was replayed.

@@ -259,10 +259,11 @@ void device_state::carry_out(const device_evaluation::ask_for_judgement&) {
 
 void device_state::carry_out(const device_evaluation::ask_what_to_time&) {
   const auto& item = now_->item();
-  consult<message::timing_step>(setup_.profiler,
-                                message::begin_timing{item.lease, item.attempt.task, item.attempt.experiment,
-                                                      compared_by(*item.what), item.second_look},
-                                &device_evaluation::next_to_time);
+  consult<message::timing_step>(
+      setup_.profiler,
+      message::begin_timing{item.lease, item.attempt.task, item.attempt.experiment, compared_by(*item.what),
+                            item.second_look, now_->draft().near_eager},
+      &device_evaluation::next_to_time);
 }
 
 void device_state::carry_out(device_evaluation::tell_times& e) {

@@ -85,6 +85,7 @@ device_evaluation::effects device_evaluation::judged(message::judged j) {
   draft_.reason = std::move(j.reason);
   draft_.gates = std::move(j.gates);
   draft_.ill_conditioned = std::move(j.ill_conditioned);
+  draft_.near_eager = j.near_eager;
   if (j.result != outcome::correct) return finished(draft_);
   return run(activity::null_models, check_null_models{});
 }

@@ -29,7 +29,7 @@ caf::result<message::timing_step> profiler_state::begin(const message::begin_tim
   auto promise = self->make_response_promise<message::timing_step>();
   leases.insert_or_assign(m.lease, std::nullopt);
   ask<message::best_result>(
-      self, records, store_timeout, message::best_score{m.task, m.experiment},
+      self, records, store_timeout, message::best_score{m.task, m.experiment, m.near_eager},
       [this, promise, lease = m.lease, by = m.scored_by,
        rules = m.second_look ? options.of_second_look() : options](const message::best_result& best) mutable {
         const auto found = leases.find(lease);

@@ -12,7 +12,7 @@ expected<check_plan> verifier_state::plan(const message::plan_verification& m) c
 
 expected<message::judged> verifier_state::judge(const message::judge_report& m) const {
   judgement j = cudal1::judge(*m.what, m.plan, m.report, options);
-  return message::judged{j.result, std::move(j.reason), std::move(j.gates), std::move(j.ill_conditioned)};
+  return message::judged{j.result, std::move(j.reason), std::move(j.gates), std::move(j.ill_conditioned), j.near_eager};
 }
 
 verifier_actor::behavior_type run_verifier(verifier_actor::stateful_pointer<verifier_state> self,

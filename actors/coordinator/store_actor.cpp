@@ -296,7 +296,8 @@ expected<message::done> store_state::put_rewards(const message::put_rewards& m) 
 }
 
 expected<message::best_result> store_state::best_score(const message::best_score& m) {
-  CUDAL1_TRY(const std::vector<store::ranked> best, db->best(m.task, 1, store::ranking::confirmed, m.experiment));
+  CUDAL1_TRY(const std::vector<store::ranked> best,
+             db->best(m.task, 1, m.near_eager ? store::ranking::near_eager : store::ranking::confirmed, m.experiment));
   message::best_result answer;
   answer.value.score = 1;
   if (!best.empty()) answer.value = best.front().result;

@@ -148,6 +148,7 @@ bool ledger::settle(std::size_t task, const verdict& v, time_point now) {
   note_hopeful(b, v);
   if (v.result != outcome::correct) return false;
   ++b.shown.correct;
+  if (v.confirmed && v.near_eager && is_faster(v, b.best_near_eager)) b.best_near_eager = v;
   if (!v.confirmed || !is_faster(v, b.best)) return false;
   b.best = v;
   b.shown.best_variant = v.variant;
@@ -157,7 +158,7 @@ bool ledger::settle(std::size_t task, const verdict& v, time_point now) {
 // ---- second looks -------------------------------------------------------------------------------------------------
 
 bool ledger::is_hopeful(const book& b, const hopeful& h) const {
-  return h.looks < most_looks && !h.under_way && h.score.score_interval.low > std::max(1.0, b.best.score);
+  return h.looks < most_looks && !h.under_way && h.score.score_interval.low > b.bar(h.near_eager);
 }
 
 bool ledger::has_hopeful(const book& b) const {
@@ -175,10 +176,11 @@ void ledger::note_hopeful(book& b, const verdict& v) const {
   const auto found = b.hopefuls.find(v.variant);
   if (found != b.hopefuls.end()) found->second.under_way = false;
   const bool is_right = v.result == outcome::correct || v.result == outcome::unmeasurable;
-  const bool is_ahead = is_right && !v.confirmed && v.score_interval.low > std::max(1.0, b.best.score);
-  if (second_looks_ && is_ahead)
+  const bool is_ahead = is_right && !v.confirmed && v.score_interval.low > b.bar(v.near_eager);
+  if (second_looks_ && is_ahead) {
     b.hopefuls[v.variant].score = v;
-  else if (found != b.hopefuls.end() && v.result != outcome::unmeasurable)
+    b.hopefuls[v.variant].near_eager = v.near_eager;
+  } else if (found != b.hopefuls.end() && v.result != outcome::unmeasurable)
     b.hopefuls.erase(found);
 }
 
@@ -208,7 +210,7 @@ std::optional<ledger::second_look> ledger::next_second_look(time_point now) {
     const bool is_over = !b.exhausted.empty() || (b.parked && b.in_flight == 0);
     if (!has_budget(b) || !(all || is_over || is_last_of_budget(b))) continue;
     for (const auto& [variant, h] : b.hopefuls) {
-      const double gain = h.score.score_interval.low / std::max(1.0, b.best.score) / (1 + h.looks);
+      const double gain = h.score.score_interval.low / b.bar(h.near_eager) / (1 + h.looks);
       if (!is_hopeful(b, h) || gain <= most) continue;
       most = gain;
       chosen = second_look{i, variant};

@@ -2,6 +2,7 @@
 // argument. Not thread-safe: for the experiment's actor only.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -85,15 +86,19 @@ class ledger {
   const std::string& exhausted(std::size_t task) const { return books_[task].exhausted; }
 
  private:
-  // Correct, not confirmed, and above the best with its whole interval.
+  // Correct, not confirmed, and above the best with its whole interval: of all, or of those that are near eager, which
+  // an export may need.
   struct hopeful {
     measured_score score;
+    bool near_eager = false;
     int looks = 0;  // that were begun
     bool under_way = false;
   };
   struct book {
     task_progress shown;  // its best score is in `best`
     measured_score best;  // without times after a restart
+    measured_score best_near_eager;
+    double bar(bool near_eager) const { return std::max(1.0, (near_eager ? best_near_eager : best).score); }
     int64_t in_flight = 0;
     double device_ms = 0;  // that its evaluations held devices
     uint64_t proposals = 0;

@@ -128,8 +128,9 @@ BOOST_DESCRIBE_STRUCT(put_rewards, (), (rewards))
 
 struct best_score {
   std::string task, experiment;
+  bool near_eager = false;  // of such variants alone (verdict::near_eager)
 };
-BOOST_DESCRIBE_STRUCT(best_score, (), (task, experiment))
+BOOST_DESCRIBE_STRUCT(best_score, (), (task, experiment, near_eager))
 
 struct best_result {
   measured_score value;  // a score of 1, the reference's, without times if there is no confirmed variant

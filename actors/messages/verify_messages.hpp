@@ -31,16 +31,18 @@ struct judged {
   std::string reason;
   std::vector<gate_result> gates;
   std::string ill_conditioned;
+  bool near_eager = false;
 };
-BOOST_DESCRIBE_STRUCT(judged, (), (result, reason, gates, ill_conditioned))
+BOOST_DESCRIBE_STRUCT(judged, (), (result, reason, gates, ill_conditioned, near_eager))
 
 struct begin_timing {
   uint64_t lease = 0;
   std::string task, experiment;
   score_clock scored_by = score_clock::call;
   bool second_look = false;
+  bool near_eager = false;  // the variant: it is confirmed as the best of those alone, too
 };
-BOOST_DESCRIBE_STRUCT(begin_timing, (), (lease, task, experiment, scored_by, second_look))
+BOOST_DESCRIBE_STRUCT(begin_timing, (), (lease, task, experiment, scored_by, second_look, near_eager))
 
 struct add_timing {
   uint64_t lease = 0;

@@ -6,6 +6,11 @@
 
 namespace cudal1 {
 
+tolerance kernelbench_tolerance(dtype type) {
+  if (!is_floating(type)) return {0, 0};
+  return is_half(type) ? tolerance{1e-2, 1e-2} : tolerance{1e-4, 1e-4};
+}
+
 tolerances tolerances_on(draw_kind kind, dtype type, double size, const tolerances& plan) {
   constexpr tolerance equal{0, 0};
   if (kind == draw_kind::declared && is_floating(type)) return plan;

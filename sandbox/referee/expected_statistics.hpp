@@ -21,6 +21,9 @@ struct tolerances {
   }
 };
 
+// What KernelBench's evaluator allows an output of that type, against eager alone; integers and flags must be equal.
+tolerance kernelbench_tolerance(dtype type);
+
 // Gate 2's tolerances on a draw of that kind, from those of the plan. `size`: root mean square of the exact output.
 //   declared         the plan's own, as KernelBench has them; against eager alone if the plan says so
 //   other kinds      the absolute term is that of an output of size 1, so it grows with `size`: else products of inputs

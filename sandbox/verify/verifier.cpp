@@ -253,6 +253,13 @@ std::optional<std::string> gap(const task& t, const check_plan& plan, const chec
   return std::nullopt;
 }
 
+bool is_near_eager(const check_report& report) {
+  return std::ranges::all_of(report.draws, [](const draw_check& d) {
+    return d.draw.kind != draw_kind::declared ||
+           std::ranges::all_of(d.outputs, [](const output_check& o) { return o.outside_eager == 0; });
+  });
+}
+
 }  // namespace
 
 check_plan plan_check(const task& t, const verification_options& options) {
@@ -296,6 +303,7 @@ judgement judge(const task& t, const check_plan& plan, const check_report& repor
     return j;
   }
   j.ill_conditioned = why_ill_conditioned(t, report);
+  j.near_eager = is_near_eager(report);
   judge_declared(j, t, report, options);
   if (j.result == outcome::correct) judge_others(j, t, report, options);
   if (j.result == outcome::correct && plan.repeat_first) {

@@ -22,6 +22,7 @@ struct judgement {
   std::string reason;
   std::vector<gate_result> gates;
   std::string ill_conditioned;  // why the task is; "" if nothing shows it
+  bool near_eager = false;      // verdict::near_eager
 };
 // A fault in `report` gives its outcome; else the first failing gate decides:
 //   1 form    dtype, shape, strides, no aliasing, finite/NaN/inf where the reference has them

@@ -242,6 +242,27 @@ TEST(ledger, a_possible_best_is_measured_again_before_the_time_is_over) {
   EXPECT_EQ(books.progress(start + 100s).evaluations, 8);
 }
 
+// An export may need the fastest of those that are near eager where it cannot have the fastest of all.
+TEST(ledger, the_best_that_is_near_eager_has_second_looks_of_its_own) {
+  auto books = books_of(4);
+  books.allow_second_looks();
+  books.take(0);
+  books.settle(0, verdict_of(outcome::correct, 5, true), start);
+  verdict near = possible_best("near", 3);
+  books.take(0);
+  books.settle(0, near, start);
+  books.take(0);
+  near.near_eager = true;
+  EXPECT_FALSE(books.next_second_look(start)) << "slower than the best";
+  books.settle(0, near, start);
+  const auto look = books.next_second_look(start);
+  ASSERT_TRUE(look);
+  EXPECT_EQ(look->variant, "near");
+  near.confirmed = true;
+  EXPECT_FALSE(books.settle(0, near, start)) << "the best is another one";
+  EXPECT_EQ(books.best(0), 5);
+}
+
 TEST(ledger, the_last_evaluation_of_a_budget_is_for_a_possible_best) {
   auto books = books_of(4);
   books.allow_second_looks();

@@ -57,6 +57,7 @@ class store_prune : public testing::Test {
         EXPECT_TRUE(holds(a));
         auto result = make_verdict(*a, score_of(i), i % 7 == 0);
         result.samples.assign(50, {});
+        result.near_eager = i % 6 == 0;
         EXPECT_TRUE(holds(db_->commit(*a, result, make_environment())));
       }
       EXPECT_TRUE(holds(db_->close_group(group->id, {})));
@@ -110,7 +111,9 @@ TEST_F(store_prune, keeps_the_best_and_what_later_searches_use) {
   search("e2", 290, 320);
   search("e3", 320, 330);
   const auto best = best_of(*db_, 16, store::ranking::all), confirmed = best_of(*db_, 16, store::ranking::confirmed),
+             near = best_of(*db_, 1, store::ranking::near_eager),
              of_e1 = best_of(*db_, 1, store::ranking::confirmed, "e1");
+  ASSERT_EQ(near.size(), 1u);
   const auto planned = prune(*store::open_reader(folder_.store()).value(), rule(true));
   EXPECT_EQ(db_->verdicts_of_task("task-a")->size(), 340u) << "a dry run changes nothing";
   const auto done = prune(*db_, rule());
@@ -123,6 +126,7 @@ TEST_F(store_prune, keeps_the_best_and_what_later_searches_use) {
 
   EXPECT_EQ(best_of(*db_, 16, store::ranking::all), best);
   EXPECT_EQ(best_of(*db_, 16, store::ranking::confirmed), confirmed);
+  EXPECT_EQ(best_of(*db_, 1, store::ranking::near_eager), near);
   EXPECT_EQ(best_of(*db_, 1, store::ranking::confirmed, "e1"), of_e1);
   EXPECT_EQ(db_->verdicts_of_task("task-a", "e2")->size(), 30u);
   EXPECT_EQ(db_->verdicts_of_task("task-a", "e3")->size(), 10u);

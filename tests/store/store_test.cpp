@@ -379,6 +379,24 @@ TEST(store, best_ranks_correct_variants_by_score) {
   EXPECT_EQ(s->verdicts_of_task("task-a").value().size(), 5u);
 }
 
+TEST(store, ranks_confirmed_variants_that_are_near_eager_apart) {
+  store_folder folder;
+  auto s = open(folder);
+  evaluate(*s, "fast", 3, true);
+  for (const bool confirmed : {false, true}) {
+    const auto a = s->reserve(make_variant(confirmed ? "near" : "perhaps"), "e1");
+    ASSERT_TRUE(holds(a));
+    verdict v = make_verdict(*a, 2, confirmed);
+    v.near_eager = true;
+    ASSERT_TRUE(holds(s->commit(*a, v, make_environment())));
+  }
+  const auto near = s->best("task-a", 10, store::ranking::near_eager, "e1").value();
+  ASSERT_EQ(near.size(), 1u);
+  EXPECT_EQ(near[0].variant.id, make_variant("near").id);
+  EXPECT_TRUE(near[0].result.near_eager);
+  EXPECT_EQ(s->best("task-a", 10, store::ranking::confirmed).value().size(), 2u);
+}
+
 TEST(store, best_compares_at_one_pace_of_the_host) {
   store_folder folder;
   auto s = open(folder);

@@ -260,6 +260,42 @@ TEST(checked_export, leaves_nothing_where_it_is_stopped_before_the_first_file) {
   EXPECT_THAT(written, IsEmpty());
 }
 
+TEST(export_candidates, near_eager_come_after_the_fastest) {
+  const temporary_folder data;
+  prepare_library_store(data.path());
+  const auto s = store::open(data.path() + "/store");
+  ASSERT_TRUE(holds(s));
+  const auto report = report_everything(**s);
+  ASSERT_TRUE(holds(report));
+  kernelbench_request request;
+  request.data = data.path();
+  const auto plain = prepared_task(**s, *report, report->tasks[0], request);
+  ASSERT_TRUE(holds(plain));
+  ASSERT_EQ(plain->candidates.size(), 2U);
+  const auto& slower = plain->candidates[1].variant;
+  const auto near = read_program(slower.program + "// a third\n");
+  ASSERT_TRUE(holds(near));
+  const auto record = (*s)->get_variant(slower.id);
+  ASSERT_TRUE(holds(record));
+  variant_record third = *record;
+  third.program = print_program(*near);
+  third.id = program_id(*near);
+  const auto attempt = (*s)->reserve(third, "e1");
+  ASSERT_TRUE(holds(attempt));
+  verdict v = (*s)->best(report->tasks[0].task, 1, store::ranking::confirmed)->front().result;
+  v.variant = third.id;
+  v.attempt = attempt->number;
+  v.score = 1.5;
+  v.near_eager = true;
+  ASSERT_TRUE(holds((*s)->commit(*attempt, v, (*s)->get_environment(v.environment_id).value())));
+  const auto all = prepared_task(**s, *report, report->tasks[0], request);
+  ASSERT_TRUE(holds(all));
+  ASSERT_EQ(all->candidates.size(), 3U);
+  EXPECT_EQ(all->candidates[0].variant.id, report->tasks[0].variant);
+  EXPECT_EQ(all->candidates[1].variant.id, third.id);
+  EXPECT_EQ(all->candidates[2].variant.id, slower.id);
+}
+
 TEST(export_candidates, are_told_apart_by_their_arithmetic) {
   EXPECT_EQ(arithmetic_of("__global__ void k(const float* x)", {"block: 256 threads"}), "");
   EXPECT_EQ(arithmetic_of("mma_m16n8k8_tf32(d, a, b)", {}), "tf32");

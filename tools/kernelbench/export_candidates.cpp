@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -78,8 +80,9 @@ candidate reference_of(const task& t, const best_row& row) {
   return c;
 }
 
-// The best one first, then the next ones that are confirmed and faster than the reference, then the reference. Where
-// the fastest are too inexact for KernelBench, so are most of their arithmetic.
+// The best one first, then those that the search has seen near eager, then the next ones that are confirmed and faster
+// than the reference, then the reference. Where the fastest are too inexact for KernelBench, so are most of their
+// arithmetic.
 expected<std::vector<candidate>> candidates_of(store& s, const search_report& r, const task& t, const best_row& row,
                                                const kernelbench_request& request, const environment* where) {
   std::vector<candidate> all;
@@ -88,11 +91,14 @@ expected<std::vector<candidate>> candidates_of(store& s, const search_report& r,
     all.push_back(best_of(row));
     all.back().variant.id = variant.id;
     all.back().variant.program = std::move(variant.program);
-    CUDAL1_TRY(const auto others, s.best(row.task, k_ranked, store::ranking::confirmed, r.experiment));
+    CUDAL1_TRY(auto others, s.best(row.task, k_ranked, store::ranking::near_eager, r.experiment));
+    CUDAL1_TRY(auto confirmed, s.best(row.task, k_ranked, store::ranking::confirmed, r.experiment));
+    std::ranges::move(confirmed, std::back_inserter(others));
+    std::set<std::string> seen{row.variant, t.reference.id};
     bool has_library_only = false;  // which most often gives eager's bits
     std::map<std::string, std::size_t> tried{{arithmetic_of(all[0].variant.program, all[0].variant.explanation), 1}};
     for (const auto& other : others) {
-      if (other.variant.id == row.variant || other.variant.id == t.reference.id || other.result.score <= 1) continue;
+      if (other.result.score <= 1 || !seen.insert(other.variant.id).second) continue;
       CUDAL1_TRY(const bool library_only, kernelbench::is_library_only(other.variant.program));
       auto& alike = tried[arithmetic_of(other.variant.program, other.variant.explanation)];
       if (alike >= k_most_alike && (has_library_only || !library_only)) continue;

@@ -31,8 +31,8 @@ namespace {
 
 constexpr const char* k_script = "evaluate_file.py";
 constexpr const char* k_lock = "lock";
-constexpr std::size_t k_least_cores_to_share = 8;  // of a machine where timed calls have cores of their own
-constexpr std::size_t k_timed_cores = 2;
+constexpr std::size_t k_least_cores_to_share = 8;  // a GPU, of a machine where timed calls have cores of their own
+constexpr std::size_t k_timed_cores = 2;           // of each GPU
 constexpr std::size_t k_longest_result = 1 << 20;
 constexpr double k_probe_limit_s = 300;  // importing torch takes a minute from a cold disk or on a busy machine
 constexpr const char* k_or_unchecked = "or export without checks: --no-check";
@@ -98,6 +98,7 @@ constexpr double k_turns = 10;
 
 // While this lives no experiment uses the device. A data folder without a node has none.
 struct file_checker::held_device {
+  std::size_t number = 0;    // among the devices
   std::string surroundings;  // PyTorch, compilers and hardware, in words
   std::mutex busy;           // of a CPU, which one check takes whole
   std::optional<node_client> node;
@@ -113,12 +114,23 @@ std::ptrdiff_t compared_at_once() {
   return std::max<std::ptrdiff_t>(1, cores() / 2);
 }
 
-// "14,15": builds on all cores would make every call that is timed meanwhile a slow one. "" for any core.
-std::string timed_cores() {
-  const auto all = cores_of_this_thread();
-  if (all.size() < k_least_cores_to_share) return "";
-  return fmt::format("{}", fmt::join(std::span(all).last(k_timed_cores), ","));
-}
+// Where the calls on each of so many devices are timed: builds on all cores would make every call that is timed
+// meanwhile a slow one. Where there are few cores the devices share what there is, and their calls are timed in turns.
+struct timed_cores {
+  explicit timed_cores(std::size_t devices) {
+    const auto cores = cores_of_this_thread();
+    are_shared = cores.size() < k_least_cores_to_share * devices;
+    if (cores.size() >= k_least_cores_to_share)
+      all.assign(cores.end() - static_cast<std::ptrdiff_t>(k_timed_cores * (are_shared ? 1 : devices)), cores.end());
+  }
+  std::span<const int> of(std::size_t device) const {
+    return all.empty() || are_shared ? std::span(all) : std::span(all).subspan(device * k_timed_cores, k_timed_cores);
+  }
+  std::string lock_of(std::size_t device) const { return fmt::format("{}-{}", k_lock, are_shared ? 0 : device); }
+
+  std::vector<int> all;  // none: any core
+  bool are_shared = false;
+};
 
 }  // namespace
 
@@ -186,6 +198,7 @@ expected<void> file_checker::prepare(const std::string& device) {
     return fail(errc::infrastructure, "exported files cannot be checked on {} with {}: {}; {}", device, python_,
                 problem, k_or_unchecked);
   auto held = std::make_unique<held_device>();
+  held->number = devices_.size();
   CUDAL1_TRY(held->surroundings, read_small_file(fs::path(folder.path()) / "result"));
   if (traits_of(device).is_accelerator && !turns_) {
     CUDAL1_TRY(auto turns, private_folder::create());
@@ -233,7 +246,10 @@ expected<file_check_result> file_checker::build_and_check(const checked_file& fi
   auto& device = *devices_.at(file.device);
   std::vector<std::string> common{in + "/" + file.name, "--reference", in + "/problem.py", "--device", file.device};
   const bool takes_turns = traits_of(file.device).is_accelerator;
-  if (takes_turns) common.insert(common.end(), {"--cores", timed_cores()});
+  const timed_cores timed(devices_.size());
+  if (takes_turns)
+    common.insert(common.end(), {"--cores", fmt::format("{}", fmt::join(timed.of(device.number), ",")),
+                                 "--reserved-cores", fmt::format("{}", fmt::join(timed.all, ","))});
   auto arguments = common;
   arguments.emplace_back("--build");
   child_result built;
@@ -254,7 +270,8 @@ expected<file_check_result> file_checker::build_and_check(const checked_file& fi
   std::unique_lock<std::mutex> alone(device.busy, std::defer_lock);
   double limit_s = options_.check_limit_s;
   if (takes_turns) {
-    arguments.insert(arguments.end(), {"--lock", turns_->path() + "/" + k_lock, "--limit", fmt::format("{}", limit_s)});
+    arguments.insert(arguments.end(), {"--lock", turns_->path() + "/" + timed.lock_of(device.number), "--limit",
+                                       fmt::format("{}", limit_s)});
     limit_s *= k_turns;
   } else {
     alone.lock();

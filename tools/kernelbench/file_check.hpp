@@ -45,8 +45,8 @@ class file_checker {
   static std::size_t useful_threads();
 
   // May be called from several threads: as many files are built at once as there are cores, and on a GPU half as many
-  // compared, step by step; between their steps one file at a time is timed on a device, where there are eight cores on
-  // two of its own. What was found is kept in the data folder, and taken from there where file, problem,
+  // compared, step by step; between their steps one file at a time is timed on a device, where there are eight cores a
+  // device on two of its own. What was found is kept in the data folder, and taken from there where file, problem,
   // evaluate_file.py, PyTorch, compilers and device are the same. Errors are of the machine (no process can be started
   // or confined), or errc::cancelled.
   expected<file_check_result> check(const checked_file& file);
@@ -61,7 +61,7 @@ class file_checker {
   std::string python_;
   kept_checks kept_;
   std::counting_semaphore<> builds_, checks_;
-  // Has the locks by which checks on GPUs take turns, one for all GPUs, since timed calls are made on the same cores.
+  // Has the locks by which checks on a GPU take turns, or those on all GPUs where timed calls are made on the same cores.
   std::optional<private_folder> turns_;
   std::map<std::string, std::unique_ptr<held_device>> devices_;
 };

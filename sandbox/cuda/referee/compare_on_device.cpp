@@ -140,7 +140,7 @@ expected<expected_statistics> output_comparer::statistics_of(const compared_tens
       continue;
     }
     f.outside = whole(all[field_reference_outside]);
-    f.outside_loose = whole(all[field_reference_outside_loose]);
+    f.outside_loose = whole(all[field_outside_loose]);
     if (strict == nullptr) return f;
     f.strict_error = relative_error(of_strict_one.root_mean(field_value_error), f.size);
     f.strict_signal_error = relative_error(of_strict_one.root_mean(field_value_error), f.deviation);
@@ -156,6 +156,7 @@ output_check output_comparer::compared(std::size_t started, const compared_tenso
   check.elements = output.elements;
   check.mask_mismatches = whole(all[field_mismatches]);
   check.outside = whole(all[field_outside]);
+  check.outside_eager = whole(all[field_outside_loose]);
   check.max_absolute = all[field_largest];
   check.error = relative_error(all.root_mean(field_value_error), statistics.size);
   check.signal_error = relative_error(all.root_mean(field_value_error), statistics.deviation);

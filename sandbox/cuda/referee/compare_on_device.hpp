@@ -27,7 +27,8 @@ class output_comparer {
 
   // Each returns the number under which its result is available after collect().
   expected<std::size_t> start_compare(const compared_tensors& output, const expected_statistics& statistics) {
-    return start(output, {statistics.within(output.type), {}, statistics.allowed.eager_alone},
+    return start(output,
+                 {statistics.within(output.type), kernelbench_tolerance(output.type), statistics.allowed.eager_alone},
                  eager_deviation::not_counted);
   }
   expected<std::size_t> start_hash(const tensor_type& type, const void* data, uint64_t key, std::size_t output);
@@ -44,7 +45,8 @@ class output_comparer {
 
  private:
   struct totals;
-  // Whether eager's own deviation from the exact output is counted too; `loose` of the tolerances is for it.
+  // Whether eager's own deviation from the exact output is counted too. `loose` of the tolerances is for it, or else
+  // for the output's own deviation from eager alone.
   enum class eager_deviation { counted, not_counted };
   expected<std::size_t> start(const compared_tensors& output, const tolerances& allowed, eager_deviation eager);
   totals totals_of(std::size_t started) const;

@@ -19,7 +19,8 @@ enum comparison_field : std::size_t {
   field_outside,
   field_value_error,  // sum of (value - exact)^2
   field_reference_outside,
-  field_reference_outside_loose,
+  field_outside_loose,  // of the loose tolerance: eager against the exact output where that is counted, else the value
+                        // against eager alone
   field_eager_error,
   field_exact_squares,
   field_exact_sum,

@@ -34,10 +34,11 @@ import sys
 import types
 from typing import Any, Callable, Iterator
 
-if "--cores" in sys.argv[:-1] and "--device" in sys.argv[:-1]:
+if "--device" in sys.argv[:-1]:
     # Those of timed calls are left to them from the beginning: the threads that PyTorch starts are counted and placed by
     # what a process may use when it is imported. On a CPU timed calls are made by these threads, too.
-    own = {int(word) for word in sys.argv[sys.argv.index("--cores") + 1].split(",") if word}
+    own = {int(word) for option, value in zip(sys.argv, sys.argv[1:]) if option in ("--cores", "--reserved-cores")
+           for word in value.split(",") if word}
     if own and sys.argv[sys.argv.index("--device") + 1] != "cpu":
         with contextlib.suppress(OSError):  # a container that allows fewer
             os.sched_setaffinity(0, os.sched_getaffinity(0) - own)
@@ -674,6 +675,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--pace-us", type=float, default=0.0)
     parser.add_argument("--cores", type=lambda text: [int(word) for word in text.split(",") if word], default=[],
                         help="those of timed calls; all else runs on the others")
+    parser.add_argument("--reserved-cores", default="", help="those of timed calls on all devices, if on several")
     parser.add_argument("--no-time", action="store_true")
     parser.add_argument("--build", action="store_true")
     parser.add_argument("--lock", type=pathlib.Path, help="a path that all checks on the device have, for their locks")

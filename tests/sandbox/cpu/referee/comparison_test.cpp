@@ -252,6 +252,23 @@ TEST(comparison, figures_agree_with_a_plain_loop) {
   EXPECT_NEAR(check.signal_error, std::sqrt(error / n) / deviation, 1e-12);
 }
 
+// Eager's own error gives gate 2 more room, but not KernelBench's evaluator.
+TEST(comparison, counts_what_is_beyond_kernelbenchs_tolerance_of_eager) {
+  three t(100);
+  t.scale(10);
+  for (const std::size_t i : {3, 4})
+    t.value[i] = t.eager[i] + 0.01F;
+  t.value[5] = t.eager[5] + 1e-5F;
+  EXPECT_EQ(t.compare().outside_eager, 2);
+  t.exact[3] = t.value[3];
+  for (const std::size_t i : {6, 7})
+    t.eager[i] = t.value[i] = static_cast<float>(t.exact[i] + 0.05);  // eager is off, and the output like it
+  const auto check = t.compare();
+  EXPECT_EQ(check.outside, 0) << "the looser tolerance";
+  EXPECT_TRUE(check.loose);
+  EXPECT_EQ(check.outside_eager, 2);
+}
+
 TEST(comparison, the_worst_element_is_the_one_with_the_largest_excess) {
   three t(100);
   t.exact[7] = t.eager[7] = 1e6F;

@@ -96,6 +96,7 @@ void expect_same(const output_check& a, const output_check& b) {
   EXPECT_EQ(a.elements, b.elements);
   EXPECT_EQ(a.mask_mismatches, b.mask_mismatches);
   EXPECT_EQ(a.outside, b.outside);
+  EXPECT_EQ(a.outside_eager, b.outside_eager);
   EXPECT_EQ(a.loose, b.loose);
   EXPECT_EQ(a.within.absolute, b.within.absolute);
   EXPECT_EQ(a.within.relative, b.within.relative);

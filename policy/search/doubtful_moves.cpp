@@ -20,20 +20,24 @@ std::string name_of(const move& m) {
   return factors == nullptr ? m.name : m.name + " " + *factors;
 }
 
-std::set<std::string> names_in(const schedule& s) {
+bool is_of_phase(const move& m, move_phase phase) {
+  const move_kind* kind = find_move(m.name);
+  return kind != nullptr && kind->phase == phase;
+}
+
+// other_arithmetic: moves after which a library or tensor cores compute what the task's program computes otherwise.
+enum class suspects { all, other_arithmetic };
+
+std::set<std::string> names_in(const schedule& s, suspects which) {
   std::set<std::string> out;
   for (const auto& m : s.moves)
-    out.insert(name_of(m));
+    if (which == suspects::all || is_of_phase(m, move_phase::preparation) || is_of_phase(m, move_phase::implementation))
+      out.insert(name_of(m));
   return out;
 }
 
 bool has_float32_convolutions(const schedule& s) {
   return std::ranges::any_of(s.moves, [](const move& m) { return m.name == "float32_convolutions"; });
-}
-
-bool is_of_phase(const move& m, move_phase phase) {
-  const move_kind* kind = find_move(m.name);
-  return kind != nullptr && kind->phase == phase;
 }
 
 // The moves that choose an engine, each behind those of preparation.
@@ -72,15 +76,15 @@ void doubtful_moves::note_missing_engines(const prompt& p) {
 doubtful_moves::doubtful_moves(const prompt& p) {
   note_missing_engines(p);
   const auto is_correct = [](const exemplar& e) { return e.plan && e.result() == outcome::correct; };
-  if (std::ranges::none_of(p.exemplars, is_correct)) return;
+  const auto which = std::ranges::any_of(p.exemplars, is_correct) ? suspects::all : suspects::other_arithmetic;
   std::map<std::pair<bool, std::string>, int> wrong;
   for (const auto& e : p.failed)
     if (e.plan && e.result() == outcome::wrong_answer)
-      for (const auto& name : names_in(*e.plan))
+      for (const auto& name : names_in(*e.plan, which))
         ++wrong[{has_float32_convolutions(*e.plan), name}];
   for (const auto& e : p.exemplars)
     if (is_correct(e))
-      for (const auto& name : names_in(*e.plan))
+      for (const auto& name : names_in(*e.plan, which))
         wrong.erase({has_float32_convolutions(*e.plan), name});
   for (const auto& [of, count] : wrong)
     if (count >= k_wrong_answers) names_[of.first].insert(of.second);

@@ -13,8 +13,9 @@ namespace cudal1 {
 class doubtful_moves {
  public:
   // Those that at least three of the prompt's failed variants with wrong answers have, and none of the correct
-  // ones; none before anything was correct. Schedules with convolutions in float32 are looked at by themselves: their
-  // moves may have been wrong for the lack of it alone.
+  // ones; before anything was correct only those that change what computes a step (in the phases preparation and
+  // implementation), since every failed variant has the others. Schedules with convolutions in float32 are looked at by
+  // themselves: their moves may have been wrong for the lack of it alone.
   explicit doubtful_moves(const prompt& p);
   bool any_in(const schedule& s) const;
 

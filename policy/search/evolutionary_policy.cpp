@@ -292,16 +292,17 @@ std::optional<proposal> evolutionary_policy::shortest_by_estimate(const prompt& 
   }
   const auto correct = correct_of(p);
   double best_us = std::numeric_limits<double>::infinity();
-  schedule start;  // the starting schedule with the shortest estimate
+  schedule start;  // the starting schedule with the shortest estimate of those without doubtful moves
   {
     auto& lists = lists_of(p);
     const std::lock_guard lock(lists.used);
     double least_us = best_us;
     for (auto& s : whole_of(p, lists)) {
       const double us = estimate_of(p, s, gpu);
+      if (doubtful.any_in(s.plan)) continue;
       if (us < least_us) start = s.plan;
       least_us = std::min(least_us, us);
-      if (us >= best_us || doubtful.any_in(s.plan) || !is_new(p, known, s)) continue;
+      if (us >= best_us || !is_new(p, known, s)) continue;
       best_us = us;
       best.emplace().plan = s.plan;
       best->trace.set("origin", "first");

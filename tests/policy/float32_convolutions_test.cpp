@@ -132,18 +132,19 @@ TEST(float32_convolutions, takes_longer_by_its_estimate_where_arithmetic_decides
   EXPECT_GT(us("float32_convolutions(steps=0)"), 2 * us("channels_last(steps=0)"));
 }
 
+exemplar variant(const std::string& text, outcome result) {
+  exemplar e;
+  e.plan = parsed(text);
+  e.known.result.result = result;
+  return e;
+}
+
 // Phases that were wrong in TF32 say nothing of phases in float32.
 TEST(float32_convolutions, is_judged_apart_from_what_was_wrong_without_it) {
   const task t = grouped_transposed();
   prompt p;
   p.what = {std::shared_ptr<const task>(), &t};
   p.target = &for_cuda();
-  const auto variant = [](const std::string& text, outcome result) {
-    exemplar e;
-    e.plan = parsed(text);
-    e.known.result.result = result;
-    return e;
-  };
   p.exemplars.push_back(variant("fuse(steps=1)", outcome::correct));
   for (const char* text : {"convolve_phases(steps=0)", "convolve_phases(steps=0); fuse(steps=1)",
                            "convolve_phases(steps=0); channels_last(steps=0)"})
@@ -151,6 +152,27 @@ TEST(float32_convolutions, is_judged_apart_from_what_was_wrong_without_it) {
   const doubtful_moves doubtful(p);
   EXPECT_TRUE(doubtful.any_in(parsed("convolve_phases(steps=0)")));
   EXPECT_FALSE(doubtful.any_in(parsed("convolve_phases(steps=0); float32_convolutions(steps=0)")));
+}
+
+// Twelve of twelve evaluations of level1_075 of KernelBench were of kernels in TF32 once, where the task computes in
+// float32.
+TEST(float32_convolutions, kernels_in_tf32_that_failed_are_left_before_anything_was_correct) {
+  const task t = grouped_transposed();
+  prompt p;
+  p.what = {std::shared_ptr<const task>(), &t};
+  p.target = &for_cuda();
+  for (const char* text :
+       {"convolve_phases(steps=0); tensor_core_convolution(steps=0); graph()",
+        "convolve_phases(steps=0); tensor_core_convolution(steps=0); graph(); block(group=0, threads=128)"})
+    p.failed.push_back(variant(text, outcome::wrong_answer));
+  EXPECT_FALSE(doubtful_moves(p).any_in(parsed("convolve_phases(steps=0); tensor_core_convolution(steps=0)")));
+  p.failed.push_back(variant("convolve_phases(steps=0); tensor_core_convolution(steps=0)", outcome::wrong_answer));
+  const doubtful_moves doubtful(p);
+  EXPECT_TRUE(doubtful.any_in(parsed("convolve_phases(steps=0); tensor_core_convolution(steps=0)")));
+  EXPECT_FALSE(doubtful.any_in(parsed("fuse(steps=1); graph()"))) << "a move that says nothing of the arithmetic";
+  EXPECT_FALSE(
+      doubtful.any_in(parsed("convolve_phases(steps=0); float32_convolutions(steps=0); "
+                             "tensor_core_convolution(steps=0, factors=tf32_pairs)")));
 }
 
 }  // namespace

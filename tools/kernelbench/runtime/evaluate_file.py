@@ -292,13 +292,23 @@ def other_algorithms(device: torch.device) -> dict[str, Any]:
             "TF32 off": without_tf32()}
 
 
+def in_dtype(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """The model with its floating tensors in dtype: also those that it keeps as plain members, such as an initial state."""
+    model = model.to(dtype)
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                vars(module)[name] = value.to(dtype)
+    return model
+
+
 def reversed_batch(sides: Sides, model: torch.nn.Module, seed: int, dtype: torch.dtype | None = None) -> tuple:
     """Outputs of a draw, and of it in the reverse order of the batch, put back. Empty where there is no batch."""
     def convert(t: torch.Tensor) -> torch.Tensor:
         return t.to(dtype) if dtype is not None and t.is_floating_point() else t
 
     model = copy.deepcopy(model)
-    model = model if dtype is None else model.to(dtype)
+    model = model if dtype is None else in_dtype(model, dtype)
     inputs = tree_map(convert, sides.draw(seed))
     sizes = {t.shape[0] if t.dim() else 0 for t in leaves(inputs)}
     if len(sizes) != 1 or min(sizes) < 2:
@@ -318,7 +328,12 @@ def noise_of_batch_order(sides: Sides, model: torch.nn.Module, seed: int) -> tup
     if found[1] <= 1:
         return found
     # Beyond the tolerance: of rounding only where the order means nothing, which float64 shows.
-    exact = reversed_batch(sides, model, seed, torch.float64)
+    try:
+        exact = reversed_batch(sides, model, seed, torch.float64)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except RuntimeError:  # its own source makes tensors of float32
+        return None
     scale = max(1.0, max(t.abs().max().item() for t in exact[0]))
     return found if compare(*exact)[0] <= SAME_IN_FLOAT64 * scale else None
 

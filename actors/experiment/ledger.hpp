@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/messages/protocol.hpp"
@@ -21,8 +22,9 @@ class ledger {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  // The tasks of `record` take turns of `in_a_row` evaluations; there are as many turns at a time as devices. `names`
-  // are those of the tasks. Active time continues from the record's.
+  // The tasks of `record` take turns of `in_a_row` evaluations, and where time is limited, after four of these each, as
+  // much time on a device; there are as many turns at a time as devices. `names` are those of the tasks. Active time
+  // continues from the record's.
   ledger(experiment_record record, std::vector<std::string> names, time_point now, int64_t in_a_row = 1);
 
   // ---- turns ------------------------------------------------------------------------------------------------------
@@ -111,6 +113,8 @@ class ledger {
     std::size_t task = 0;
     int64_t until = 0;  // ends when this many evaluations of the task are taken
   };
+  static double device_ms_with(const book& b, int64_t in_flight);
+  std::pair<bool, double> turns_of(std::size_t task) const;
   bool may_take(const book& b) const;
   bool has_budget(const book& b, int64_t more = 0) const;
   bool is_last_of_budget(const book& b) const;

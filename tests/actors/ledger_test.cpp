@@ -79,6 +79,22 @@ TEST(ledger, a_task_with_fewer_evaluations_comes_first) {
     EXPECT_NE(*books.next_task(start), 0U);
 }
 
+TEST(ledger, in_a_limited_time_tasks_get_as_much_of_a_device) {
+  auto books = books_of(40, 1000);
+  std::map<std::size_t, int> turns;
+  for (int i = 0; i < 60; ++i) {
+    const auto task = books.next_task(start);
+    ASSERT_TRUE(task);
+    ++turns[*task];
+    verdict v = verdict_of(outcome::correct, 1);
+    v.stage_ms = {{"check", *task == 0 ? 900.0 : 100.0}};
+    books.settle(*task, v, start);
+  }
+  EXPECT_EQ(turns[0], 4) << "which took as long as 36 of the others";
+  EXPECT_EQ(turns[1], 28);
+  EXPECT_EQ(turns[2], 28);
+}
+
 TEST(ledger, what_is_in_flight_counts_against_the_budget_of_evaluations) {
   auto books = books_of(1);
   for (int i = 0; i < 3; ++i)

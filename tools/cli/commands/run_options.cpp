@@ -46,7 +46,8 @@ void add_limit_options(CLI::App& command, run_options& o) {
       .add_option(
           "--time", o.time,
           "stop searching after this long, as in 90s, 4m, 1h30m. Importing a model, looking where its time goes, the "
-          "evaluations in flight at the end and measuring PyTorch take more time than this")
+          "evaluations in flight at the end and measuring PyTorch take more time than this. After four evaluations "
+          "each, tasks get equal shares of the devices' time")
       ->type_name("DURATION");
   command
       .add_option("--device-time", o.device_time,

@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "policy/codegen/cuda/templates/attention.hpp"
 #include "policy/codegen/cuda/templates/recurrent_layers.hpp"
 #include "policy/codegen/cuda/templates/row_topk.hpp"
 
@@ -11,7 +12,7 @@ namespace cudal1 {
 
 // A new template is added to this list only.
 const std::vector<kernel_template>& kernel_templates() {
-  static const std::vector<kernel_template> all = {recurrent_layers(), row_topk()};
+  static const std::vector<kernel_template> all = {attention(), recurrent_layers(), row_topk()};
   return all;
 }
 

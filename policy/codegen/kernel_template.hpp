@@ -32,15 +32,22 @@ struct template_kernel {
   bool cooperative = false;                   // all blocks run at the same time
 };
 
+// What a template reads for a step whose results it makes from other values than the step's own.
+struct template_operands {
+  std::vector<std::pair<std::string, argument_value>> arguments;  // in place of the step's
+  std::vector<int> left_out;                                      // steps that only make what the step reads
+};
+
 struct kernel_template {
   std::string name, summary;
   std::vector<tunable> tunables;
-  // errc::unsupported with the reason where the template cannot make the results of the step, which may be replaced by
-  // it already.
+  // errc::unsupported with the reason where the template cannot make the results of the step, as the task has it.
   expected<void> (*fits)(const graph& g, const graph_step& s);
-  // The kernel for a step that fits. Pure, and called from many threads at once. errc::unsupported where values exclude
-  // each other.
+  // The kernel for a step that fits, with the arguments below. Pure, and called from many threads at once.
+  // errc::unsupported where values exclude each other.
   expected<template_kernel> (*write)(const graph& g, const graph_step& s, const tunable_values& chosen);
+  // Of a step that fits; null: the step's own arguments.
+  template_operands (*operands)(const graph& g, const graph_step& s) = nullptr;
 };
 
 const std::vector<kernel_template>& kernel_templates();

@@ -84,8 +84,9 @@ class template_lowering final : public step_lowering {
 
 }  // namespace
 
-operator_use use_of_template(const graph_step& s, const kernel_template& t, const tunable_values& chosen) {
-  operator_use out{k_template_step, s.use->arguments};
+operator_use use_of_template(const kernel_template& t, std::vector<std::pair<std::string, argument_value>> arguments,
+                             const tunable_values& chosen) {
+  operator_use out{k_template_step, std::move(arguments)};
   out.arguments.emplace_back("template", t.name);
   for (const auto& [name, value] : chosen)
     out.arguments.emplace_back(name, scalar_value(value));

@@ -6,8 +6,9 @@
 
 namespace cudal1 {
 
-// What replaces the step: the operator with the template's name and the chosen values besides its own arguments.
-operator_use use_of_template(const graph_step& s, const kernel_template& t, const tunable_values& chosen);
+// What replaces the step: the operator with the template's name and the chosen values besides the arguments.
+operator_use use_of_template(const kernel_template& t, std::vector<std::pair<std::string, argument_value>> arguments,
+                             const tunable_values& chosen);
 internal_operator kernel_template_operator();
 
 }  // namespace cudal1

@@ -1,10 +1,12 @@
 #include "policy/moves/template_moves.hpp"
 
 #include <algorithm>
+#include <memory>
 
 #include <fmt/ranges.h>
 
 #include "policy/internal_operators/template_step.hpp"
+#include "policy/moves/groups.hpp"
 
 namespace cudal1 {
 
@@ -54,11 +56,17 @@ expected<std::string> apply(graph& g, const move& m, const lowering_target& targ
     chosen[parameter] = value;
     said += fmt::format(", {} {}", value, parameter);
   }
-  CUDAL1_CHECK(t->write(g, *s, chosen));
+  template_operands operands{s->use->arguments, {}};
+  if (t->operands != nullptr) operands = t->operands(g, *s);
+  graph_step replaced = *s;
+  replaced.use = std::make_shared<const operator_use>(use_of_template(*t, std::move(operands.arguments), chosen));
+  CUDAL1_CHECK(t->write(g, replaced, chosen));
   const int number = s->number;
   const std::string summary = fmt::format("step {} ({}) as one kernel{}: {}", number, s->task_op(), said, t->summary);
-  g.rewrite(number, {.by = use_of_template(*s, *t, chosen),
-                     .certificate = fmt::format("step {}: the kernel template {} computes it", number, name)});
+  CUDAL1_CHECK(leave_groups(g, operands.left_out, target));
+  g.rewrite(number, {.by = *replaced.use,
+                     .certificate = fmt::format("step {}: the kernel template {} computes it", number, name),
+                     .left_out = std::move(operands.left_out)});
   return summary;
 }
 

@@ -160,6 +160,10 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
   if (applies(find_move("multiply_unit_kernels"), own, target))
     lists.push_back(joined(joined(bases.back(), {find_move("product_kernel"), find_move("library_activation")}),
                            moves_of(execution)));
+  // Kernels of templates, and of the products that these leave.
+  if (applies(find_move("template"), own, target))
+    lists.push_back(
+        joined(joined(bases.front(), {find_move("template"), find_move("product_kernel")}), moves_of(execution)));
   for (const move_kind* each : moves_of(execution))
     lists.push_back(joined(bases.front(), kinds_of({execution}, {each})));
   lists.push_back(kinds_of({always, grouping, execution}));

@@ -196,7 +196,19 @@ std::vector<dialect_part> tile_parts() {
                  "types by wgmma: 64 rows from `row` on by four warps, all columns of b, `float sums[1][columns / "
                  "8][4]`, tiles `shared_tile<unsigned short, N, 64>` at multiples of 1024 bytes (`extern __shared__ "
                  "__align__(1024)`); a warp's rows begin at row + warp % 4 * 16; "
-                 "`for_stages` gets `[&] { fence_shared_async(); }` as its last argument."}}};
+                 "`for_stages` gets `[&] { fence_shared_async(); }` as its last argument."}},
+      {.name = "attention",
+       .words = {"attention_"},
+       .of_threads = {"attention_mask", "attention_weights", "attention_values", "attention_rows"},
+       .needs = {"shared_tiles"},
+       .in_dialect = true,
+       .guide = {
+           "softmax(q k^T) v of float32 without the weights in memory (compute capability 8.0), by a block of 32 WARPS "
+           "threads for as many rows of q: `typedef attention_sizes<DEPTH, WIDTH, KEYS, WARPS> S; "
+           "attention_rows<S, MASKS>(q, q_apart, k, k_apart, v, v_apart, out, out_apart, first_row, rows, keys, "
+           "shared, score, is_masked)` with S::shared floats of shared memory; `score(row, column, s)` gives a score "
+           "of the product s in powers of two (times 1.4427), `is_masked(row, column)` says which do not "
+           "count."}}};
 }
 
 }  // namespace

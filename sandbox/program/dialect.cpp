@@ -18,11 +18,11 @@ std::vector<dialect_part> warp_parts() {
        .of_threads = {"float_of_half", "float_of_bfloat16", "half_of_float", "bfloat16_of_float", "half_pair_of_floats",
                       "bfloat16_pair_of_floats"}},
       {.name = "tensor_cores",
-       .words = {"mma_m16n8k", "load_matrix_x", "copy_async", "tf32_of_float"},
+       .words = {"mma_m16n8k", "load_matrix_x", "copy_async", "tf32_of_float", "tf32_even_of_float"},
        .of_warps = {"mma_m16n8k8_tf32", "mma_m16n8k16_half", "mma_m16n8k16_bfloat16", "load_matrix_x2",
                     "load_matrix_x4", "load_matrix_x2_transposed", "load_matrix_x4_transposed", "copy_async",
                     "copy_async_commit", "copy_async_wait"},
-       .of_threads = {"tf32_of_float"},
+       .of_threads = {"tf32_of_float", "tf32_even_of_float"},
        .guide = {"Tensor cores without headers, by a whole warp: `mma_m16n8k8_tf32(d, a, b)`, `mma_m16n8k16_half(d, "
                  "a, b)`, `mma_m16n8k16_bfloat16(d, a, b)`: d += a b with `float d[4]`, `unsigned a[4], b[2]`; "
                  "`tf32_of_float(v)` rounds an operand's bits (without it the low 13 bits are cut off).",

@@ -10,6 +10,11 @@ __global__ void round_to_tf32(const float* x, unsigned* y, int n) {
   if (i < n) y[i] = tf32_of_float(x[i]);
 }
 
+__global__ void round_to_even_tf32(const float* x, unsigned* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = tf32_even_of_float(x[i]);
+}
+
 // d = c + a b, of raw operands: `a` 16 x K by rows, `b` K x 8 by rows, c and d 16 x 8.
 __device__ void read_sum(float (&d)[4], const float* c) {
   const int r = threadIdx.x / 4, q = threadIdx.x % 4;

@@ -143,6 +143,12 @@ CUDAL1_INLINE unsigned tf32_of_float(float v) {
   return ((bits & 0x7fffffffu) > 0x7f800000u ? bits : bits + 0x1000u) & 0xffffe000u;
 }
 
+// The same with ties to even, as most convolutions of cuDNN round what they are given on compute capability 9.0.
+CUDAL1_INLINE unsigned tf32_even_of_float(float v) {
+  const unsigned bits = __float_as_uint(v);
+  return ((bits & 0x7fffffffu) > 0x7f800000u ? bits : bits + 0xfffu + (bits >> 13 & 1u)) & 0xffffe000u;
+}
+
 // Cache hints mean nothing here.
 #define CUDAL1_LOAD(NAME)            \
   template <class T>                 \

@@ -7,6 +7,16 @@ static __device__ __forceinline__ unsigned tf32_of_float(float v) {
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(v));
   return bits;
 }
+// With ties to even, as most convolutions of cuDNN round what they are given on compute capability 9.0.
+static __device__ __forceinline__ unsigned tf32_even_of_float(float v) {
+  unsigned bits = __float_as_uint(v);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(v));
+  return bits;
+#else
+  return ((bits & 0x7fffffffu) > 0x7f800000u ? bits : bits + 0xfffu + (bits >> 13 & 1u)) & 0xffffe000u;
+#endif
+}
 // Fragments of lane i, with r = i / 4 and c = i % 4. d: d[0] and d[1] are (r, 2c) and (r, 2c + 1), d[2] and d[3] those
 // of row r + 8. TF32: a is (r, c), (r + 8, c), (r, c + 4), (r + 8, c + 4), b is (c, r), (c + 4, r). Half types, in
 // pairs: a is (r, 2c), (r + 8, 2c), (r, 2c + 8), (r + 8, 2c + 8) and in the high bits the next column, b is (2c, r),

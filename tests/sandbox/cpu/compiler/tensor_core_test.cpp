@@ -85,6 +85,12 @@ TEST(TensorCores, FloatsAreRoundedToTf32) {
   all().launch("round_to_tf32", {16, 1, 1}, {128, 1, 1}, x.data(), y.data(), static_cast<int>(x.size()));
   for (std::size_t i = 0; i < x.size(); ++i)
     ASSERT_EQ(std::bit_cast<float>(y[i]), rounded(x[i])) << x[i];
+  all().launch("round_to_even_tf32", {16, 1, 1}, {128, 1, 1}, x.data(), y.data(), static_cast<int>(x.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto bits = std::bit_cast<uint32_t>(x[i]);
+    const bool is_even_tie = (bits & 0x3fffu) == 0x1000u;
+    ASSERT_EQ(std::bit_cast<float>(y[i]), is_even_tie ? truncated(x[i]) : rounded(x[i])) << x[i];
+  }
   const float inf = std::numeric_limits<float>::infinity();
   x = {inf, -inf, NAN, -NAN, std::numeric_limits<float>::max(), 0.f, -0.f};
   all().launch("round_to_tf32", {1, 1, 1}, {32, 1, 1}, x.data(), y.data(), 7);

@@ -26,7 +26,7 @@ TEST_P(tensor_cores, compile_with_every_function) {
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_THAT(kernels_in(made->object),
               ElementsAre("copies", "loads", "pipeline", "pipeline_unrounded", "product_from_shared", "product_tf32",
-                          "products_of_half_types", "round_to_tf32"));
+                          "products_of_half_types", "round_to_even_tf32", "round_to_tf32"));
   for (const auto& r : made->resources) {
     EXPECT_EQ(r.spill_store_bytes, 0) << r.kernel;
     EXPECT_LE(r.registers, 64) << r.kernel;

@@ -45,8 +45,12 @@ expected<void> check_input(const kernel_body& body, const convolution_parts& l) 
   return {};
 }
 
-// A thread has all channels of its places, and nothing of others: it reduces over channels only.
+// A thread has all channels of its places, and nothing of others: it reduces over channels only. What reduces places,
+// too, is cut.
 expected<void> check_columns(const kernel_body& body, const convolution_parts& l) {
+  if (body.is_elementwise() && body.has_reduction())
+    return fail(errc::unsupported, "the kernel of a convolution reduces no single elements");
+  if (reduces_places(body)) return check_reduced_places(body);
   if (!l.has_rows(body)) return {};
   if (body.has_scan() || body.dims() - body.row_dims() != 1 || l.out_axes != std::vector{body.row_dims()} ||
       l.groups > 1)
@@ -143,9 +147,14 @@ int64_t convolution_parts::weights() const {
 }
 
 int64_t convolution_parts::blocks_of(const kernel_body& body, int64_t channels) const {
-  int64_t out = groups * parts_of_channels(channels);
+  int64_t out = groups * parts_of_channels(channels) * parts_of_places();
   for (const int axis : batch)
     out *= body.extent(static_cast<std::size_t>(axis));
+  return out;
+}
+
+int64_t convolution_parts::parts_of_places() const {
+  int64_t out = 1;
   for (std::size_t i = 0; i < dimensions.size(); ++i)
     out *= dimensions[i].tiles() * phases_of_blocks(i);
   return out;

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "policy/codegen/cuda/cut_convolution.hpp"
 #include "policy/codegen/emit_kernel.hpp"
 #include "policy/codegen/kernel_tunable.hpp"
 
@@ -55,8 +56,9 @@ struct convolution_parts {
   static constexpr std::size_t first_outer = 2;
   const convolved_dimension& lane() const { return dimensions[0]; }
   bool is_stacked() const { return dimensions.size() > 1; }
-  // Whether each place is a row, whose columns are its channels.
-  bool has_rows(const kernel_body& body) const { return !body.is_elementwise(); }
+  // Whether each place is a row, whose columns are its channels; where all places of a channel are reduced, the kernel
+  // is one of elements, which adds up those that a warp has (cut_convolution).
+  bool has_rows(const kernel_body& body) const { return !body.is_elementwise() && !reduces_places(body); }
   int64_t weights() const;  // of a result
   // Elements of the input that a tile meets along a dimension: of outer ones those of a place.
   int64_t staged(std::size_t i) const {
@@ -68,6 +70,8 @@ struct convolution_parts {
   // A block makes all phases along the last dimension, one after the other, and one phase along the others.
   int64_t phases_of_blocks(std::size_t i) const { return i == 0 ? 1 : dimensions[i].phases(); }
   int64_t blocks_of(const kernel_body& body, int64_t channels) const;
+  // Of the places of a channel: those of a block.
+  int64_t parts_of_places() const;
   // How far the weights of neighbouring channels of the results are apart, and where the weight with this number is
   // from the channel's first one, row-major by input channel and element of the windows.
   int64_t stride_of_channels(const kernel_body& body) const;
@@ -85,6 +89,7 @@ struct convolution_layout : convolution_parts {
   // The threads that have places, and those of a block: a multiple of a warp.
   int64_t busy() const { return rows * lane().tile; }
   int64_t threads() const { return (busy() + 31) / 32 * 32; }
+  int64_t warps() const { return threads() / 32; }
   int64_t row_of_weights() const { return channels_of_block() + 4; }  // vectors, in other banks than the next ones
   int64_t channels_of_block() const { return turns * channels; }
   int64_t blocks_of_channels() const { return parts_of_channels(channels_of_block()); }

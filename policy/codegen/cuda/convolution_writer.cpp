@@ -14,11 +14,12 @@ constexpr const char* k_inside = "inside";
 
 }  // namespace
 
-convolution_writer::convolution_writer(const emit_request& request, const convolution_parts& parts, int64_t channels,
-                                       int64_t threads)
+convolution_writer::convolution_writer(const emit_request& request, const convolution_parts& parts,
+                                       const cut_convolution* cut, int64_t channels, int64_t threads)
     : w_(request),
       body_(w_.body()),
       p_(parts),
+      cut_(cut),
       channels_(channels),
       index_(index_type(body_, body_.rows() * body_.columns())),
       plan_(body_),
@@ -209,6 +210,119 @@ void convolution_writer::write_row(const index_expr& place) {
   for (int r = 0; r < static_cast<int>(body_.results.size()); ++r)
     if (is_of_row(r)) define_of_row(body_.results[static_cast<std::size_t>(r)].node, known);
   store_results(is_of_row);
+}
+
+// ---- partial results ------------------------------------------------------------------------------------------------
+
+bool convolution_writer::has_squares() const {
+  return std::ranges::any_of(cut_->partials, [](const partial_reduction& p) { return p.squares >= 0; });
+}
+
+void convolution_writer::with_channel_of(const thread_share& own, const index_expr& q,
+                                         const std::function<void()>& body) {
+  const index_expr of_group = b_.let("int", "channel", own.of_group(q));
+  b_.guard(below(of_group, p_.out_channels, p_.parts_of_channels(channels_) * channels_), [&] {
+    write_channel(index_expr::variable("channel", p_.out_channels));
+    body();
+  });
+}
+
+void convolution_writer::reduce_over_lanes(const std::string& variable, reduction_kind how, const value& of) {
+  b_.change(variable, of);
+  b_.add({tile::reduce_lanes{variable, dtype::float32, how, 32}});
+}
+
+index_expr convolution_writer::number_of_part(const thread_share& own) const {
+  index_expr out = 0;
+  for (std::size_t i = p_.dimensions.size(); i-- > 0;) {
+    out = out * p_.dimensions[i].tiles() + tile_of(i);
+    if (const int64_t phases = p_.phases_of_blocks(i); phases > 1)
+      out = out * phases + index_expr::variable(fmt::format("phase{}", i), phases);
+  }
+  return out * own.warps + own.warp;
+}
+
+void convolution_writer::write_partials(const thread_share& own) {
+  const auto element = [](tile::buffer_id of, const index_expr& q) {
+    return value::element(tile::access{of, {q}}, dtype::float32);
+  };
+  const auto each_channel = [&](const std::function<void(const index_expr& q)>& body) {
+    b_.loop("q", own.channels, tile::unrolling::whole, body);
+  };
+  const auto array = [&](const std::string& name, reduction_kind how) {
+    const auto made = b_.array(name, dtype::float32, tile::space::registers, {own.channels});
+    each_channel([&](const index_expr& q) {
+      b_.store(tile::access{made, {q}}, value::named(neutral(how), dtype::float32));
+    });
+    return made;
+  };
+  const auto add_to = [&](tile::buffer_id of, const index_expr& q, reduction_kind how, const value& v) {
+    b_.add({tile::combine{{}, tile::access{of, {q}}, how, v}});
+  };
+  with_outer_rows([&] {
+    std::vector<tile::buffer_id> parts;
+    for (const auto& p : cut_->partials)
+      parts.push_back(array(fmt::format("part{}", parts.size()), p.how));
+    const bool squares = has_squares();
+    if (squares) b_.change("places", value::named("0.0f", dtype::float32));
+    own.each_place([&](const index_expr& place) {
+      if (squares)
+        b_.add({tile::combine{"places", {}, reduction_kind::sum, value::named("1.0f", dtype::float32)}});
+      each_channel([&](const index_expr& q) {
+        with_channel_of(own, q, [&] {
+          define({behind_.begin(), behind_.end()}, place, own.of_sums(q));
+          store_results([&](int r) { return r < cut_->first_partial; });
+          for (std::size_t i = 0; i < parts.size(); ++i) {
+            const auto& p = cut_->partials[i];
+            add_to(parts[i], q, p.how, w_.named(p.node));
+          }
+        });
+      });
+    });
+    if (squares) b_.add({tile::reduce_lanes{"places", dtype::float32, reduction_kind::sum, 32}});
+    const value count = value::named("places", dtype::float32);
+    const index_expr part = b_.let("int", "part_of_places", number_of_part(own));
+    const auto store = [&](int result, const value& what) {
+      const body_access& target = body_.results[static_cast<std::size_t>(result)].target;
+      b_.add({tile::store{tile::access{at_.results.at(result), {row_offset(target) + part}},
+                          what,
+                          {{thread_ % 32, how::equal, 0}}}});
+    };
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto& p = cut_->partials[i];
+      each_channel([&](const index_expr& q) {
+        reduce_over_lanes("all", p.how, element(parts[i], q));
+        const value all = value::named("all", dtype::float32);
+        // The mean takes the sum's place.
+        if (p.squares >= 0)
+          b_.store(tile::access{parts[i], {q}},
+                   value::operation("$0 / fmaxf($1, 1.0f)", {all, count}, dtype::float32, 8));
+        with_channel_of(own, q, [&] {
+          store(p.result, all);
+          if (p.squares >= 0) store(p.count, count);
+        });
+      });
+      if (p.squares < 0) continue;
+      const auto around = array(fmt::format("around{}", i), reduction_kind::sum);
+      std::set<int> of_element;
+      reach(p.node, of_element);
+      own.each_place([&](const index_expr& place) {
+        each_channel([&](const index_expr& q) {
+          with_channel_of(own, q, [&] {
+            define({of_element.begin(), of_element.end()}, place, own.of_sums(q));
+            b_.define("away",
+                      value::operation("$0 - $1", {w_.named(p.node), element(parts[i], q)}, dtype::float32, 1));
+            const value away = value::named("away", dtype::float32);
+            add_to(around, q, reduction_kind::sum, value::operation("$0 * $0", {away}, dtype::float32, 0));
+          });
+        });
+      });
+      each_channel([&](const index_expr& q) {
+        reduce_over_lanes("all", reduction_kind::sum, element(around, q));
+        with_channel_of(own, q, [&] { store(p.squares, value::named("all", dtype::float32)); });
+      });
+    }
+  });
 }
 
 void convolution_writer::define_of_row(int n, std::set<int>& known) {

@@ -19,8 +19,10 @@ class convolution_writer {
   using how = tile::condition::how;
   using value = tile::value;
 
-  // `parts` outlives it; a block has so many channels of a tile.
-  convolution_writer(const emit_request& request, const convolution_parts& parts, int64_t channels, int64_t threads);
+  // `parts` and `cut` outlive it; a block has so many channels of a tile. `cut`: of what reduces places, the body is
+  // that of its first kernel; else null.
+  convolution_writer(const emit_request& request, const convolution_parts& parts, const cut_convolution* cut,
+                     int64_t channels, int64_t threads);
   ~convolution_writer() = default;
 
   static std::vector<tile::condition> below(const index_expr& i, int64_t count, int64_t reached) {
@@ -86,9 +88,25 @@ class convolution_writer {
   // All channels of a place: each pass goes over them.
   void write_row(const index_expr& place);
 
+  // ---- partial results ----
+  // What a thread has of a tile whose places are reduced: places of a few channels, which all lanes of its warp have.
+  // So each warp has one part of the places, or several warps have one each.
+  struct thread_share {
+    int64_t channels = 1;
+    int64_t warps = 1;  // of a block, that have the same channels
+    index_expr warp = 0;
+    // The channel with this number among the thread's: among those of sum_at, and among those of the group.
+    std::function<index_expr(const index_expr& q)> of_sums, of_group;
+    // Every place of the thread that is one of the results, with its indices declared.
+    std::function<void(const std::function<void(const index_expr& place)>& body)> each_place;
+  };
+  // Elements, and what the places of each channel are reduced to.
+  void write_partials(const thread_share& own);
+
   kernel_writer w_;
   const kernel_body& body_;
   const convolution_parts& p_;
+  const cut_convolution* cut_;
   int64_t channels_;
   std::string index_;
   pass_plan plan_;
@@ -109,6 +127,11 @@ class convolution_writer {
   // Those of these nodes that nothing has defined here, in their order.
   void define(const std::vector<int>& nodes, const index_expr& place, const index_expr& channel);
   void store_results(const std::function<bool(int result)>& is_stored);
+  // Where the channel exists.
+  void with_channel_of(const thread_share& own, const index_expr& q, const std::function<void()>& body);
+  void reduce_over_lanes(const std::string& variable, reduction_kind how, const value& of);
+  index_expr number_of_part(const thread_share& own) const;
+  bool has_squares() const;
   // A value that is one per row, after those that it is made of.
   void define_of_row(int n, std::set<int>& known);
 };

@@ -19,8 +19,8 @@ constexpr const char* k_exists = "inside";
 
 class cuda_convolution_writer final : convolution_writer {
  public:
-  cuda_convolution_writer(const emit_request& request, const convolution_layout& layout)
-      : convolution_writer(request, layout, layout.channels_of_block(), layout.threads()), l_(layout) {}
+  cuda_convolution_writer(const emit_request& request, const convolution_layout& layout, const cut_convolution* cut)
+      : convolution_writer(request, layout, cut, layout.channels_of_block(), layout.threads()), l_(layout) {}
 
   expected<emitted_kernel> write() {
     w_.open_kernel(l_.threads());
@@ -29,7 +29,9 @@ class cuda_convolution_writer final : convolution_writer {
     write_input();
     write_weights();
     b_.barrier();
-    b_.guard(below(thread_, l_.busy(), l_.threads()), [&] {
+    // Where lanes reduce together, those beyond the last place follow its thread.
+    const int64_t count = cut_ == nullptr ? l_.threads() : l_.busy();
+    b_.guard(below(thread_, l_.busy(), count), [&] {
       write_places();
       if (l_.turns == 1) return write_turn(0);
       b_.loop("turn", l_.turns, tile::unrolling::none, [&](const index_expr& turn) { write_turn(turn); });
@@ -117,7 +119,11 @@ class cuda_convolution_writer final : convolution_writer {
   }
   // A thread's place among the tile's.
   void write_places() {
-    b_.let("int", {{"lane", thread_ % l_.lane().tile}, {"stack", thread_ / l_.lane().tile * l_.places}});
+    index_expr own = thread_;
+    if (cut_ != nullptr && l_.busy() < l_.threads())
+      own = b_.let("int", "own",
+                   index_expr::variable(fmt::format("min((int)threadIdx.x, {})", l_.busy() - 1), l_.busy()));
+    b_.let("int", {{"lane", own % l_.lane().tile}, {"stack", own / l_.lane().tile * l_.places}});
   }
   index_expr lane() const { return index_expr::variable("lane", l_.lane().tile); }
   index_expr stack() const { return index_expr::variable("stack", (l_.rows - 1) * l_.places + 1); }
@@ -171,10 +177,25 @@ class cuda_convolution_writer final : convolution_writer {
 
   // ---- results ----
   void write_results() {
+    if (cut_ != nullptr) return write_partials(share_of_thread());
+    with_outer_rows([&] { with_column([&] { write_channels(); }); });
+  }
+  void with_column(const std::function<void()>& body) {
     const auto& along = l_.lane();
-    with_outer_rows([&] {
-      with_row(along.row, tile_of(0) * along.tile + lane(), along.tiles() * along.tile, [&] { write_channels(); });
-    });
+    with_row(along.row, tile_of(0) * along.tile + lane(), along.tiles() * along.tile, body);
+  }
+  thread_share share_of_thread() {
+    return {.channels = l_.channels,
+            .warps = l_.warps(),
+            .warp = thread_ / 32,
+            .of_sums = [](const index_expr& q) { return q; },
+            .of_group = [&](const index_expr& q) { return first_channel() + turn_ * l_.channels + q; },
+            .each_place =
+                [&](const std::function<void(const index_expr&)>& body) {
+                  b_.scope([&] {
+                    b_.guard(below(thread_, l_.busy(), l_.threads()), [&] { with_column([&] { each_place(body); }); });
+                  });
+                }};
   }
   void write_channels() {
     if (l_.has_rows(body_)) return each_place([&](const index_expr& j) { write_row(j); });
@@ -225,9 +246,9 @@ std::span<const kernel_tunable> tunables_of_convolutions() {
   return all;
 }
 
-expected<emitted_kernel> emit_cuda_convolutions(const emit_request& request) {
+expected<emitted_kernel> emit_cuda_convolutions(const emit_request& request, const cut_convolution* cut) {
   CUDAL1_TRY(const convolution_layout layout, convolution_layout_of(*request.body, request.options));
-  return cuda_convolution_writer(request, layout).write();
+  return cuda_convolution_writer(request, layout, cut).write();
 }
 
 }  // namespace cudal1

@@ -123,8 +123,9 @@ expected<emitted_kernel> emit_packing(const emit_request& request, const warpgro
 
 class warpgroup_convolution_writer final : convolution_writer {
  public:
-  warpgroup_convolution_writer(const emit_request& request, const warpgroup_convolution& layout)
-      : convolution_writer(request, layout, layout.columns, layout.threads()),
+  warpgroup_convolution_writer(const emit_request& request, const warpgroup_convolution& layout,
+                               const cut_convolution* cut)
+      : convolution_writer(request, layout, cut, layout.columns, layout.threads()),
         l_(layout),
         loading_{thread_, l_.threads(), l_.outer() * l_.lines() * l_.lane().reach()} {}
 
@@ -384,24 +385,40 @@ class warpgroup_convolution_writer final : convolution_writer {
     return line * l_.line_of_results() + result_of(0, in_line);
   }
   void write_results() {
-    const int64_t line = l_.line_of_results(), lines = l_.places() / l_.lane().tile;
-    const round_of_threads all{thread_, l_.threads(), l_.results_of_tile()};
+    if (cut_ != nullptr) return write_partials(share_of_thread());
     with_outer_rows([&] {
-      b_.loop("j", all.rounds(), tile::unrolling::none, [&](const index_expr& j) {
-        const index_expr number = b_.let("int", "number", thread_ + j * l_.threads());
-        b_.guard(below(number, all.count, all.rounds() * l_.threads()), [&] {
-          const index_expr in_tile = index_expr::variable("number", all.count);
-          const auto at = b_.let("int", {{"column", in_tile % line}, {"row", in_tile / line}});
-          with_row(l_.lane().row, tile_of(0) * line + at[0], l_.lane().tiles() * line, [&] {
-            const index_expr place = index_expr::variable("number", all.count);
-            if (!l_.is_stacked()) return write_channels(place);
-            const auto& y = l_.dimensions[1];
-            with_row(y.row, result_of(1, tile_of(1) * lines + at[1]), y.tiles() * y.tile * y.phases(),
-                     [&] { write_channels(place); });
-          });
+      each_place({thread_, l_.threads(), l_.results_of_tile()},
+                 [&](const index_expr& place) { write_channels(place); });
+    });
+  }
+  void each_place(const round_of_threads& all, const std::function<void(const index_expr& place)>& body) {
+    const int64_t line = l_.line_of_results(), lines = l_.places() / l_.lane().tile;
+    b_.loop("j", all.rounds(), tile::unrolling::none, [&](const index_expr& j) {
+      const index_expr number = b_.let("int", "number", all.first + j * all.step);
+      b_.guard(below(number, all.count, all.rounds() * all.step), [&] {
+        const index_expr in_tile = index_expr::variable("number", all.count);
+        const auto at = b_.let("int", {{"column", in_tile % line}, {"row", in_tile / line}});
+        with_row(l_.lane().row, tile_of(0) * line + at[0], l_.lane().tiles() * line, [&] {
+          const index_expr place = index_expr::variable("number", all.count);
+          if (!l_.is_stacked()) return body(place);
+          const auto& y = l_.dimensions[1];
+          with_row(y.row, result_of(1, tile_of(1) * lines + at[1]), y.tiles() * y.tile * y.phases(),
+                   [&] { body(place); });
         });
       });
     });
+  }
+  // A warp has some channels of all places.
+  thread_share share_of_thread() {
+    const int64_t channels = l_.columns / (l_.threads() / 32);
+    const auto of_sums = [this, channels](const index_expr& q) { return warp_ * channels + q; };
+    return {.channels = channels,
+            .of_sums = of_sums,
+            .of_group = [this, of_sums](const index_expr& q) { return first_channel() + of_sums(q); },
+            .each_place =
+                [this](const std::function<void(const index_expr&)>& body) {
+                  each_place({lane_, 32, l_.results_of_tile()}, body);
+                }};
   }
   void write_channels(const index_expr& place) {
     if (l_.has_rows(body_)) return write_row(place);
@@ -438,7 +455,7 @@ std::span<const kernel_tunable> tunables_of_warpgroup_convolutions() {
   return all;
 }
 
-expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& request) {
+expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& request, const cut_convolution* cut) {
   CUDAL1_TRY(const warpgroup_convolution layout, warpgroup_convolution_of(*request.body, request.options));
   const body_access packed = packed_access(*request.body, layout, request.values + "_weights");
   CUDAL1_TRY(emitted_kernel out, emit_packing(request, layout, packed));
@@ -446,7 +463,7 @@ expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& re
   body.accesses[static_cast<std::size_t>(body.nodes[static_cast<std::size_t>(layout.weight)].access)] = packed;
   emit_request own = request;
   own.body = &body;
-  CUDAL1_TRY(emitted_kernel kernel, warpgroup_convolution_writer(own, layout).write());
+  CUDAL1_TRY(emitted_kernel kernel, warpgroup_convolution_writer(own, layout, cut).write());
   out.append(std::move(kernel));
   return out;
 }

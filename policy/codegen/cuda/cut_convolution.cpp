@@ -1,0 +1,301 @@
+#include "policy/codegen/cuda/cut_convolution.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "policy/body/body_edits.hpp"
+#include "policy/codegen/pass_plan.hpp"
+#include "policy/tile/c_text.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+const body_node& node_at(const kernel_body& body, int n) {
+  return body.nodes[static_cast<std::size_t>(n)];
+}
+
+bool is_slid_along(const kernel_body& body, int axis) {
+  return std::ranges::find(body.windows, axis, &body_window::row) != body.windows.end();
+}
+
+// The sums of a value and of its squared distances from its mean.
+struct spread {
+  int sum = -1, squares = -1;
+};
+
+// The spread that this sum of squares is part of; nothing where it is none.
+std::optional<spread> spread_of(const kernel_body& body, int squares) {
+  const body_node& reduced = node_at(body, squares);
+  if (reduced.kind != node_kind::reduce || reduced.reduction != reduction_kind::sum) return std::nullopt;
+  const body_node& square = node_at(body, reduced.operands[0]);
+  if (square.kind != node_kind::pointwise || square.expression != "$0 * $0") return std::nullopt;
+  const body_node& distance = node_at(body, square.operands[0]);
+  if (distance.kind != node_kind::pointwise || distance.expression != "$0 - $1") return std::nullopt;
+  const body_node& mean = node_at(body, distance.operands[1]);
+  if (mean.kind != node_kind::pointwise || mean.operands.size() != 2 ||
+      node_at(body, mean.operands[1]).kind != node_kind::constant)
+    return std::nullopt;
+  const std::string& number = node_at(body, mean.operands[1]).expression;
+  const auto columns = static_cast<double>(body.columns());
+  const bool is_mean = (mean.expression == "$0 * $1" && number == c_literal(1 / columns, dtype::float32)) ||
+                       (mean.expression == "$0 / $1" && number == c_literal(columns, dtype::float32));
+  const body_node& sum = node_at(body, mean.operands[0]);
+  if (!is_mean || sum.kind != node_kind::reduce || sum.reduction != reduction_kind::sum ||
+      sum.operands[0] != distance.operands[0])
+    return std::nullopt;
+  return spread{mean.operands[0], squares};
+}
+
+// The reductions of one level.
+std::vector<int> reductions(const kernel_body& body, const pass_plan& plan, int level) {
+  std::vector<int> out;
+  for (const int n : body.needed())
+    if (node_at(body, n).kind == node_kind::reduce && plan.level(n) == level) out.push_back(n);
+  return out;
+}
+
+// A tensor with so many values for each index of the axes that no window slides along.
+body_access partial_tensor(const kernel_body& body, const std::string& name, int64_t parts) {
+  body_access out;
+  out.value = name;
+  out.strides.assign(body.axes.size(), 0);
+  int64_t below = parts;
+  for (int d = body.dims(); d-- > 0;) {
+    if (is_slid_along(body, d)) continue;
+    out.strides[static_cast<std::size_t>(d)] = below;
+    below *= body.extent(static_cast<std::size_t>(d));
+  }
+  out.type = contiguous(dtype::float32, {below});
+  return out;
+}
+
+// The type that holds the node's values as they are.
+dtype exact_type(const body_node& n) {
+  for (const dtype half : {dtype::float16, dtype::bfloat16})
+    if (n.kind == node_kind::pointwise && n.expression == loaded(half, stored(half, "$0"))) return half;
+  return n.type;
+}
+
+class cutter {
+ public:
+  cutter(const kernel_body& whole, int64_t parts, const std::string& prefix)
+      : whole_(whole), plan_(whole), parts_(parts), prefix_(prefix) {}
+
+  cut_convolution cut() {
+    make_convolution();
+    make_rest();
+    add_partials();
+    make_totals();
+    return std::move(out_);
+  }
+
+ private:
+  bool depends(int n) const { return plan_.level(n) > 0; }
+  bool is_of_rest(const body_result& r) const { return depends(r.node) && !plan_.is_row_result(r); }
+  std::string name(const char* what) { return fmt::format("{}_{}{}", prefix_, what, named_++); }
+
+  // What the convolution's kernel stores of each element.
+  void make_convolution() {
+    out_.convolution = whole_;
+    make_elementwise(out_.convolution);
+    std::erase_if(out_.convolution.results,
+                  [&](const body_result& r) { return depends(r.node) || plan_.is_row_result(r); });
+  }
+
+  // ---- the last kernel ----
+  // The nodes of elements that the last kernel needs; none behind one of `loaded`. Values of rows that depend on sums
+  // are collected.
+  std::set<int> elements_of_rest(int loaded) {
+    std::set<int> seen;
+    std::vector<int> reach;
+    for (const auto& r : whole_.results)
+      if (is_of_rest(r)) reach.push_back(r.node);
+    while (!reach.empty()) {
+      const int n = reach.back();
+      reach.pop_back();
+      if (node_at(whole_, n).per_row && depends(n)) {
+        of_rows_.insert(n);
+        continue;
+      }
+      if (!seen.insert(n).second || n == loaded) continue;
+      const auto& operands = whole_.uncontracted_operands(n);
+      reach.insert(reach.end(), operands.begin(), operands.end());
+    }
+    return seen;
+  }
+  int sum() const {
+    return static_cast<int>(std::ranges::find(whole_.nodes, node_kind::contraction, &body_node::kind) -
+                            whole_.nodes.begin());
+  }
+  // The value that the convolution's kernel stores for the last one: what is reduced, if all else is made of that, or
+  // the convolution itself; -1 where it needs none.
+  int stored_element() {
+    if (!elements_of_rest(-1).contains(sum())) return -1;
+    for (const int n : reductions(whole_, plan_, 1)) {
+      const int x = node_at(whole_, n).operands[0];
+      if (!node_at(whole_, x).per_row && !elements_of_rest(x).contains(sum())) return x;
+    }
+    return sum();
+  }
+  body_access stored_access(int n) {
+    for (const auto& r : out_.convolution.results)
+      if (r.node == n) return r.target;
+    const auto like = std::ranges::find_if(whole_.results, [&](const body_result& r) { return is_of_rest(r); });
+    body_access out = like->target;
+    out.value = name("elements");
+    out.type = contiguous(exact_type(node_at(whole_, n)), {whole_.rows() * whole_.columns()});
+    out.aligned = true;
+    out_.convolution.results.push_back({n, out});
+    return out;
+  }
+  void make_rest() {
+    if (std::ranges::none_of(whole_.results, [&](const body_result& r) { return is_of_rest(r); })) return;
+    kernel_body rest = whole_;
+    std::erase_if(rest.results, [&](const body_result& r) { return !is_of_rest(r); });
+    const int element = stored_element();
+    std::map<int, int> instead;
+    if (element >= 0) instead[element] = add_load(rest, stored_access(element), values_per::element);
+    for (const int n : of_rows_) {
+      body_access value = row_tensor(whole_, name("row"), node_at(whole_, n).type, whole_.row_dims());
+      row_values_.push_back({n, value});
+      instead[n] = add_load(rest, std::move(value), values_per::row);
+    }
+    const auto replace = [&](int& n) {
+      if (const auto found = instead.find(n); found != instead.end()) n = found->second;
+    };
+    for (auto& n : rest.nodes)
+      if (n.kind != node_kind::contraction) std::ranges::for_each(n.operands, replace);
+    for (auto& r : rest.results)
+      replace(r.node);
+    tidy(rest);
+    rest.windows.clear();
+    drop_contracted_axes(rest);
+    make_elementwise(rest);
+    order_axes(rest);
+    collapse_axes(rest);
+    out_.rest = std::move(rest);
+  }
+
+  // ---- sums ----
+  void add_partials() {
+    kernel_body& convolution = out_.convolution;
+    out_.first_partial = static_cast<int>(convolution.results.size());
+    const auto add = [&](int node, const char* what) {
+      convolution.results.push_back({node, partial_tensor(whole_, name(what), parts_)});
+      return static_cast<int>(convolution.results.size()) - 1;
+    };
+    std::map<int, int> squares_of;
+    for (const int n : reductions(whole_, plan_, 2))
+      squares_of[spread_of(whole_, n)->sum] = n;
+    for (const int n : reductions(whole_, plan_, 1)) {
+      const int x = node_at(whole_, n).operands[0];
+      partial_reduction p{x, node_at(whole_, n).reduction, add(x, "part")};
+      if (squares_of.contains(n)) {
+        p.squares = add(x, "squares");
+        p.count = add(x, "count");
+      }
+      reduced_.push_back({n, squares_of.contains(n) ? squares_of.at(n) : -1});
+      out_.partials.push_back(p);
+    }
+    // The nodes' numbers change.
+    tidy(convolution);
+    for (auto& p : out_.partials)
+      p.node = convolution.results[static_cast<std::size_t>(p.result)].node;
+  }
+
+  // The axes of the second kernel: the rows, the columns that no window slides along, and the parts.
+  std::vector<int> kept_axes() const {
+    std::vector<int> out;
+    for (int d = 0; d < whole_.dims(); ++d)
+      if (!is_slid_along(whole_, d)) out.push_back(d);
+    return out;
+  }
+  body_access of_totals(body_access o, int64_t stride_of_parts) const {
+    std::vector<int64_t> strides;
+    for (const int d : kept_axes())
+      strides.push_back(o.stride(d));
+    strides.push_back(stride_of_parts);
+    o.strides = std::move(strides);
+    std::erase_if(o.divided, [&](const divided_axis& d) { return d.axis >= whole_.row_dims(); });
+    return o;
+  }
+  void make_totals() {
+    kernel_body total = whole_;
+    total.windows.clear();
+    total.axes.clear();
+    for (const int d : kept_axes())
+      total.axes.push_back(whole_.axes[static_cast<std::size_t>(d)]);
+    total.axes.push_back({parts_, axis_role::reduced});
+    for (auto& o : total.accesses)
+      o = of_totals(std::move(o), 0);
+    total.results.clear();
+    for (const auto& r : whole_.results)
+      if (plan_.is_row_result(r)) total.results.push_back({r.node, of_totals(r.target, 0)});
+    for (auto& [n, value] : row_values_)
+      total.results.push_back({n, of_totals(std::move(value), 0)});
+    const auto load = [&](int result) {
+      return add_load(total, of_totals(out_.convolution.results[static_cast<std::size_t>(result)].target, 1),
+                      values_per::element);
+    };
+    for (std::size_t i = 0; i < reduced_.size(); ++i) {
+      const auto [sum, squares] = reduced_[i];
+      const partial_reduction& p = out_.partials[i];
+      const int of_part = load(p.result);
+      total.nodes[static_cast<std::size_t>(sum)].operands = {of_part};
+      if (squares < 0) continue;
+      // Squared distances from the row's mean are those from the part's mean, and that of the two means for each
+      // element (Chan, Golub and LeVeque, 1979).
+      const body_node& square = node_at(whole_, node_at(whole_, squares).operands[0]);
+      const int mean = node_at(whole_, square.operands[0]).operands[1];
+      const int count = load(p.count);
+      const int away = add_pointwise(total, "$1 > 0.0f ? $0 / $1 - $2 : 0.0f", {of_part, count, mean},
+                                     values_per::element, 6);
+      const int around = add_pointwise(total, "$0 + $1 * $2 * $2", {load(p.squares), count, away}, values_per::element, 3);
+      total.nodes[static_cast<std::size_t>(squares)].operands = {around};
+    }
+    tidy(total);
+    collapse_axes(total);
+    out_.totals = std::move(total);
+  }
+
+  const kernel_body& whole_;
+  pass_plan plan_;
+  int64_t parts_;
+  const std::string& prefix_;
+  int named_ = 0;
+  std::set<int> of_rows_;                // nodes that the last kernel reads
+  std::vector<body_result> row_values_;  // and the tensors that have them
+  std::vector<spread> reduced_;          // by partial reduction
+  cut_convolution out_;
+};
+
+}  // namespace
+
+bool reduces_places(const kernel_body& body) {
+  return std::ranges::any_of(body.windows, [&](const body_window& w) { return w.row >= body.row_dims(); });
+}
+
+expected<void> check_reduced_places(const kernel_body& body) {
+  if (body.has_scan()) return fail(errc::unsupported, "the kernel of a convolution has no running sums");
+  for (const auto& w : body.windows)
+    if (w.row >= 0 && w.row < body.row_dims())
+      return fail(errc::unsupported, "the kernel of a convolution reduces its channels, or all of its places");
+  const pass_plan plan(body);
+  std::set<int> sums;
+  for (int level = 1; level < plan.passes(); ++level)
+    for (const int n : reductions(body, plan, level)) {
+      const auto known = spread_of(body, n);
+      if (node_at(body, n).type != dtype::float32)
+        return fail(errc::unsupported, "the kernel of a convolution reduces float32 only");
+      if (level > 2 || (level == 2 && (!known || plan.level(known->sum) != 1 || !sums.insert(known->sum).second)))
+        return fail(errc::unsupported, "a reduction over the places of a convolution depends on another one");
+    }
+  return {};
+}
+
+cut_convolution cut_at_sums(const kernel_body& body, int64_t parts, const std::string& prefix) {
+  return cutter(body, parts, prefix).cut();
+}
+
+}  // namespace cudal1

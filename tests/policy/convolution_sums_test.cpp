@@ -1,0 +1,109 @@
+// Convolutions whose places are reduced: means, sums and the statistics of norms as partial results of the
+// convolution's kernel, which later ones add up.
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policy/search/starting_schedules.hpp"
+#include "tests/policy/judged_task.hpp"
+#include "tests/policy/moves/moves_under_test.hpp"
+#include "tests/policy/network_text.hpp"
+#include "tests/sandbox/cuda/compiler/harness.hpp"
+
+namespace cudal1::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char *k_plain = "convolution_kernel", *k_pairs = "tensor_core_convolution";
+
+struct reduced_case {
+  const char *name, *input, *weight;
+  const char* convolution;  // the step that makes c, without its name
+  const char* behind;       // steps that read c
+  const char* steps;        // of the kernel
+  const char* outputs = R"(["y"])";
+};
+
+task task_of_case(const reduced_case& c, const std::string& type = "float32") {
+  const std::string weight = c.weight, channels = weight.substr(0, weight.find(','));
+  const std::string tensors = fmt::format(
+      R"("inputs": [{{"name": "x", "dtype": "{0}", "shape": [{1}]}}],
+         "weights": [{{"name": "w", "dtype": "{0}", "shape": [{2}], "draw": {{"distribution": "normal", "std": 0.1}}}},
+                     {{"name": "b", "dtype": "{0}", "shape": [{3}]}}, {{"name": "g", "dtype": "{0}", "shape": [{3}]}}])",
+      type, c.input, weight, channels);
+  const std::string steps = fmt::format("c = {}\n {}", c.convolution, c.behind);
+  return task_of({c.name, tensors.c_str(), steps.c_str(), c.outputs});
+}
+
+std::vector<reduced_case> cases() {
+  return {
+      {"mean", "2, 8, 19, 21", "12, 8, 3, 3", R"(conv2d {"input": "x", "weight": "w", "bias": "b"})",
+       R"(r = relu {"self": "c"}
+          m = mean.dim {"self": "r", "dim": [2, 3]}
+          y = sigmoid {"self": "m"})",
+       "0..3"},
+      {"pool", "2, 3, 40, 9", "20, 3, 3, 3", R"(conv2d {"input": "x", "weight": "w", "padding": 1})",
+       R"(y = adaptive_avg_pool2d {"self": "c", "output_size": [1, 1]})", "0..1"},
+      {"line", "3, 4, 150", "5, 4, 3", R"(conv1d {"input": "x", "weight": "w"})",
+       R"(y = amax {"self": "c", "dim": [2]})", "0..1"},
+      {"image", "3, 3, 12, 13", "16, 3, 3, 3", R"(conv2d {"input": "x", "weight": "w", "bias": "b", "stride": 2})",
+       R"(s = sigmoid {"self": "c"}
+          y = sum.dim_IntList {"self": "s", "dim": [1, 2, 3]})",
+       "0..2"},
+      {"instance_norm", "2, 3, 6, 9, 11", "8, 3, 3, 3, 3",
+       R"(conv3d {"input": "x", "weight": "w", "bias": "b"})",
+       R"(n = instance_norm {"input": "c", "weight": null, "bias": null, "running_mean": null, "running_var": null, "use_input_stats": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
+          y = relu {"self": "n"})",
+       "0..2"},
+      {"group_norm", "2, 16, 17, 18", "24, 16, 3, 3", R"(conv2d {"input": "x", "weight": "w", "bias": "b"})",
+       R"(t = tanh {"self": "c"}
+          y = group_norm {"input": "t", "num_groups": 4, "weight": "g", "bias": "b", "eps": 0.00001})",
+       "0..2"},
+      {"batch_norm", "3, 8, 11, 12", "16, 8, 3, 3", R"(conv2d {"input": "x", "weight": "w", "bias": "b", "padding": 1})",
+       R"(n = batch_norm {"input": "c", "weight": "g", "bias": "b", "running_mean": null, "running_var": null, "training": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
+          y = tanh {"self": "n"})",
+       "0..2"},
+      {"read_elsewhere", "2, 8, 9, 30", "16, 8, 3, 3", R"(conv2d {"input": "x", "weight": "w", "padding": 1})",
+       R"(t = sigmoid {"self": "c"}
+          y = mean.dim {"self": "t", "dim": [2, 3], "keepdim": true}
+          z = mul.Tensor {"self": "t", "other": "y"})",
+       "0..3", R"(["y", "t", "z"])"}};
+}
+
+class convolution_sums : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { use_judging_arena(); }
+};
+
+std::vector<program> kernels_of(const task& t, const std::string& type, const std::string& steps) {
+  std::vector<program> out;
+  std::set<std::string> sources;
+  for (const char* name : {k_plain, k_pairs})
+    for (const char* tuning : {"", "; items(group=0, elements=4)", "; block(group=0, threads=64)"}) {
+      const bool pairs = name == k_pairs && type == "float32";
+      const auto text = fmt::format("{}(steps={}{}){}", name, steps, pairs ? ", factors=tf32_pairs" : "", tuning);
+      auto made = lower(t, parsed(text), for_cuda());
+      if (!made && *tuning != '\0') continue;
+      if (!made) throw std::runtime_error(t.name + ": " + text + ": " + made.error().message);
+      if (sources.insert(made->checked.text.source).second) out.push_back(std::move(made->checked.text));
+    }
+  return out;
+}
+
+TEST_F(convolution_sums, are_accepted_by_the_gates) {
+  for (const char* type : {"float32", "bfloat16"})
+    for (const auto& c : cases()) {
+      const task t = task_of_case(c, type);
+      judged_task gates(t);
+      for (const auto& p : kernels_of(t, type, c.steps)) {
+        EXPECT_EQ(calls_of(p), "") << c.name;
+        EXPECT_EQ(gates.problem_of(p), "") << c.name << ", " << type << "\n" << p.source;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace cudal1::test

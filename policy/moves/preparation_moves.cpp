@@ -10,6 +10,7 @@
 #include "policy/graph/part_family.hpp"
 #include "policy/graph/phased_convolutions.hpp"
 #include "policy/graph/separate_bias.hpp"
+#include "policy/graph/separate_statistics.hpp"
 #include "policy/graph/unit_dimensions.hpp"
 #include "policy/graph/unit_kernels.hpp"
 
@@ -257,13 +258,24 @@ std::vector<move_kind> preparation_moves() {
                .did = "the convolutions {} are products of their weights and channels",
                .steps = rewritten_at_once::all_or_one,
                .parts = {}}),
+      move_of({.name = "separate_statistics",
+               .summary =
+                   "norms behind convolutions (batch norm in training mode, instance norm, group norm) become means, "
+                   "variances and elementwise steps, with a proof: the convolution's kernel can make partial sums of "
+                   "the first, and kernels of what follows contain the last; the steps have other numbers afterwards",
+               .order = 8,
+               .find = norms_of_convolutions,
+               .rewrite = with_separate_statistics,
+               .did = "the statistics of the norms {} are steps of their own",
+               .steps = rewritten_at_once::all_or_one,
+               .parts = {}}),
       {.name = "join_layers",
        .summary = "linear layers that read one value become one layer with their weights concatenated, of whose "
                   "result theirs are slices, with a proof that no input changes the weights and nothing copies a "
                   "slice; the steps have other numbers afterwards",
        .parameters = {"steps"},
        .phase = move_phase::preparation,
-       .order = 8,
+       .order = 9,
        .candidates = join_candidates,
        .apply = apply_join}};
 }

@@ -10,6 +10,7 @@
 #include "tests/policy/judged_task.hpp"
 #include "tests/policy/moves/moves_under_test.hpp"
 #include "tests/policy/network_text.hpp"
+#include "tests/policy/rewritten_programs.hpp"
 #include "tests/sandbox/cuda/compiler/harness.hpp"
 
 namespace cudal1::test {
@@ -28,7 +29,9 @@ struct reduced_case {
 };
 
 task task_of_case(const reduced_case& c, const std::string& type = "float32") {
-  const std::string weight = c.weight, channels = weight.substr(0, weight.find(','));
+  const std::string weight = c.weight, channels = std::string(c.convolution).starts_with("conv_t")
+                                                      ? weight.substr(weight.find(',') + 1, weight.find(',', weight.find(',') + 1) - weight.find(',') - 1)
+                                                      : weight.substr(0, weight.find(','));
   const std::string tensors = fmt::format(
       R"("inputs": [{{"name": "x", "dtype": "{0}", "shape": [{1}]}}],
          "weights": [{{"name": "w", "dtype": "{0}", "shape": [{2}], "draw": {{"distribution": "normal", "std": 0.1}}}},
@@ -103,6 +106,73 @@ TEST_F(convolution_sums, are_accepted_by_the_gates) {
         EXPECT_EQ(gates.problem_of(p), "") << c.name << ", " << type << "\n" << p.source;
       }
     }
+}
+
+TEST_F(convolution_sums, compile_for_an_h100) {
+  for (const char* type : {"float32", "bfloat16"})
+    for (const auto& c : cases())
+      for (const auto& p : kernels_of(task_of_case(c, type), type, c.steps)) {
+        const auto made = compile(p.source, "sm_90a");
+        ASSERT_TRUE(made) << c.name << ": " << made.error().message;
+        for (const auto& r : made->resources)
+          EXPECT_EQ(r.spill_store_bytes, 0) << c.name << ": " << r.kernel;
+      }
+}
+
+// Norms whose statistics are steps of their own: the convolution's kernel makes parts of them, and the rest is in the
+// kernel of what follows.
+TEST_F(convolution_sums, are_of_norms_in_whole_schedules) {
+  const std::vector<reduced_case> norms = {
+      {"instance", "2, 8, 5, 6, 7", "8, 8, 3, 3, 3", R"(conv3d {"input": "x", "weight": "w", "bias": "b"})",
+       R"(r = relu {"self": "c"}
+          n = instance_norm {"input": "r", "weight": null, "bias": null, "running_mean": null, "running_var": null, "use_input_stats": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
+          k = clamp {"self": "n", "min": -1.0, "max": 1.0}
+          y = amax {"self": "k", "dim": [1]})",
+       ""},
+      {"batch", "2, 8, 9, 10", "8, 16, 4, 4",
+       R"(conv_transpose2d.input {"input": "x", "weight": "w", "stride": 2, "padding": 1})",
+       R"(n = batch_norm {"input": "c", "weight": "g", "bias": null, "running_mean": null, "running_var": null, "training": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
+          t = tanh {"self": "n"}
+          y = max_pool2d {"self": "t", "kernel_size": 2})",
+       ""},
+      {"group", "2, 3, 12, 13", "12, 3, 3, 3", R"(conv2d {"input": "x", "weight": "w", "bias": "b"})",
+       R"(n = group_norm {"input": "c", "num_groups": 4, "weight": "g", "bias": "b"}
+          p = max_pool2d {"self": "n", "kernel_size": 2}
+          y = clamp {"self": "p", "min": 0.0, "max": 1.0})",
+       ""}};
+  proof_checks proofs;
+  for (const auto& c : norms) {
+    const task t = task_of_case(c);
+    judged_task gates(t);
+    int found = 0;
+    for (const auto& s : whole_schedules(t, for_cuda())) {
+      if (!has_move(s, "separate_statistics") || rounds_to_tf32(s)) continue;
+      ++found;
+      const std::string text = expect_accepted(gates, proofs, t, s, for_cuda());
+      EXPECT_THAT(text, testing::Not(HasSubstr("aten::var"))) << print_schedule(s);
+    }
+    EXPECT_GT(found, 0) << c.name;
+  }
+}
+
+TEST_F(convolution_sums, are_refused_where_they_would_be_wrong) {
+  const auto why = [](const char* behind, const char* schedule, const char* type = "float32") {
+    const task t = task_of_case(
+        {"refused", "2, 4, 9, 10", "8, 4, 3, 3", R"(conv2d {"input": "x", "weight": "w"})", behind, ""}, type);
+    const auto made = lower(t, parsed(schedule), for_cuda());
+    return made ? "accepted" : made.error().message;
+  };
+  const char* const norm =
+      R"(y = instance_norm {"input": "c", "weight": null, "bias": null, "running_mean": null, "running_var": null, "use_input_stats": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true})";
+  EXPECT_THAT(why(R"(y = mean.dim {"self": "c", "dim": [3]})", "convolution_kernel(steps=0..1)"),
+              HasSubstr("reduces its channels, or all of its places"));
+  EXPECT_THAT(why(R"(f = flatten.using_ints {"self": "c", "start_dim": 2}
+                     s = softmax.int {"self": "f", "dim": 2}
+                     y = sum.dim_IntList {"self": "s", "dim": [2]})",
+                  "convolution_kernel(steps=0..3)"),
+              testing::Not("accepted"));
+  EXPECT_THAT(why(norm, "separate_statistics(steps=1)", "bfloat16"), HasSubstr("rounded to a half type"));
+  EXPECT_THAT(why(norm, "separate_statistics(steps=0)"), HasSubstr("no batch norm in training mode"));
 }
 
 }  // namespace

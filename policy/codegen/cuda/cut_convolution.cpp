@@ -19,13 +19,8 @@ bool is_slid_along(const kernel_body& body, int axis) {
   return std::ranges::find(body.windows, axis, &body_window::row) != body.windows.end();
 }
 
-// The sums of a value and of its squared distances from its mean.
-struct spread {
-  int sum = -1, squares = -1;
-};
-
-// The spread that this sum of squares is part of; nothing where it is none.
-std::optional<spread> spread_of(const kernel_body& body, int squares) {
+// The sum of values from whose mean these are the squared distances, summed up; nothing where it is another sum.
+std::optional<int> sum_behind(const kernel_body& body, int squares) {
   const body_node& reduced = node_at(body, squares);
   if (reduced.kind != node_kind::reduce || reduced.reduction != reduction_kind::sum) return std::nullopt;
   const body_node& square = node_at(body, reduced.operands[0]);
@@ -44,7 +39,7 @@ std::optional<spread> spread_of(const kernel_body& body, int squares) {
   if (!is_mean || sum.kind != node_kind::reduce || sum.reduction != reduction_kind::sum ||
       sum.operands[0] != distance.operands[0])
     return std::nullopt;
-  return spread{mean.operands[0], squares};
+  return mean.operands[0];
 }
 
 // The reductions of one level.
@@ -185,18 +180,20 @@ class cutter {
       convolution.results.push_back({node, partial_tensor(whole_, name(what), parts_)});
       return static_cast<int>(convolution.results.size()) - 1;
     };
-    std::map<int, int> squares_of;
-    for (const int n : reductions(whole_, plan_, 2))
-      squares_of[spread_of(whole_, n)->sum] = n;
+    // Reductions of the same values share their parts.
     for (const int n : reductions(whole_, plan_, 1)) {
       const int x = node_at(whole_, n).operands[0];
-      partial_reduction p{x, node_at(whole_, n).reduction, add(x, "part")};
-      if (squares_of.contains(n)) {
-        p.squares = add(x, "squares");
-        p.count = add(x, "count");
-      }
-      reduced_.push_back({n, squares_of.contains(n) ? squares_of.at(n) : -1});
-      out_.partials.push_back(p);
+      const reduction_kind how = node_at(whole_, n).reduction;
+      const auto known = std::ranges::find_if(
+          out_.partials, [&](const partial_reduction& p) { return p.node == x && p.how == how; });
+      reduced_[n] = static_cast<std::size_t>(known - out_.partials.begin());
+      if (known == out_.partials.end()) out_.partials.push_back({x, how, add(x, "part")});
+    }
+    for (const int n : reductions(whole_, plan_, 2)) {
+      partial_reduction& p = out_.partials[reduced_.at(*sum_behind(whole_, n))];
+      if (p.squares >= 0) continue;
+      p.squares = add(p.node, "squares");
+      p.count = add(p.node, "count");
     }
     // The nodes' numbers change.
     tidy(convolution);
@@ -234,25 +231,26 @@ class cutter {
       if (plan_.is_row_result(r)) total.results.push_back({r.node, of_totals(r.target, 0)});
     for (auto& [n, value] : row_values_)
       total.results.push_back({n, of_totals(std::move(value), 0)});
+    std::map<int, int> loads;
     const auto load = [&](int result) {
-      return add_load(total, of_totals(out_.convolution.results[static_cast<std::size_t>(result)].target, 1),
-                      values_per::element);
+      const auto [at, is_new] = loads.try_emplace(result, -1);
+      if (is_new)
+        at->second = add_load(total, of_totals(out_.convolution.results[static_cast<std::size_t>(result)].target, 1),
+                              values_per::element);
+      return at->second;
     };
-    for (std::size_t i = 0; i < reduced_.size(); ++i) {
-      const auto [sum, squares] = reduced_[i];
-      const partial_reduction& p = out_.partials[i];
-      const int of_part = load(p.result);
-      total.nodes[static_cast<std::size_t>(sum)].operands = {of_part};
-      if (squares < 0) continue;
+    for (const auto& [n, part] : reduced_)
+      total.nodes[static_cast<std::size_t>(n)].operands = {load(out_.partials[part].result)};
+    for (const int n : reductions(whole_, plan_, 2)) {
       // Squared distances from the row's mean are those from the part's mean, and that of the two means for each
       // element (Chan, Golub and LeVeque, 1979).
-      const body_node& square = node_at(whole_, node_at(whole_, squares).operands[0]);
+      const partial_reduction& p = out_.partials[reduced_.at(*sum_behind(whole_, n))];
+      const body_node& square = node_at(whole_, node_at(whole_, n).operands[0]);
       const int mean = node_at(whole_, square.operands[0]).operands[1];
-      const int count = load(p.count);
-      const int away = add_pointwise(total, "$1 > 0.0f ? $0 / $1 - $2 : 0.0f", {of_part, count, mean},
+      const int away = add_pointwise(total, "$1 > 0.0f ? $0 / $1 - $2 : 0.0f", {load(p.result), load(p.count), mean},
                                      values_per::element, 6);
-      const int around = add_pointwise(total, "$0 + $1 * $2 * $2", {load(p.squares), count, away}, values_per::element, 3);
-      total.nodes[static_cast<std::size_t>(squares)].operands = {around};
+      total.nodes[static_cast<std::size_t>(n)].operands = {add_pointwise(
+          total, "$0 + $1 * $2 * $2", {load(p.squares), load(p.count), away}, values_per::element, 3)};
     }
     tidy(total);
     collapse_axes(total);
@@ -266,7 +264,7 @@ class cutter {
   int named_ = 0;
   std::set<int> of_rows_;                // nodes that the last kernel reads
   std::vector<body_result> row_values_;  // and the tensors that have them
-  std::vector<spread> reduced_;          // by partial reduction
+  std::map<int, std::size_t> reduced_;   // the number of the parts of a reduction
   cut_convolution out_;
 };
 
@@ -282,13 +280,12 @@ expected<void> check_reduced_places(const kernel_body& body) {
     if (w.row >= 0 && w.row < body.row_dims())
       return fail(errc::unsupported, "the kernel of a convolution reduces its channels, or all of its places");
   const pass_plan plan(body);
-  std::set<int> sums;
   for (int level = 1; level < plan.passes(); ++level)
     for (const int n : reductions(body, plan, level)) {
-      const auto known = spread_of(body, n);
+      const auto sum = level == 2 ? sum_behind(body, n) : std::nullopt;
       if (node_at(body, n).type != dtype::float32)
         return fail(errc::unsupported, "the kernel of a convolution reduces float32 only");
-      if (level > 2 || (level == 2 && (!known || plan.level(known->sum) != 1 || !sums.insert(known->sum).second)))
+      if (level > 2 || (level == 2 && (!sum || plan.level(*sum) != 1)))
         return fail(errc::unsupported, "a reduction over the places of a convolution depends on another one");
     }
   return {};

@@ -45,12 +45,25 @@ expected<void> check_input(const kernel_body& body, const convolution_parts& l) 
   return {};
 }
 
+// A pool's windows lie within the block's tile, or are made in passes: then they are all phases, or all places.
+expected<void> check_pool(const kernel_body& body, const convolution_parts& l) {
+  const pass_plan plan(body);
+  for (std::size_t i = 0; i < l.dimensions.size(); ++i)
+    if (const auto& d = l.dimensions[i]; d.phases() > 1 && (d.pool % d.phases() != 0 || (i > 0 && d.pool != d.phases())))
+      return fail(errc::unsupported, "the phases of the transposed convolution are no windows of the pool");
+  if (body.has_scan() || plan.passes() > 2 ||
+      !std::ranges::all_of(body.results, [&](const auto& r) { return plan.is_row_result(r); }))
+    return fail(errc::unsupported, "the kernel of a convolution makes nothing but what follows its pool");
+  return {};
+}
+
 // A thread has all channels of its places, and nothing of others: it reduces over channels only. What reduces places,
 // too, is cut.
 expected<void> check_columns(const kernel_body& body, const convolution_parts& l) {
   if (body.is_elementwise() && body.has_reduction())
     return fail(errc::unsupported, "the kernel of a convolution reduces no single elements");
   if (reduces_places(body)) return check_reduced_places(body);
+  if (l.pools()) return check_pool(body, l);
   if (!l.has_rows(body)) return {};
   if (body.has_scan() || body.dims() - body.row_dims() != 1 || l.out_axes != std::vector{body.row_dims()} ||
       l.groups > 1)
@@ -209,6 +222,20 @@ expected<void> order_channels(const kernel_body& body, convolution_parts& l) {
   return {};
 }
 
+// Of the convolution's windows, which come last, and of the pool's where there are such.
+void add_dimensions(const kernel_body& body, convolution_parts& l) {
+  const auto count = body.axes.size() - static_cast<std::size_t>(body.dims()) - 1;  // axes of the windows' elements
+  const bool pools = body.windows.size() > count;
+  for (std::size_t i = count; i-- > 0;) {
+    const body_window& w = body.windows[pools ? count + i : i];
+    auto& d = l.dimensions.emplace_back(convolved_dimension{w.walk, w.row, w.column, w.is_transposed});
+    if (!pools) continue;
+    d.pool = body.windows[i].walk.kernel;
+    d.pooled = body.windows[i].walk.positions;
+    d.pool_axis = body.windows[i].column;
+  }
+}
+
 }  // namespace
 
 expected<convolution_parts> convolution_parts_of(const kernel_body& body) {
@@ -221,10 +248,10 @@ expected<convolution_parts> convolution_parts_of(const kernel_body& body) {
     return fail(errc::unsupported, "the weights of the convolution are not in memory");
   l.in_channel = sum.axis;
   l.in_channels = body.extent(static_cast<std::size_t>(l.in_channel));
-  for (auto w = body.windows.rbegin(); w != body.windows.rend(); ++w)
-    l.dimensions.push_back({w->walk, w->row, w->column, w->is_transposed});
+  add_dimensions(body, l);
   for (int d = 0; d < body.dims(); ++d) {
-    if (std::ranges::find(body.windows, d, &body_window::row) != body.windows.end()) continue;
+    const auto is_along = [&](const body_window& w) { return w.row == d || w.column == d; };
+    if (std::ranges::any_of(body.windows, is_along)) continue;
     if (access_of(body, l.weight).stride(d) == 0) {
       l.batch.push_back(d);
       continue;
@@ -245,6 +272,7 @@ expected<convolution_parts> convolution_parts_of(const kernel_body& body) {
 expected<convolution_layout> convolution_layout_of(const kernel_body& body, const kernel_options& options) {
   CUDAL1_TRY(const convolution_parts parts, convolution_parts_of(body));
   convolution_layout l{parts};
+  if (l.pools()) return fail(errc::unsupported, "only kernels on tensor cores pool what they make");
   if (l.lane().is_transposed)
     return fail(errc::unsupported, "only kernels on tensor cores make transposed convolutions");
   if (l.has_rows(body) && l.out_channels > k_most_channels)

@@ -18,9 +18,13 @@ struct convolved_dimension {
   work_parts::window walk;
   int row = -1, column = -1;  // the body's axes; -1: there is only one
   bool is_transposed = false;
+  // Where a pool reduces the results: how many along the dimension are one window, and how many windows there are; the
+  // axis of a window's elements (-1: they have one).
+  int64_t pool = 1, pooled = 0;
+  int pool_axis = -1;
   int64_t tile = 1;  // places of a phase in a block's tile
 
-  int64_t results() const { return is_transposed ? walk.size : walk.positions; }
+  int64_t results() const { return pooled > 0 ? pooled * pool : is_transposed ? walk.size : walk.positions; }
   int64_t inputs() const { return is_transposed ? walk.positions : walk.size; }
   int64_t phases() const { return is_transposed ? walk.stride : 1; }
   int64_t places() const { return (results() + phases() - 1) / phases(); }
@@ -58,7 +62,14 @@ struct convolution_parts {
   bool is_stacked() const { return dimensions.size() > 1; }
   // Whether each place is a row, whose columns are its channels; where all places of a channel are reduced, the kernel
   // is one of elements, which adds up those that a warp has (cut_convolution).
-  bool has_rows(const kernel_body& body) const { return !body.is_elementwise() && !reduces_places(body); }
+  bool has_rows(const kernel_body& body) const { return !body.is_elementwise() && !reduces_places(body) && !pools(); }
+  bool pools() const { return lane().pooled > 0; }
+  // Whether a block makes the elements of a pool's window along the dimension one after the other: places of which it
+  // has one at a time, or phases.
+  bool is_in_passes(std::size_t i) const {
+    const auto& d = dimensions[i];
+    return i > 0 && d.pool > 1 && (i >= first_outer || d.phases() > 1);
+  }
   int64_t weights() const;  // of a result
   // Elements of the input that a tile meets along a dimension: of outer ones those of a place.
   int64_t staged(std::size_t i) const {
@@ -67,8 +78,9 @@ struct convolution_parts {
   }
   // Blocks of tiles of so many channels.
   int64_t parts_of_channels(int64_t channels) const { return (out_channels + channels - 1) / channels; }
-  // A block makes all phases along the last dimension, one after the other, and one phase along the others.
-  int64_t phases_of_blocks(std::size_t i) const { return i == 0 ? 1 : dimensions[i].phases(); }
+  // A block makes all phases along the last dimension, one after the other, and one phase along the others, or those of
+  // a pool's window.
+  int64_t phases_of_blocks(std::size_t i) const { return i == 0 || is_in_passes(i) ? 1 : dimensions[i].phases(); }
   int64_t blocks_of(const kernel_body& body, int64_t channels) const;
   // Of the places of a channel: those of a block.
   int64_t parts_of_places() const;

@@ -57,13 +57,13 @@ void convolution_writer::write_tile() {
   for (std::size_t i = 0; i < parts.size(); ++i)
     b_.let(i < p_.batch.size() ? index_ : "int", names[i], parts[i].as(i < p_.batch.size() ? index_ : "int"));
   for (std::size_t i = 0; i < p_.dimensions.size(); ++i)
-    if (p_.dimensions[i].phases() == p_.phases_of_blocks(i)) write_first_element(i);
+    if (p_.dimensions[i].phases() == p_.phases_of_blocks(i) && !p_.is_in_passes(i)) write_first_element(i);
 }
 
-void convolution_writer::write_first_element(std::size_t i) {
+void convolution_writer::write_first_element(std::size_t i, const index_expr& place) {
   const auto& d = p_.dimensions[i];
   b_.let("int", fmt::format("p{}", i),
-         tile_of(i) * (d.tile * d.step()) + of_phase(i, &convolved_dimension::phase::before));
+         tile_of(i) * (d.tile * d.step()) + place * d.step() + of_phase(i, &convolved_dimension::phase::before));
 }
 
 // ---- the tile's input ----------------------------------------------------------------------------------------------
@@ -149,6 +149,7 @@ void convolution_writer::with_outer_rows(const std::function<void()>& body) {
     if (i == p_.dimensions.size()) return body();
     const auto& d = p_.dimensions[i];
     if (d.row < 0) return self(i + 1, self);
+    if (p_.pools() && d.pool > 1) return with_row(d.row, tile_of(i), d.tiles(), [&] { self(i + 1, self); });
     with_row(d.row, result_of(i, tile_of(i)), d.tiles() * d.phases(), [&] { self(i + 1, self); });
   };
   if (p_.dimensions.size() <= k_first_outer) return body();
@@ -210,6 +211,29 @@ void convolution_writer::write_row(const index_expr& place) {
   for (int r = 0; r < static_cast<int>(body_.results.size()); ++r)
     if (is_of_row(r)) define_of_row(body_.results[static_cast<std::size_t>(r)].node, known);
   store_results(is_of_row);
+}
+
+// ---- pools ----------------------------------------------------------------------------------------------------------
+
+void convolution_writer::join_element(const index_expr& place, const index_expr& channel,
+                                      const std::vector<tile::access>& into) {
+  const auto nodes = pooled_nodes();
+  std::set<int> elements;
+  for (const int n : nodes)
+    reach(w_.node(n).operands[0], elements);
+  define({elements.begin(), elements.end()}, place, channel);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    b_.add({tile::combine{{}, into[i], w_.node(nodes[i]).reduction, w_.named(w_.node(nodes[i]).operands[0])}});
+}
+
+void convolution_writer::write_pooled(const std::vector<value>& reduced) {
+  const auto nodes = pooled_nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    b_.define(w_.variable(nodes[i]), reduced[i], w_.node(nodes[i]).value);
+  std::set<int> known;
+  for (const auto& r : body_.results)
+    define_of_row(r.node, known);
+  store_results([](int) { return true; });
 }
 
 // ---- partial results ------------------------------------------------------------------------------------------------

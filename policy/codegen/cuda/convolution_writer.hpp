@@ -36,9 +36,9 @@ class convolution_writer {
 
   // ---- which tile a block has ----
   void write_tile();
-  // Declares the first element of the input that the tile meets along a dimension: in write_tile, but for the last
-  // dimension where it has phases.
-  void write_first_element(std::size_t i);
+  // Declares the first element of the input that the tile meets along a dimension: in write_tile, but for dimensions
+  // of which a block makes phases, or places, one after the other. `place`: among the tile's.
+  void write_first_element(std::size_t i, const index_expr& place = 0);
   index_expr tile_of(std::size_t i) const {
     return index_expr::variable(fmt::format("tile{}", i), p_.dimensions[i].tiles());
   }
@@ -83,6 +83,12 @@ class convolution_writer {
   void with_outer_rows(const std::function<void()>& body);
   // Declares the indices of a channel, which is one of its group's.
   void write_channel(const index_expr& channel);
+  // The reductions of a pool.
+  std::vector<int> pooled_nodes() const { return plan_.work_of(0, {}).reduced; }
+  // Joins an element of a window, its indices declared, to what `into` names for each of these.
+  void join_element(const index_expr& place, const index_expr& channel, const std::vector<tile::access>& into);
+  // What is made of a window that has been reduced to these.
+  void write_pooled(const std::vector<value>& reduced);
   // An element of the results; `channel`: among the block's.
   void write_element(const index_expr& place, const index_expr& channel);
   // All channels of a place: each pass goes over them.

@@ -6,6 +6,7 @@
 // from where each thread takes the channels of a place.
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -142,18 +143,12 @@ class warpgroup_convolution_writer final : convolution_writer {
     sums_ = b_.array("sums", dtype::float32, tile::space::registers, shape_of_sums(), "0.0f");
     if (l_.parts > 1) of_chunk_ = b_.array("of_chunk", dtype::float32, tile::space::registers, shape_of_sums());
     results_ = b_.dynamic("results", dtype::float32, 4 * l_.place_of_results(), l_.columns * l_.row_of_results());
-    if (l_.lane().phases() == 1)
-      write_phase();
-    else
-      b_.loop("phase0", l_.lane().phases(), tile::unrolling::none, [&](const index_expr&) {
-        write_first_element(0);
-        each_sum([&](const std::vector<index_expr>& at) {
-          b_.store(tile::access{sums_, at}, value::named("0.0f", dtype::float32));
-        });
-        write_phase();
-      });
-    b_.barrier();
-    write_results();
+    if (l_.pools()) {
+      write_pools();
+    } else {
+      write_tile_of_sums();
+      write_results();
+    }
     kernel_work work;
     work.product = {.start = l_.cycles(), .stages = 1, .alone = true};
     work.registers = static_cast<double>(l_.registers());
@@ -181,6 +176,23 @@ class warpgroup_convolution_writer final : convolution_writer {
   }
   index_expr stage_of(const index_expr& chunk) const { return chunk % l_.stages() * l_.stage(); }
 
+  void clear_sums() {
+    each_sum([&](const std::vector<index_expr>& at) {
+      b_.store(tile::access{sums_, at}, value::named("0.0f", dtype::float32));
+    });
+  }
+  // The sums of the tile in shared memory.
+  void write_tile_of_sums() {
+    if (l_.lane().phases() == 1)
+      write_phase();
+    else
+      b_.loop("phase0", l_.lane().phases(), tile::unrolling::none, [&](const index_expr&) {
+        write_first_element(0);
+        clear_sums();
+        write_phase();
+      });
+    b_.barrier();
+  }
   // From the input to the sums in shared memory, of a phase along the last dimension.
   void write_phase() {
     b_.guard(has_taps(), [&] {
@@ -408,6 +420,107 @@ class warpgroup_convolution_writer final : convolution_writer {
       });
     });
   }
+  // ---- pools ----
+  // In each pass the tile's sums are other elements of the windows, which threads add to those that they have of some
+  // channels of a window.
+  void write_pools() {
+    const int64_t each = l_.pooled_rounds() * l_.pooled_channels();
+    const auto nodes = pooled_nodes();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      pooled_.push_back(b_.array(fmt::format("pooled{}", i), dtype::float32, tile::space::registers, {each}));
+      b_.loop("n", each, tile::unrolling::whole, [&](const index_expr& n) {
+        b_.store(tile::access{pooled_[i], {n}},
+                 value::named(neutral(w_.node(nodes[i]).reduction), dtype::float32));
+      });
+    }
+    write_passes(l_.dimensions.size() - 1);
+    each_window([&](const index_expr&, const std::function<void(const channel_body&)>& each_channel) {
+      each_channel([&](const index_expr& n, const index_expr&) {
+        std::vector<value> reduced;
+        for (const auto of : pooled_)
+          reduced.push_back(value::element(tile::access{of, {n}}, dtype::float32));
+        write_pooled(reduced);
+      });
+    });
+  }
+  void write_passes(std::size_t i) {
+    if (i == 0) {
+      if (l_.passes() > 1 && l_.lane().phases() == 1) clear_sums();
+      write_tile_of_sums();
+      pool_sums();
+      if (l_.passes() > 1) b_.barrier();
+      return;
+    }
+    if (!l_.is_in_passes(i)) return write_passes(i - 1);
+    const auto& d = l_.dimensions[i];
+    const bool has_phases = d.phases() > 1;
+    b_.loop(fmt::format("{}{}", has_phases ? "phase" : "place", i), d.pool, tile::unrolling::none,
+            [&](const index_expr& pass) {
+              write_first_element(i, has_phases ? 0 : pass);
+              passes_.insert_or_assign(d.pool_axis, pass);
+              write_passes(i - 1);
+            });
+  }
+  // Declares where in its window an element is.
+  void let_tap(std::size_t i, const index_expr& at) {
+    if (const int axis = l_.dimensions[i].pool_axis; axis >= 0) b_.let(index_, fmt::format("i{}", axis), at.as(index_));
+  }
+  void pool_sums() {
+    each_window([&](const index_expr& first, const std::function<void(const channel_body&)>& each_channel) {
+      for (std::size_t i = 1; i < l_.dimensions.size(); ++i)
+        if (l_.is_in_passes(i)) let_tap(i, passes_.at(l_.dimensions[i].pool_axis));
+      b_.loop("y", l_.pool_down(), tile::unrolling::whole, [&](const index_expr& y) {
+        if (l_.is_stacked() && !l_.is_in_passes(1)) let_tap(1, y);
+        b_.loop("x", l_.pool_across(), tile::unrolling::whole, [&](const index_expr& x) {
+          let_tap(0, x);
+          each_channel([&](const index_expr& n, const index_expr& channel) {
+            std::vector<tile::access> into;
+            for (const auto of : pooled_)
+              into.push_back(tile::access{of, {n}});
+            join_element(first + y * l_.line_of_results() + x, channel, into);
+          });
+        });
+      });
+    });
+  }
+  // Each window of the thread that is one of the results, with its indices declared: where its first element is in the
+  // tile, and the channels of it, each with its number among all that the thread has.
+  using channel_body = std::function<void(const index_expr& n, const index_expr& channel)>;
+  void each_window(const std::function<void(const index_expr& first,
+                                            const std::function<void(const channel_body&)>& each_channel)>& body) {
+    const int64_t across = l_.line_of_results() / l_.pool_across(), channels = l_.pooled_channels(),
+                  windows = l_.windows_of_tile(), lines = windows / across, all = windows * l_.columns / channels;
+    with_outer_rows([&] {
+      b_.loop("j", l_.pooled_rounds(), tile::unrolling::whole, [&](const index_expr& j) {
+        const index_expr item = b_.let("int", "item", thread_ + j * l_.threads());
+        b_.guard(below(item, all, l_.pooled_rounds() * l_.threads()), [&] {
+          const index_expr own = index_expr::variable("item", all);
+          const auto at = b_.let("int", {{"set", own / windows}, {"number", own % windows}});
+          const auto in_tile = b_.let("int", {{"column", at[1] % across}, {"row", at[1] / across}});
+          const auto with_channels = [&] {
+            const index_expr first =
+                in_tile[1] * (l_.pool_down() * l_.line_of_results()) + in_tile[0] * l_.pool_across();
+            body(first, [&](const channel_body& with) {
+              b_.loop("q", channels, tile::unrolling::whole, [&](const index_expr& q) {
+                const index_expr in_block = at[0] * channels + q;
+                const index_expr of_group = b_.let("int", "channel", first_channel() + in_block);
+                b_.guard(below(of_group, l_.out_channels, l_.padded_channels()), [&] {
+                  write_channel(index_expr::variable("channel", l_.out_channels));
+                  with(j * channels + q, in_block);
+                });
+              });
+            });
+          };
+          const auto& x = l_.lane();
+          with_row(x.row, tile_of(0) * across + in_tile[0], x.tiles() * across, [&] {
+            if (!l_.is_stacked()) return with_channels();
+            const auto& y = l_.dimensions[1];
+            with_row(y.row, tile_of(1) * lines + in_tile[1], y.tiles() * lines, with_channels);
+          });
+        });
+      });
+    });
+  }
   // A warp has some channels of all places.
   thread_share share_of_thread() {
     const int64_t channels = l_.columns / (l_.threads() / 32);
@@ -437,6 +550,8 @@ class warpgroup_convolution_writer final : convolution_writer {
   round_of_threads loading_;
   index_expr lane_ = 0, warp_ = 0;
   tile::buffer_id tiles_ = 0, held_ = 0, sums_ = 0, of_chunk_ = 0, results_ = 0;
+  std::vector<tile::buffer_id> pooled_;  // one for each reduction
+  std::map<int, index_expr> passes_;     // by the axis of a window's elements, which of them a pass makes
 };
 
 auto tile_of(const kernel_body& body, const kernel_options& options) {

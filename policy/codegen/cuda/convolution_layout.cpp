@@ -1,6 +1,7 @@
 #include "policy/codegen/cuda/convolution_layout.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "policy/codegen/pass_plan.hpp"
@@ -16,6 +17,8 @@ constexpr int64_t k_most_channels = 32;       // that a thread reduces
 constexpr int64_t k_places = 2;               // of a thread
 constexpr int64_t k_enough_blocks = 2048;     // that keep a large GPU busy
 constexpr int64_t k_registers = 136;          // of a thread, for sums and what it reads for them
+constexpr int64_t k_warp = 32;                // threads
+constexpr int64_t k_most_down = 8;            // places of a thread that are one window of a pool
 constexpr int64_t k_vector = 4;               // weights that a thread reads at once
 constexpr int64_t k_shared_bytes = 48 << 10;  // of a block
 
@@ -84,25 +87,25 @@ int64_t even_tile(int64_t extent, int64_t most) {
 // As many places of a thread as are wanted, and as its registers hold.
 void choose_places(convolution_layout& l, int64_t wanted) {
   if (!l.is_stacked()) return;
-  const auto& walk = l.dimensions[1].walk;
-  const int64_t around = (walk.kernel - 1) * walk.dilation + 1;
-  l.places = std::min(wanted, walk.positions);
-  while (l.places > 1 && l.places * l.channels + (l.places - 1) * walk.stride + around > k_registers)
-    l.places /= 2;
+  const auto& d = l.dimensions[1];
+  const int64_t around = (d.walk.kernel - 1) * d.walk.dilation + 1, window = l.pool_down();
+  l.places = rounded_up(std::min(wanted, d.results()), window);
+  while (l.places > window && l.places * l.channels + (l.places - 1) * d.walk.stride + around > k_registers)
+    l.places = rounded_up(l.places / 2, window);
 }
 
 void choose_rows(convolution_layout& l, int64_t threads) {
   l.rows = 1;
   if (!l.is_stacked()) return;
   const int64_t rows = std::max<int64_t>(threads / l.lane().tile, 1);
-  const int64_t tile = even_tile(l.dimensions[1].walk.positions, rows * l.places);
+  const int64_t tile = even_tile(l.dimensions[1].results(), rows * l.places);
   l.rows = (tile + l.places - 1) / l.places;
   l.dimensions[1].tile = l.rows * l.places;
 }
 
 // A block that makes several groups of channels stages its input once for them.
 void choose_turns(convolution_layout& l, const kernel_body& body) {
-  while (l.blocks_of_channels() > 1) {
+  while (l.blocks_of_channels() > 1 && !l.pools()) {
     convolution_layout more = l;
     more.turns *= 2;
     if (more.shared_bytes() > k_shared_bytes || more.blocks(body) < k_enough_blocks) return;
@@ -192,6 +195,18 @@ index_expr convolution_parts::place_of_weight(const kernel_body& body, const ind
   return contiguous ? number : offset_of(split(number, extents), strides);
 }
 
+int64_t convolution_parts::passes() const {
+  int64_t out = 1;
+  for (std::size_t i = 0; i < dimensions.size(); ++i)
+    if (is_in_passes(i)) out *= dimensions[i].pool;
+  return out;
+}
+
+void set_tiles_of_passes(convolution_parts& l) {
+  for (std::size_t i = convolution_parts::first_outer; i < l.dimensions.size(); ++i)
+    if (auto& d = l.dimensions[i]; l.is_in_passes(i) && d.phases() == 1) d.tile = d.pool;
+}
+
 int64_t convolution_layout::shared_bytes() const {
   int64_t input = in_channels * lane().reach();
   if (is_stacked()) input *= dimensions[1].reach();
@@ -272,12 +287,15 @@ expected<convolution_parts> convolution_parts_of(const kernel_body& body) {
 expected<convolution_layout> convolution_layout_of(const kernel_body& body, const kernel_options& options) {
   CUDAL1_TRY(const convolution_parts parts, convolution_parts_of(body));
   convolution_layout l{parts};
-  if (l.pools()) return fail(errc::unsupported, "only kernels on tensor cores pool what they make");
   if (l.lane().is_transposed)
     return fail(errc::unsupported, "only kernels on tensor cores make transposed convolutions");
   if (l.has_rows(body) && l.out_channels > k_most_channels)
     return fail(errc::unsupported, "{} channels are more than the {} that a thread reduces", l.out_channels,
                 k_most_channels);
+  if (l.pools() && (l.lane().pool > k_warp || !std::has_single_bit(static_cast<uint64_t>(l.lane().pool)) ||
+                    l.pool_down() > k_most_down))
+    return fail(errc::unsupported, "neighbouring threads have no whole window of the pool");
+  set_tiles_of_passes(l);
   const auto chosen = [&](std::string_view name, int64_t otherwise) {
     return options[name] > 0 ? options[name] : otherwise;
   };
@@ -285,7 +303,7 @@ expected<convolution_layout> convolution_layout_of(const kernel_body& body, cons
   if (!l.has_rows(body)) l.channels = std::min(l.channels, chosen(kernel_tunable::channels, k_channels));
   choose_places(l, chosen(kernel_tunable::items, k_places));
   const int64_t threads = chosen(kernel_tunable::block, k_threads);
-  l.dimensions[0].tile = even_tile(l.lane().walk.positions, std::min(k_widest_tile, threads));
+  l.dimensions[0].tile = rounded_up(even_tile(l.lane().results(), std::min(k_widest_tile, threads)), l.lane().pool);
   choose_rows(l, threads);
   while (l.shared_bytes() > k_shared_bytes && l.rows > 1)
     choose_rows(l, (l.rows - 1) * l.lane().tile);

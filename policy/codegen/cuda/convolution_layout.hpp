@@ -78,6 +78,11 @@ struct convolution_parts {
   }
   // Blocks of tiles of so many channels.
   int64_t parts_of_channels(int64_t channels) const { return (out_channels + channels - 1) / channels; }
+  // How often a block makes its tile for a pool, and the results of a window that are beside each other in the tile, and
+  // below each other.
+  int64_t passes() const;
+  int64_t pool_across() const { return lane().pool; }
+  int64_t pool_down() const { return is_stacked() && !is_in_passes(1) ? dimensions[1].pool : 1; }
   // A block makes all phases along the last dimension, one after the other, and one phase along the others, or those of
   // a pool's window.
   int64_t phases_of_blocks(std::size_t i) const { return i == 0 || is_in_passes(i) ? 1 : dimensions[i].phases(); }
@@ -108,6 +113,9 @@ struct convolution_layout : convolution_parts {
   int64_t blocks(const kernel_body& body) const { return blocks_of(body, channels_of_block()); }
   int64_t shared_bytes() const;
 };
+
+// Of outer dimensions, of which a block has one place at a time: those of a window.
+void set_tiles_of_passes(convolution_parts& l);
 
 // Whether the body makes a convolution that adds up channels.
 bool is_convolution(const kernel_body& body);

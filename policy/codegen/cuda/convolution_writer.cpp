@@ -215,21 +215,59 @@ void convolution_writer::write_row(const index_expr& place) {
 
 // ---- pools ----------------------------------------------------------------------------------------------------------
 
-void convolution_writer::join_element(const index_expr& place, const index_expr& channel,
-                                      const std::vector<tile::access>& into) {
+void convolution_writer::declare_pooled(int64_t count) {
+  const auto nodes = pooled_nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    pooled_.push_back(b_.array(fmt::format("pooled{}", i), dtype::float32, tile::space::registers, {count}));
+    b_.loop("n", count, tile::unrolling::whole, [&](const index_expr& n) {
+      b_.store(tile::access{pooled_[i], {n}}, value::named(neutral(w_.node(nodes[i]).reduction), dtype::float32));
+    });
+  }
+}
+
+void convolution_writer::each_pass(const std::function<void()>& pass) {
+  const auto go = [&](std::size_t i, const auto& self) -> void {
+    if (i == 0) return pass();
+    if (!p_.is_in_passes(i)) return self(i - 1, self);
+    const bool has_phases = p_.dimensions[i].phases() > 1;
+    b_.loop(fmt::format("{}{}", has_phases ? "phase" : "place", i), p_.dimensions[i].pool, tile::unrolling::none,
+            [&](const index_expr& at) {
+              write_first_element(i, has_phases ? 0 : at);
+              passes_.insert_or_assign(i, at);
+              self(i - 1, self);
+            });
+  };
+  go(p_.dimensions.size() - 1, go);
+}
+
+void convolution_writer::write_tap(std::size_t i, const index_expr& at) {
+  if (const int axis = p_.dimensions[i].pool_axis; axis >= 0)
+    b_.let(index_, fmt::format("i{}", axis), at.as(index_));
+}
+
+void convolution_writer::write_taps_of_pass() {
+  for (const auto& [i, at] : passes_)
+    write_tap(i, at);
+}
+
+void convolution_writer::join_element(const index_expr& place, const index_expr& channel, const index_expr& number) {
   const auto nodes = pooled_nodes();
   std::set<int> elements;
   for (const int n : nodes)
     reach(w_.node(n).operands[0], elements);
   define({elements.begin(), elements.end()}, place, channel);
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    b_.add({tile::combine{{}, into[i], w_.node(nodes[i]).reduction, w_.named(w_.node(nodes[i]).operands[0])}});
+    b_.add({tile::combine{{},
+                          tile::access{pooled_[i], {number}},
+                          w_.node(nodes[i]).reduction,
+                          w_.named(w_.node(nodes[i]).operands[0])}});
 }
 
-void convolution_writer::write_pooled(const std::vector<value>& reduced) {
+void convolution_writer::write_pooled(const index_expr& number) {
   const auto nodes = pooled_nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    b_.define(w_.variable(nodes[i]), reduced[i], w_.node(nodes[i]).value);
+    b_.define(w_.variable(nodes[i]), value::element(tile::access{pooled_[i], {number}}, dtype::float32),
+              w_.node(nodes[i]).value);
   std::set<int> known;
   for (const auto& r : body_.results)
     define_of_row(r.node, known);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -83,12 +84,20 @@ class convolution_writer {
   void with_outer_rows(const std::function<void()>& body);
   // Declares the indices of a channel, which is one of its group's.
   void write_channel(const index_expr& channel);
-  // The reductions of a pool.
+  // ---- pools ----
+  // The nodes that reduce windows, and arrays of registers for them: so many windows and channels of a thread.
   std::vector<int> pooled_nodes() const { return plan_.work_of(0, {}).reduced; }
-  // Joins an element of a window, its indices declared, to what `into` names for each of these.
-  void join_element(const index_expr& place, const index_expr& channel, const std::vector<tile::access>& into);
-  // What is made of a window that has been reduced to these.
-  void write_pooled(const std::vector<value>& reduced);
+  void declare_pooled(int64_t count);
+  // Calls `pass` for each element of a window that a block makes after others, its place and indices declared.
+  void each_pass(const std::function<void()>& pass);
+  // Declares which element of its window along a dimension is meant.
+  void write_tap(std::size_t i, const index_expr& at);
+  void write_taps_of_pass();
+  // Joins an element of a window, its indices declared, to what has this number in the arrays.
+  void join_element(const index_expr& place, const index_expr& channel, const index_expr& number);
+  // What is made of the window with this number in the arrays.
+  void write_pooled(const index_expr& number);
+  std::vector<tile::buffer_id> pooled_;
   // An element of the results; `channel`: among the block's.
   void write_element(const index_expr& place, const index_expr& channel);
   // All channels of a place: each pass goes over them.
@@ -118,6 +127,7 @@ class convolution_writer {
   pass_plan plan_;
   tile::kernel_builder b_;
   kernel_writer::tensors at_;
+  std::map<std::size_t, index_expr> passes_;  // by dimension, the element of a window that a pass makes
   std::set<int> front_, behind_;  // what the input and the results are made of, up to the sum
   index_expr thread_;
 

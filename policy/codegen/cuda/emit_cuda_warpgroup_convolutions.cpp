@@ -6,7 +6,6 @@
 // from where each thread takes the channels of a place.
 #include <array>
 #include <functional>
-#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -424,60 +423,26 @@ class warpgroup_convolution_writer final : convolution_writer {
   // In each pass the tile's sums are other elements of the windows, which threads add to those that they have of some
   // channels of a window.
   void write_pools() {
-    const int64_t each = l_.pooled_rounds() * l_.pooled_channels();
-    const auto nodes = pooled_nodes();
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      pooled_.push_back(b_.array(fmt::format("pooled{}", i), dtype::float32, tile::space::registers, {each}));
-      b_.loop("n", each, tile::unrolling::whole, [&](const index_expr& n) {
-        b_.store(tile::access{pooled_[i], {n}},
-                 value::named(neutral(w_.node(nodes[i]).reduction), dtype::float32));
-      });
-    }
-    write_passes(l_.dimensions.size() - 1);
-    each_window([&](const index_expr&, const std::function<void(const channel_body&)>& each_channel) {
-      each_channel([&](const index_expr& n, const index_expr&) {
-        std::vector<value> reduced;
-        for (const auto of : pooled_)
-          reduced.push_back(value::element(tile::access{of, {n}}, dtype::float32));
-        write_pooled(reduced);
-      });
-    });
-  }
-  void write_passes(std::size_t i) {
-    if (i == 0) {
+    declare_pooled(l_.pooled_rounds() * l_.pooled_channels());
+    each_pass([&] {
       if (l_.passes() > 1 && l_.lane().phases() == 1) clear_sums();
       write_tile_of_sums();
       pool_sums();
       if (l_.passes() > 1) b_.barrier();
-      return;
-    }
-    if (!l_.is_in_passes(i)) return write_passes(i - 1);
-    const auto& d = l_.dimensions[i];
-    const bool has_phases = d.phases() > 1;
-    b_.loop(fmt::format("{}{}", has_phases ? "phase" : "place", i), d.pool, tile::unrolling::none,
-            [&](const index_expr& pass) {
-              write_first_element(i, has_phases ? 0 : pass);
-              passes_.insert_or_assign(d.pool_axis, pass);
-              write_passes(i - 1);
-            });
-  }
-  // Declares where in its window an element is.
-  void let_tap(std::size_t i, const index_expr& at) {
-    if (const int axis = l_.dimensions[i].pool_axis; axis >= 0) b_.let(index_, fmt::format("i{}", axis), at.as(index_));
+    });
+    each_window([&](const index_expr&, const std::function<void(const channel_body&)>& each_channel) {
+      each_channel([&](const index_expr& n, const index_expr&) { write_pooled(n); });
+    });
   }
   void pool_sums() {
     each_window([&](const index_expr& first, const std::function<void(const channel_body&)>& each_channel) {
-      for (std::size_t i = 1; i < l_.dimensions.size(); ++i)
-        if (l_.is_in_passes(i)) let_tap(i, passes_.at(l_.dimensions[i].pool_axis));
+      write_taps_of_pass();
       b_.loop("y", l_.pool_down(), tile::unrolling::whole, [&](const index_expr& y) {
-        if (l_.is_stacked() && !l_.is_in_passes(1)) let_tap(1, y);
+        if (l_.pool_down() > 1) write_tap(1, y);
         b_.loop("x", l_.pool_across(), tile::unrolling::whole, [&](const index_expr& x) {
-          let_tap(0, x);
+          write_tap(0, x);
           each_channel([&](const index_expr& n, const index_expr& channel) {
-            std::vector<tile::access> into;
-            for (const auto of : pooled_)
-              into.push_back(tile::access{of, {n}});
-            join_element(first + y * l_.line_of_results() + x, channel, into);
+            join_element(first + y * l_.line_of_results() + x, channel, n);
           });
         });
       });
@@ -550,8 +515,6 @@ class warpgroup_convolution_writer final : convolution_writer {
   round_of_threads loading_;
   index_expr lane_ = 0, warp_ = 0;
   tile::buffer_id tiles_ = 0, held_ = 0, sums_ = 0, of_chunk_ = 0, results_ = 0;
-  std::vector<tile::buffer_id> pooled_;  // one for each reduction
-  std::map<int, index_expr> passes_;     // by the axis of a window's elements, which of them a pass makes
 };
 
 auto tile_of(const kernel_body& body, const kernel_options& options) {

@@ -80,13 +80,6 @@ int64_t warpgroup_convolution::registers() const {
   return parts * patches * columns / 2 + rounds * chunk + pooled + 56;
 }
 
-int64_t warpgroup_convolution::passes() const {
-  int64_t out = 1;
-  for (std::size_t i = 0; i < dimensions.size(); ++i)
-    if (is_in_passes(i)) out *= dimensions[i].pool;
-  return out;
-}
-
 int64_t warpgroup_convolution::pooled_channels() const {
   int64_t out = 8;
   while (out > 1 && windows_of_tile() * columns / out < threads())
@@ -149,8 +142,7 @@ expected<warpgroup_convolution> warpgroup_convolution_of(const kernel_body& body
   if (l.has_rows(body) && l.out_channels > k_most_columns)
     return fail(errc::unsupported, "{} channels are more than the {} that a block reduces", l.out_channels,
                 k_most_columns);
-  for (std::size_t i = warpgroup_convolution::first_outer; i < l.dimensions.size(); ++i)
-    if (auto& d = l.dimensions[i]; l.is_in_passes(i) && d.phases() == 1) d.tile = d.pool;
+  set_tiles_of_passes(l);
   l.parts = options.product_way == convolution_by_tf32_pairs ? 2 : 1;
   const int64_t channels = options[kernel_tunable::channels], items = options[kernel_tunable::items],
                 block = options[kernel_tunable::block];

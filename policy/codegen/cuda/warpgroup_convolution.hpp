@@ -45,12 +45,7 @@ struct warpgroup_convolution : convolution_parts {
   int64_t results_of_tile() const { return places() * lane().phases(); }
   // A channel's, so that the next one's lie in other banks.
   int64_t row_of_results() const { return (results_of_tile() + 31) / 32 * 32 + 4; }
-  // Of a pool: the results of a window that are beside each other in the tile, and below each other; the windows of the
-  // tile, and how often it is made.
-  int64_t pool_across() const { return lane().pool; }
-  int64_t pool_down() const { return is_stacked() && !is_in_passes(1) ? dimensions[1].pool : 1; }
   int64_t windows_of_tile() const { return results_of_tile() / (pool_across() * pool_down()); }
-  int64_t passes() const;
   // Of a thread: channels that it has of a window at a time, and how many such.
   int64_t pooled_channels() const;
   int64_t pooled_rounds() const {

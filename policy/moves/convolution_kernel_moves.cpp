@@ -111,12 +111,25 @@ std::vector<int> reductions_behind(const graph& g, const graph_step& convolution
   return {out.begin(), out.end()};
 }
 
-// Each convolution with a group that reads it, or with reductions in none, where there are such, and alone.
+// Whether the group is a norm over so few elements of space that its own kernel reads them once: with the convolution it
+// is not one pass.
+bool is_better_apart(const graph& g, const std::vector<int>& group) {
+  constexpr int64_t k_most_elements = 1 << 14;
+  const auto body = build_body(g, group);
+  return body && !body->is_elementwise() && body->windows.empty() && body->columns() <= k_most_elements &&
+         std::ranges::any_of(group, [&](int n) {
+           return family_of(g.step_at(n)) == operator_family::normalization;
+         }) &&
+         !std::ranges::all_of(body->results, [&](const body_result& r) { return body->is_one_per_row(r.target); });
+}
+
+// Each convolution with a group that reads it, or with reductions in none, where there are such, and alone. What is
+// better apart comes last.
 std::vector<move> kernel_candidates(std::string_view name, const graph& g, const lowering_target& target) {
-  std::vector<move> out;
+  std::vector<move> out, last;
   const auto ways = ways_of(name, target);
   if (ways.empty()) return out;
-  const auto add = [&](std::vector<int> steps, const graph_step& convolution) {
+  const auto add = [&](std::vector<int> steps, const graph_step& convolution, std::vector<move>& into) {
     std::ranges::sort(steps);
     const auto body = build_body(g, steps);
     if (!body) return;
@@ -124,23 +137,25 @@ std::vector<move> kernel_candidates(std::string_view name, const graph& g, const
       if (!may_pay(g, convolution, way) || why_not_so(convolution, way) != nullptr ||
           !target.suits_convolution(*body, way))
         continue;
-      out.push_back({std::string(name), {{"steps", print_steps(steps)}}});
-      if (way == convolution_by_tf32_pairs) out.back().parameters.emplace_back(k_factors, way);
+      into.push_back({std::string(name), {{"steps", print_steps(steps)}}});
+      if (way == convolution_by_tf32_pairs) into.back().parameters.emplace_back(k_factors, way);
     }
   };
   for (const auto& s : g.steps()) {
     if (!is_free_convolution(s)) continue;
     if (std::vector<int> steps = reductions_behind(g, s); !steps.empty()) {
       steps.push_back(s.number);
-      add(std::move(steps), s);
+      add(std::move(steps), s, out);
     }
     for (const int group : groups_behind(g, s)) {
       std::vector<int> steps = g.groups()[static_cast<std::size_t>(group)].steps;
+      auto& into = is_better_apart(g, steps) ? last : out;
       steps.push_back(s.number);
-      add(std::move(steps), s);
+      add(std::move(steps), s, into);
     }
-    add({s.number}, s);
+    add({s.number}, s, out);
   }
+  out.insert(out.end(), last.begin(), last.end());
   return out;
 }
 

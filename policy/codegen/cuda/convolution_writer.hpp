@@ -147,7 +147,6 @@ class convolution_writer {
   void with_channel_of(const thread_share& own, const index_expr& q, const std::function<void()>& body);
   void reduce_over_lanes(const std::string& variable, reduction_kind how, const value& of);
   index_expr number_of_part(const thread_share& own) const;
-  bool has_squares() const;
   // A value that is one per row, after those that it is made of.
   void define_of_row(int n, std::set<int>& known);
 };

@@ -50,17 +50,37 @@ std::vector<int> reductions(const kernel_body& body, const pass_plan& plan, int 
   return out;
 }
 
-// A tensor with so many values for each index of the axes that no window slides along.
-body_access partial_tensor(const kernel_body& body, const std::string& name, int64_t parts) {
+// Whether the weights of the convolution differ along the axis.
+bool is_of_channels(const kernel_body& body, int axis) {
+  const auto sum = std::ranges::find(body.nodes, node_kind::contraction, &body_node::kind);
+  const body_node& weight = node_at(body, sum->operands[1]);
+  return body.accesses[static_cast<std::size_t>(weight.access)].stride(axis) != 0;
+}
+
+int64_t channels_of(const kernel_body& body) {
+  int64_t out = 1;
+  for (int d = 0; d < body.dims(); ++d)
+    if (is_of_channels(body, d)) out *= body.extent(static_cast<std::size_t>(d));
+  return out;
+}
+
+// A tensor with so many values for each index of the axes that no window slides along: for all channels, or for each.
+enum class values_of_channels { one, each };
+body_access partial_tensor(const kernel_body& body, const std::string& name, int64_t parts, values_of_channels which) {
   body_access out;
   out.value = name;
   out.strides.assign(body.axes.size(), 0);
-  int64_t below = parts;
-  for (int d = body.dims(); d-- > 0;) {
-    if (is_slid_along(body, d)) continue;
-    out.strides[static_cast<std::size_t>(d)] = below;
-    below *= body.extent(static_cast<std::size_t>(d));
-  }
+  int64_t below = 1;
+  const auto add = [&](bool channels) {
+    for (int d = body.dims(); d-- > 0;) {
+      if (is_slid_along(body, d) || is_of_channels(body, d) != channels) continue;
+      out.strides[static_cast<std::size_t>(d)] = below;
+      below *= body.extent(static_cast<std::size_t>(d));
+    }
+  };
+  if (which == values_of_channels::each) add(true);
+  below *= parts;
+  add(false);
   out.type = contiguous(dtype::float32, {below});
   return out;
 }
@@ -176,8 +196,8 @@ class cutter {
   void add_partials() {
     kernel_body& convolution = out_.convolution;
     out_.first_partial = static_cast<int>(convolution.results.size());
-    const auto add = [&](int node, const char* what) {
-      convolution.results.push_back({node, partial_tensor(whole_, name(what), parts_)});
+    const auto add = [&](int node, const char* what, values_of_channels which = values_of_channels::each) {
+      convolution.results.push_back({node, partial_tensor(whole_, name(what), parts_, which)});
       return static_cast<int>(convolution.results.size()) - 1;
     };
     // Reductions of the same values share their parts.
@@ -193,7 +213,7 @@ class cutter {
       partial_reduction& p = out_.partials[reduced_.at(*sum_behind(whole_, n))];
       if (p.squares >= 0) continue;
       p.squares = add(p.node, "squares");
-      p.count = add(p.node, "count");
+      if (out_.count < 0) out_.count = add(p.node, "count", values_of_channels::one);
     }
     // The nodes' numbers change.
     tidy(convolution);
@@ -235,7 +255,9 @@ class cutter {
     const auto load = [&](int result) {
       const auto [at, is_new] = loads.try_emplace(result, -1);
       if (is_new)
-        at->second = add_load(total, of_totals(out_.convolution.results[static_cast<std::size_t>(result)].target, 1),
+        at->second = add_load(total,
+                              of_totals(out_.convolution.results[static_cast<std::size_t>(result)].target,
+                                        result == out_.count ? 1 : channels_of(whole_)),
                               values_per::element);
       return at->second;
     };
@@ -247,10 +269,10 @@ class cutter {
       const partial_reduction& p = out_.partials[reduced_.at(*sum_behind(whole_, n))];
       const body_node& square = node_at(whole_, node_at(whole_, n).operands[0]);
       const int mean = node_at(whole_, square.operands[0]).operands[1];
-      const int away = add_pointwise(total, "$1 > 0.0f ? $0 / $1 - $2 : 0.0f", {load(p.result), load(p.count), mean},
+      const int away = add_pointwise(total, "$1 > 0.0f ? $0 / $1 - $2 : 0.0f", {load(p.result), load(out_.count), mean},
                                      values_per::element, 6);
       total.nodes[static_cast<std::size_t>(n)].operands = {add_pointwise(
-          total, "$0 + $1 * $2 * $2", {load(p.squares), load(p.count), away}, values_per::element, 3)};
+          total, "$0 + $1 * $2 * $2", {load(p.squares), load(out_.count), away}, values_per::element, 3)};
     }
     tidy(total);
     collapse_axes(total);

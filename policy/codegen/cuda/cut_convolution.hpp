@@ -12,20 +12,21 @@
 namespace cudal1 {
 
 // A value of each element that the convolution's kernel reduces: the results of its body, one for each channel and part
-// of the places, that have what each part is reduced to.
+// of the places, that have what each part is reduced to. Channels are neighbours in memory.
 struct partial_reduction {
   int node = -1;
   reduction_kind how = reduction_kind::sum;
   int result = -1;
-  // Where the sum of squared distances from the row's mean is needed, too: the results that have that sum around the
-  // part's own mean, and how many elements the part has.
-  int squares = -1, count = -1;
+  // Where the sum of squared distances from the row's mean is needed, too: the result that has that sum around the
+  // part's own mean.
+  int squares = -1;
 };
 
 struct cut_convolution {
   kernel_body convolution;                  // elementwise
   std::vector<partial_reduction> partials;  // its results from `first_partial` on
   int first_partial = 0;
+  int count = -1;  // the result that has how many elements a part has, the same for all channels; -1: not needed
   kernel_body totals;
   std::optional<kernel_body> rest;
 };

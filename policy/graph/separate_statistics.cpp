@@ -98,9 +98,7 @@ class norm_writer {
     const std::string of_group = mean_of(means, {2});
     const std::string within = mean_of(seen(variance, by_group), {2});
     const std::string all = both("aten::add.Tensor", within, variance_of(means, {2}), "variance_of_group");
-    const auto weights = [&](const std::string& of) {
-      return set_up(of, {1, n_->groups, in_group}, "_by_group");
-    };
+    const auto weights = [&](const std::string& of) { return set_up(of, {1, n_->groups, in_group}, "_by_group"); };
     const std::string scale = both("aten::mul.Tensor", inverse_root(all), weights(n_->weight), "scale");
     const std::string moved = both("aten::mul.Tensor", of_group, scale, "moved");
     const std::string shift = both("aten::sub.Tensor", weights(n_->bias), moved, "shift");
@@ -131,7 +129,8 @@ class norm_writer {
     out_->add(op, {{"self", json(a)}, {"other", json(b)}}, result_);
   }
   std::string seen(const std::string& value, const std::vector<int64_t>& shape) {
-    return out_->add("aten::reshape", {{"self", json(value)}, {"shape", list_of(shape)}}, out_->new_name(value + "_seen"));
+    return out_->add("aten::reshape", {{"self", json(value)}, {"shape", list_of(shape)}},
+                     out_->new_name(value + "_seen"));
   }
   std::string set_up(const std::string& weights, const std::vector<int64_t>& shape, const char* suffix) {
     return out_->at_set_up("aten::reshape", {{"self", json(weights)}, {"shape", list_of(shape)}}, weights + suffix);
@@ -163,10 +162,11 @@ expected<proved_task> with_separate_statistics(const graph& g, std::span<const i
       out.add(*s.text);
   }
   CUDAL1_TRY(auto with, with_program(g.origin(), out.take()));
-  return proved_task{std::move(with),
-                     fmt::format("the norms {} subtract a mean and multiply by the inverse root of a variance, which are "
-                                 "steps of their own",
-                                 print_steps({steps.begin(), steps.end()}))};
+  return proved_task{
+      std::move(with),
+      fmt::format("the norms {} subtract a mean and multiply by the inverse root of a variance, which are "
+                  "steps of their own",
+                  print_steps({steps.begin(), steps.end()}))};
 }
 
 }  // namespace cudal1

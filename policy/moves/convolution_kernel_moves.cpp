@@ -18,12 +18,12 @@ namespace {
 constexpr const char *k_plain = "convolution_kernel", *k_tensor_cores = "tensor_core_convolution";
 constexpr std::string_view k_factors = "factors";
 
-bool is_free(const graph_step& s, operator_family family) {
+bool is_free_step(const graph_step& s, operator_family family) {
   return !s.dropped && s.group < 0 && family_of(s) == family;
 }
 
 bool is_free_convolution(const graph_step& s) {
-  return is_free(s, operator_family::convolution);
+  return is_free_step(s, operator_family::convolution);
 }
 
 // The ways to multiply that a move may have: without tensor cores, or on them.
@@ -72,7 +72,7 @@ std::optional<std::vector<int>> steps_between(const graph& g, const graph_step& 
     const graph_step* made = g.producer(g.resolve(now));
     if (made == nullptr) return std::nullopt;
     if (made->number == from.number) return out;
-    if (!is_free(*made, operator_family::pointwise)) return std::nullopt;
+    if (!is_free_step(*made, operator_family::pointwise)) return std::nullopt;
     out.push_back(made->number);
     const auto operands = made->operands();
     const auto same = std::ranges::find_if(operands, [&](const std::string& o) {
@@ -89,7 +89,8 @@ std::vector<int> reductions_behind(const graph& g, const graph_step& convolution
   std::set<int> out, reduced;
   std::vector<int64_t> shape;  // of the results
   for (const auto& s : g.steps()) {
-    if (!is_free(s, operator_family::reduction) || (!reduced.empty() && s.result_types[0].shape != shape)) continue;
+    if (!is_free_step(s, operator_family::reduction) || (!reduced.empty() && s.result_types[0].shape != shape))
+      continue;
     const auto value = tensor_argument_name(s, "self");
     const auto between = value ? steps_between(g, convolution, *value) : std::nullopt;
     if (!between) continue;
@@ -98,7 +99,7 @@ std::vector<int> reductions_behind(const graph& g, const graph_step& convolution
     reduced.insert(s.number);
   }
   for (const auto& s : g.steps()) {
-    if (!is_free(s, operator_family::pointwise) || s.result_types[0].shape != shape) continue;
+    if (!is_free_step(s, operator_family::pointwise) || s.result_types[0].shape != shape) continue;
     const auto operands = s.operands();
     const auto is_known = [&](const std::string& o) {
       const graph_step* made = g.producer(g.resolve(o));
@@ -111,15 +112,13 @@ std::vector<int> reductions_behind(const graph& g, const graph_step& convolution
   return {out.begin(), out.end()};
 }
 
-// Whether the group is a norm over so few elements of space that its own kernel reads them once: with the convolution it
-// is not one pass.
+// Whether the group is a norm over so few elements of space that its own kernel reads them once: with the convolution
+// it is not one pass.
 bool is_better_apart(const graph& g, const std::vector<int>& group) {
   constexpr int64_t k_most_elements = 1 << 14;
   const auto body = build_body(g, group);
   return body && !body->is_elementwise() && body->windows.empty() && body->columns() <= k_most_elements &&
-         std::ranges::any_of(group, [&](int n) {
-           return family_of(g.step_at(n)) == operator_family::normalization;
-         }) &&
+         std::ranges::any_of(group, [&](int n) { return family_of(g.step_at(n)) == operator_family::normalization; }) &&
          !std::ranges::all_of(body->results, [&](const body_result& r) { return body->is_one_per_row(r.target); });
 }
 

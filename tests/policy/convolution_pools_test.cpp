@@ -31,7 +31,10 @@ task task_of_case(const pooled_case& c, const std::string& type = "float32") {
          "weights": [{{"name": "w", "dtype": "{0}", "shape": [{2}], "draw": {{"distribution": "normal", "std": 0.1}}}},
                      {{"name": "b", "dtype": "{0}", "shape": [{3}]}},
                      {{"name": "g", "dtype": "{0}", "shape": [{3}{4}]}}])",
-      type, input, c.weight, c.channels, spatial == 1 ? ", 1" : spatial == 2 ? ", 1, 1" : ", 1, 1, 1");
+      type, input, c.weight, c.channels,
+      spatial == 1   ? ", 1"
+      : spatial == 2 ? ", 1, 1"
+                     : ", 1, 1, 1");
   const std::string steps = fmt::format("c = {}\n {}", c.convolution, c.behind);
   return task_of({c.name, tensors.c_str(), steps.c_str(), R"(["y"])"});
 }

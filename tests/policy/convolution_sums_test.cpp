@@ -27,9 +27,11 @@ struct reduced_case {
 };
 
 task task_of_case(const reduced_case& c, const std::string& type = "float32") {
-  const std::string weight = c.weight, channels = std::string(c.convolution).starts_with("conv_t")
-                                                      ? weight.substr(weight.find(',') + 1, weight.find(',', weight.find(',') + 1) - weight.find(',') - 1)
-                                                      : weight.substr(0, weight.find(','));
+  const std::string weight = c.weight,
+                    channels = std::string(c.convolution).starts_with("conv_t")
+                                   ? weight.substr(weight.find(',') + 1,
+                                                   weight.find(',', weight.find(',') + 1) - weight.find(',') - 1)
+                                   : weight.substr(0, weight.find(','));
   const std::string tensors = fmt::format(
       R"("inputs": [{{"name": "x", "dtype": "{0}", "shape": [{1}]}}],
          "weights": [{{"name": "w", "dtype": "{0}", "shape": [{2}], "draw": {{"distribution": "normal", "std": 0.1}}}},
@@ -54,8 +56,7 @@ std::vector<reduced_case> cases() {
        R"(s = sigmoid {"self": "c"}
           y = sum.dim_IntList {"self": "s", "dim": [1, 2, 3]})",
        "0..2"},
-      {"instance_norm", "2, 3, 6, 9, 11", "8, 3, 3, 3, 3",
-       R"(conv3d {"input": "x", "weight": "w", "bias": "b"})",
+      {"instance_norm", "2, 3, 6, 9, 11", "8, 3, 3, 3, 3", R"(conv3d {"input": "x", "weight": "w", "bias": "b"})",
        R"(n = instance_norm {"input": "c", "weight": null, "bias": null, "running_mean": null, "running_var": null, "use_input_stats": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
           y = relu {"self": "n"})",
        "0..2"},
@@ -63,7 +64,8 @@ std::vector<reduced_case> cases() {
        R"(t = tanh {"self": "c"}
           y = group_norm {"input": "t", "num_groups": 4, "weight": "g", "bias": "b", "eps": 0.00001})",
        "0..2"},
-      {"batch_norm", "3, 8, 11, 12", "16, 8, 3, 3", R"(conv2d {"input": "x", "weight": "w", "bias": "b", "padding": 1})",
+      {"batch_norm", "3, 8, 11, 12", "16, 8, 3, 3",
+       R"(conv2d {"input": "x", "weight": "w", "bias": "b", "padding": 1})",
        R"(n = batch_norm {"input": "c", "weight": "g", "bias": "b", "running_mean": null, "running_var": null, "training": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true}
           y = tanh {"self": "n"})",
        "0..2"},

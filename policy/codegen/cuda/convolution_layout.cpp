@@ -52,7 +52,8 @@ expected<void> check_input(const kernel_body& body, const convolution_parts& l) 
 expected<void> check_pool(const kernel_body& body, const convolution_parts& l) {
   const pass_plan plan(body);
   for (std::size_t i = 0; i < l.dimensions.size(); ++i)
-    if (const auto& d = l.dimensions[i]; d.phases() > 1 && (d.pool % d.phases() != 0 || (i > 0 && d.pool != d.phases())))
+    if (const auto& d = l.dimensions[i];
+        d.phases() > 1 && (d.pool % d.phases() != 0 || (i > 0 && d.pool != d.phases())))
       return fail(errc::unsupported, "the phases of the transposed convolution are no windows of the pool");
   if (body.has_scan() || plan.passes() > 2 ||
       !std::ranges::all_of(body.results, [&](const auto& r) { return plan.is_row_result(r); }))

@@ -78,8 +78,8 @@ struct convolution_parts {
   }
   // Blocks of tiles of so many channels.
   int64_t parts_of_channels(int64_t channels) const { return (out_channels + channels - 1) / channels; }
-  // How often a block makes its tile for a pool, and the results of a window that are beside each other in the tile, and
-  // below each other.
+  // How often a block makes its tile for a pool, and the results of a window that are beside each other in the tile,
+  // and below each other.
   int64_t passes() const;
   int64_t pool_across() const { return lane().pool; }
   int64_t pool_down() const { return is_stacked() && !is_in_passes(1) ? dimensions[1].pool : 1; }

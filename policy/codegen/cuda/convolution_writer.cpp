@@ -241,8 +241,7 @@ void convolution_writer::each_pass(const std::function<void()>& pass) {
 }
 
 void convolution_writer::write_tap(std::size_t i, const index_expr& at) {
-  if (const int axis = p_.dimensions[i].pool_axis; axis >= 0)
-    b_.let(index_, fmt::format("i{}", axis), at.as(index_));
+  if (const int axis = p_.dimensions[i].pool_axis; axis >= 0) b_.let(index_, fmt::format("i{}", axis), at.as(index_));
 }
 
 void convolution_writer::write_taps_of_pass() {
@@ -257,10 +256,8 @@ void convolution_writer::join_element(const index_expr& place, const index_expr&
     reach(w_.node(n).operands[0], elements);
   define({elements.begin(), elements.end()}, place, channel);
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    b_.add({tile::combine{{},
-                          tile::access{pooled_[i], {number}},
-                          w_.node(nodes[i]).reduction,
-                          w_.named(w_.node(nodes[i]).operands[0])}});
+    b_.add({tile::combine{
+        {}, tile::access{pooled_[i], {number}}, w_.node(nodes[i]).reduction, w_.named(w_.node(nodes[i]).operands[0])}});
 }
 
 void convolution_writer::write_pooled(const index_expr& number) {
@@ -324,8 +321,7 @@ void convolution_writer::write_partials(const thread_share& own) {
     const bool squares = cut_->count >= 0;
     if (squares) b_.change("places", value::named("0.0f", dtype::float32));
     own.each_place([&](const index_expr& place) {
-      if (squares)
-        b_.add({tile::combine{"places", {}, reduction_kind::sum, value::named("1.0f", dtype::float32)}});
+      if (squares) b_.add({tile::combine{"places", {}, reduction_kind::sum, value::named("1.0f", dtype::float32)}});
       each_channel([&](const index_expr& q) {
         with_channel_of(own, q, [&] {
           define({behind_.begin(), behind_.end()}, place, own.of_sums(q));
@@ -354,9 +350,9 @@ void convolution_writer::write_partials(const thread_share& own) {
       each_channel([&](const index_expr& q) {
         reduce_over_lanes("all", how_reduced, element(of, q));
         const value is_own = value::of_index(lane, dtype::int32), number = value::of_index(q, dtype::int32);
-        b_.add({tile::assign{name, value::operation("$0 == $1 ? $2 : $3",
-                                                    {is_own, number, all, value::named(name, dtype::float32)},
-                                                    dtype::float32, 2)}});
+        b_.add({tile::assign{
+            name, value::operation("$0 == $1 ? $2 : $3", {is_own, number, all, value::named(name, dtype::float32)},
+                                   dtype::float32, 2)}});
         if (use) use(q);
       });
       const index_expr q = b_.let("int", "of_lane", lane);
@@ -383,8 +379,7 @@ void convolution_writer::write_partials(const thread_share& own) {
         each_channel([&](const index_expr& q) {
           with_channel_of(own, q, [&] {
             define({of_element.begin(), of_element.end()}, place, own.of_sums(q));
-            b_.define("away",
-                      value::operation("$0 - $1", {w_.named(p.node), element(parts[i], q)}, dtype::float32, 1));
+            b_.define("away", value::operation("$0 - $1", {w_.named(p.node), element(parts[i], q)}, dtype::float32, 1));
             const value away = value::named("away", dtype::float32);
             add_to(around, q, reduction_kind::sum, value::operation("$0 * $0", {away}, dtype::float32, 0));
           });

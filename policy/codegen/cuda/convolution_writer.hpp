@@ -111,7 +111,7 @@ class convolution_writer {
     int64_t warps = 1;  // of a block, that have the same channels
     index_expr warp = 0;
     // The channel with this number among the thread's: among those of sum_at, and among those of the group.
-    std::function<index_expr(const index_expr& q)> of_sums, of_group;
+    std::function<index_expr(const index_expr&q)> of_sums, of_group;
     // Every place of the thread that is one of the results, with its indices declared.
     std::function<void(const std::function<void(const index_expr& place)>& body)> each_place;
   };
@@ -128,7 +128,7 @@ class convolution_writer {
   tile::kernel_builder b_;
   kernel_writer::tensors at_;
   std::map<std::size_t, index_expr> passes_;  // by dimension, the element of a window that a pass makes
-  std::set<int> front_, behind_;  // what the input and the results are made of, up to the sum
+  std::set<int> front_, behind_;              // what the input and the results are made of, up to the sum
   index_expr thread_;
 
  private:

@@ -11,7 +11,7 @@ namespace cudal1 {
 
 namespace {
 
-const body_node& node_at(const kernel_body& body, int n) {
+const body_node& node_of(const kernel_body& body, int n) {
   return body.nodes[static_cast<std::size_t>(n)];
 }
 
@@ -21,21 +21,21 @@ bool is_slid_along(const kernel_body& body, int axis) {
 
 // The sum of values from whose mean these are the squared distances, summed up; nothing where it is another sum.
 std::optional<int> sum_behind(const kernel_body& body, int squares) {
-  const body_node& reduced = node_at(body, squares);
+  const body_node& reduced = node_of(body, squares);
   if (reduced.kind != node_kind::reduce || reduced.reduction != reduction_kind::sum) return std::nullopt;
-  const body_node& square = node_at(body, reduced.operands[0]);
+  const body_node& square = node_of(body, reduced.operands[0]);
   if (square.kind != node_kind::pointwise || square.expression != "$0 * $0") return std::nullopt;
-  const body_node& distance = node_at(body, square.operands[0]);
+  const body_node& distance = node_of(body, square.operands[0]);
   if (distance.kind != node_kind::pointwise || distance.expression != "$0 - $1") return std::nullopt;
-  const body_node& mean = node_at(body, distance.operands[1]);
+  const body_node& mean = node_of(body, distance.operands[1]);
   if (mean.kind != node_kind::pointwise || mean.operands.size() != 2 ||
-      node_at(body, mean.operands[1]).kind != node_kind::constant)
+      node_of(body, mean.operands[1]).kind != node_kind::constant)
     return std::nullopt;
-  const std::string& number = node_at(body, mean.operands[1]).expression;
+  const std::string& number = node_of(body, mean.operands[1]).expression;
   const auto columns = static_cast<double>(body.columns());
   const bool is_mean = (mean.expression == "$0 * $1" && number == c_literal(1 / columns, dtype::float32)) ||
                        (mean.expression == "$0 / $1" && number == c_literal(columns, dtype::float32));
-  const body_node& sum = node_at(body, mean.operands[0]);
+  const body_node& sum = node_of(body, mean.operands[0]);
   if (!is_mean || sum.kind != node_kind::reduce || sum.reduction != reduction_kind::sum ||
       sum.operands[0] != distance.operands[0])
     return std::nullopt;
@@ -46,14 +46,14 @@ std::optional<int> sum_behind(const kernel_body& body, int squares) {
 std::vector<int> reductions(const kernel_body& body, const pass_plan& plan, int level) {
   std::vector<int> out;
   for (const int n : body.needed())
-    if (node_at(body, n).kind == node_kind::reduce && plan.level(n) == level) out.push_back(n);
+    if (node_of(body, n).kind == node_kind::reduce && plan.level(n) == level) out.push_back(n);
   return out;
 }
 
 // Whether the weights of the convolution differ along the axis.
 bool is_of_channels(const kernel_body& body, int axis) {
   const auto sum = std::ranges::find(body.nodes, node_kind::contraction, &body_node::kind);
-  const body_node& weight = node_at(body, sum->operands[1]);
+  const body_node& weight = node_of(body, sum->operands[1]);
   return body.accesses[static_cast<std::size_t>(weight.access)].stride(axis) != 0;
 }
 
@@ -129,7 +129,7 @@ class cutter {
     while (!reach.empty()) {
       const int n = reach.back();
       reach.pop_back();
-      if (node_at(whole_, n).per_row && depends(n)) {
+      if (node_of(whole_, n).per_row && depends(n)) {
         of_rows_.insert(n);
         continue;
       }
@@ -148,8 +148,8 @@ class cutter {
   int stored_element() {
     if (!elements_of_rest(-1).contains(sum())) return -1;
     for (const int n : reductions(whole_, plan_, 1)) {
-      const int x = node_at(whole_, n).operands[0];
-      if (!node_at(whole_, x).per_row && !elements_of_rest(x).contains(sum())) return x;
+      const int x = node_of(whole_, n).operands[0];
+      if (!node_of(whole_, x).per_row && !elements_of_rest(x).contains(sum())) return x;
     }
     return sum();
   }
@@ -159,7 +159,7 @@ class cutter {
     const auto like = std::ranges::find_if(whole_.results, [&](const body_result& r) { return is_of_rest(r); });
     body_access out = like->target;
     out.value = name("elements");
-    out.type = contiguous(exact_type(node_at(whole_, n)), {whole_.rows() * whole_.columns()});
+    out.type = contiguous(exact_type(node_of(whole_, n)), {whole_.rows() * whole_.columns()});
     out.aligned = true;
     out_.convolution.results.push_back({n, out});
     return out;
@@ -172,7 +172,7 @@ class cutter {
     std::map<int, int> instead;
     if (element >= 0) instead[element] = add_load(rest, stored_access(element), values_per::element);
     for (const int n : of_rows_) {
-      body_access value = row_tensor(whole_, name("row"), node_at(whole_, n).type, whole_.row_dims());
+      body_access value = row_tensor(whole_, name("row"), node_of(whole_, n).type, whole_.row_dims());
       row_values_.push_back({n, value});
       instead[n] = add_load(rest, std::move(value), values_per::row);
     }
@@ -202,10 +202,10 @@ class cutter {
     };
     // Reductions of the same values share their parts.
     for (const int n : reductions(whole_, plan_, 1)) {
-      const int x = node_at(whole_, n).operands[0];
-      const reduction_kind how = node_at(whole_, n).reduction;
-      const auto known = std::ranges::find_if(
-          out_.partials, [&](const partial_reduction& p) { return p.node == x && p.how == how; });
+      const int x = node_of(whole_, n).operands[0];
+      const reduction_kind how = node_of(whole_, n).reduction;
+      const auto known =
+          std::ranges::find_if(out_.partials, [&](const partial_reduction& p) { return p.node == x && p.how == how; });
       reduced_[n] = static_cast<std::size_t>(known - out_.partials.begin());
       if (known == out_.partials.end()) out_.partials.push_back({x, how, add(x, "part")});
     }
@@ -267,12 +267,12 @@ class cutter {
       // Squared distances from the row's mean are those from the part's mean, and that of the two means for each
       // element (Chan, Golub and LeVeque, 1979).
       const partial_reduction& p = out_.partials[reduced_.at(*sum_behind(whole_, n))];
-      const body_node& square = node_at(whole_, node_at(whole_, n).operands[0]);
-      const int mean = node_at(whole_, square.operands[0]).operands[1];
+      const body_node& square = node_of(whole_, node_of(whole_, n).operands[0]);
+      const int mean = node_of(whole_, square.operands[0]).operands[1];
       const int away = add_pointwise(total, "$1 > 0.0f ? $0 / $1 - $2 : 0.0f", {load(p.result), load(out_.count), mean},
                                      values_per::element, 6);
-      total.nodes[static_cast<std::size_t>(n)].operands = {add_pointwise(
-          total, "$0 + $1 * $2 * $2", {load(p.squares), load(out_.count), away}, values_per::element, 3)};
+      total.nodes[static_cast<std::size_t>(n)].operands = {
+          add_pointwise(total, "$0 + $1 * $2 * $2", {load(p.squares), load(out_.count), away}, values_per::element, 3)};
     }
     tidy(total);
     collapse_axes(total);
@@ -305,7 +305,7 @@ expected<void> check_reduced_places(const kernel_body& body) {
   for (int level = 1; level < plan.passes(); ++level)
     for (const int n : reductions(body, plan, level)) {
       const auto sum = level == 2 ? sum_behind(body, n) : std::nullopt;
-      if (node_at(body, n).type != dtype::float32)
+      if (node_of(body, n).type != dtype::float32)
         return fail(errc::unsupported, "the kernel of a convolution reduces float32 only");
       if (level > 2 || (level == 2 && (!sum || plan.level(*sum) != 1)))
         return fail(errc::unsupported, "a reduction over the places of a convolution depends on another one");

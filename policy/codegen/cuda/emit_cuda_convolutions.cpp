@@ -208,9 +208,8 @@ class cuda_convolution_writer final : convolution_writer {
         write_tap(0, lane() % l_.pool_across());
         b_.loop("y", l_.pool_down(), tile::unrolling::whole, [&](const index_expr& y) {
           if (l_.pool_down() > 1) write_tap(1, y);
-          each_channel_of_window([&](const index_expr& q) {
-            join_element(window * l_.pool_down() + y, q, window * l_.channels + q);
-          });
+          each_channel_of_window(
+              [&](const index_expr& q) { join_element(window * l_.pool_down() + y, q, window * l_.channels + q); });
         });
       });
     });

@@ -10,9 +10,9 @@
 #include <tuple>
 #include <utility>
 
-#include "policy/body/body_edits.hpp"
 #include "policy/codegen/cuda/convolution_writer.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
+#include "policy/codegen/cuda/packed_weights.hpp"
 #include "policy/codegen/cuda/warpgroup_convolution.hpp"
 
 namespace cudal1 {
@@ -22,104 +22,7 @@ namespace {
 using tile::value;
 
 constexpr int64_t k_chunk = warpgroup_convolution::chunk, k_quad = warpgroup_convolution::quad;
-constexpr int64_t k_quads = k_chunk / k_quad;
-// As cuDNN rounds in most of its convolutions (seen on an H200): with ties the other way, one element in 8,192, a result
-// is as exact, but further from eager's than KernelBench's evaluator allows.
-constexpr const char* k_rounded = "__uint_as_float(tf32_even_of_float($0))";
-constexpr const char* k_rest = "__uint_as_float(tf32_even_of_float($0 - $1))";
-
-// ---- weights --------------------------------------------------------------------------------------------------------
-
-// [group, {phase of each dimension}, chunk, part, {element of its windows of each dimension}, quad, channel, 4], with
-// the last dimension last.
-std::vector<int64_t> extents_of_weights(const warpgroup_convolution& l) {
-  std::vector<int64_t> out = {l.groups};
-  for (std::size_t i = l.dimensions.size(); i-- > 0;)
-    out.push_back(l.dimensions[i].phases());
-  out.insert(out.end(), {l.chunks(), l.parts});
-  for (std::size_t i = l.dimensions.size(); i-- > 0;)
-    out.push_back(l.dimensions[i].most_taps());
-  out.insert(out.end(), {k_quads, l.padded_channels(), k_quad});
-  return out;
-}
-
-body_access packed_access(const kernel_body& body, const warpgroup_convolution& l, const std::string& name) {
-  body_access out;
-  out.value = name;
-  out.type = contiguous(dtype::float32, {l.packed_weights()});
-  out.strides.assign(body.axes.size(), 0);
-  return out;
-}
-
-expected<emitted_kernel> emit_packing(const emit_request& request, const warpgroup_convolution& l,
-                                      const body_access& packed) {
-  constexpr int64_t threads = 256;
-  kernel_body body = *request.body;
-  make_elementwise(body);
-  body.results = {{l.weight, packed}};
-  emit_request own = request;
-  own.body = &body;
-  own.options = {};
-  own.name = request.name + "_weights";
-  own.comment = request.comment + ": the weights in the order in which blocks copy them";
-  kernel_writer w(own);
-  const int64_t count = l.packed_weights(), blocks = (count + threads - 1) / threads;
-  tile::kernel_builder b(threads, blocks);
-  w.open_kernel(threads);
-  const auto at = w.add_tensors(b);
-  const index_expr number = b.let("int", "number",
-                                  index_expr::variable("blockIdx.x", blocks).as("int") * threads +
-                                      index_expr::variable("threadIdx.x", threads).as("int"));
-  const auto write = [&] {
-    const auto place = split(index_expr::variable("number", count), extents_of_weights(l));
-    const std::size_t space = l.dimensions.size(), behind = 3 + 2 * space;
-    const auto of = b.let("int", {{"group", place[0]},
-                                  {"c", place[1 + space] * k_chunk + place[behind] * k_quad + place[behind + 2]},
-                                  {"part", place[2 + space]},
-                                  {"o", place[behind + 1]}});
-    const body_access& from = body.accesses[static_cast<std::size_t>(w.node(l.weight).access)];
-    index_expr weight =
-        of[1] * from.stride(l.in_channel) + (of[0] * l.out_channels + of[3]) * l.stride_of_channels(body);
-    std::vector<tile::condition> in_phase;
-    for (std::size_t i = 0; i < space; ++i) {
-      const auto& d = l.dimensions[i];
-      const std::string phase = fmt::format("phase{}", i), tap = fmt::format("tap{}", i);
-      b.let("int", {{phase, place[space - i]}, {tap, place[2 + 2 * space - i]}});
-      const index_expr t = index_expr::variable(tap, d.most_taps());
-      const index_expr taps = d.of_phase(phase, &convolved_dimension::phase::taps);
-      if (!taps.is(d.most_taps())) in_phase.push_back({t - taps, tile::condition::how::below, 0});
-      if (d.column < 0) continue;
-      const index_expr k = d.of_phase(phase, &convolved_dimension::phase::first) + t * d.tap_step();
-      weight = weight + index_expr::variable(fmt::format("min({}, {})", k.text(), d.walk.kernel - 1), d.walk.kernel) *
-                            from.stride(d.column);
-    }
-    b.add({tile::test{"exists",
-                      {{of[1], tile::condition::how::within, l.in_channels},
-                       {of[3], tile::condition::how::within, l.out_channels}}}});
-    tile::access read = w.place_of(l.weight, at, weight);
-    read.masked = tile::mask{"exists", {from.stride(l.in_channel), l.stride_of_channels(body)}};
-    value element = value::element(read, w.node(l.weight).type);
-    if (!in_phase.empty()) {
-      b.add({tile::test{"in_phase", in_phase}});
-      element = value::operation("in_phase ? $0 : 0.0f", {element}, dtype::float32, 1);
-    }
-    b.define("weight", element);
-    const value named = value::named("weight", dtype::float32);
-    b.define("high", value::operation(k_rounded, {named}, dtype::float32, 1));
-    const value high = value::named("high", dtype::float32);
-    const value low = value::operation(fmt::format("part == 0 ? $1 : {}", k_rest), {named, high}, dtype::float32, 3);
-    b.store(tile::access{at.results.at(0), {index_expr::variable("number", count)}}, l.parts == 1 ? high : low);
-  };
-  if (blocks * threads == count)
-    write();
-  else
-    b.guard({{number, tile::condition::how::below, count}}, write);
-  CUDAL1_TRY(emitted_kernel out, w.finished(std::move(b).finish()));
-  if (body.accesses[static_cast<std::size_t>(w.node(l.weight).access)].constant) std::swap(out.steps, out.setup);
-  return out;
-}
-
-// ---- the kernel -----------------------------------------------------------------------------------------------------
+constexpr int64_t k_quads = warpgroup_convolution::quads;
 
 class warpgroup_convolution_writer final : convolution_writer {
  public:
@@ -262,10 +165,10 @@ class warpgroup_convolution_writer final : convolution_writer {
       for (int64_t q = 0; q < k_quads; ++q) {
         b_.loop("c", k_quad, tile::unrolling::whole, [&](const index_expr& c) {
           const value held = value::element(tile::access{held_, {round * k_chunk + (c + q * k_quad)}}, dtype::float32);
-          b_.store(tile::access{four, {c}}, value::operation(k_rounded, {held}, dtype::float32, 1));
+          b_.store(tile::access{four, {c}}, value::operation(rounded_to_tf32, {held}, dtype::float32, 1));
           if (l_.parts == 1) return;
           const value high = value::element(tile::access{four, {c}}, dtype::float32);
-          b_.store(tile::access{rest, {c}}, value::operation(k_rest, {held, high}, dtype::float32, 2));
+          b_.store(tile::access{rest, {c}}, value::operation(rest_as_tf32, {held, high}, dtype::float32, 2));
         });
         const index_expr place = to + q * k_quad * l_.positions();
         b_.store(tile::access{tiles_, {place}}, four, k_quad, 1, tile::access_form::vector);
@@ -535,8 +438,8 @@ std::span<const kernel_tunable> tunables_of_warpgroup_convolutions() {
 
 expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& request, const cut_convolution* cut) {
   CUDAL1_TRY(const warpgroup_convolution layout, warpgroup_convolution_of(*request.body, request.options));
-  const body_access packed = packed_access(*request.body, layout, request.values + "_weights");
-  CUDAL1_TRY(emitted_kernel out, emit_packing(request, layout, packed));
+  const body_access packed = packed_weights(*request.body, layout, request.values + "_weights");
+  CUDAL1_TRY(emitted_kernel out, emit_packed_weights(request, layout, packed));
   kernel_body body = *request.body;
   body.accesses[static_cast<std::size_t>(body.nodes[static_cast<std::size_t>(layout.weight)].access)] = packed;
   emit_request own = request;

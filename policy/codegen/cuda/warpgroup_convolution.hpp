@@ -10,7 +10,7 @@
 namespace cudal1 {
 
 struct warpgroup_convolution : convolution_parts {
-  static constexpr int64_t chunk = 8, quad = 4, patch_places = 64, patch_side = 8;
+  static constexpr int64_t chunk = 8, quad = 4, quads = chunk / quad, patch_places = 64, patch_side = 8;
 
   int64_t parts = 1;                    // TF32 parts of each operand: one, as the library has, or a high and a low one
   int64_t columns = 0;                  // channels of a block

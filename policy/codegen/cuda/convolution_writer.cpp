@@ -97,7 +97,7 @@ convolution_writer::value convolution_writer::input_element(const index_expr& c,
   if (!inside.empty()) b_.add({tile::test{k_inside, inside}});
   w_.define_nodes(b_, {front_.begin(), front_.end()},
                   [&](int n) { return loaded_input(n, c, at, !inside.empty(), exists.has_value()); });
-  const value out = w_.named(p_.input);
+  value out = w_.named(p_.input);
   // What lies outside is 0, whatever functions make of that.
   if (inside.empty() || w_.node(p_.input).kind == node_kind::load) return out;
   return value::operation(fmt::format("{} ? $0 : 0.0f", k_inside), {out}, dtype::float32, 1);

@@ -19,8 +19,6 @@ namespace cudal1 {
 
 namespace {
 
-using tile::value;
-
 constexpr int64_t k_chunk = warpgroup_convolution::chunk, k_quad = warpgroup_convolution::quad;
 constexpr int64_t k_quads = warpgroup_convolution::quads;
 

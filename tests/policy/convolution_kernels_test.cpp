@@ -19,8 +19,8 @@ using testing::HasSubstr;
 
 struct convolution_case {
   std::string name, input, weight;
-  std::string arguments;           // of the convolution, behind its operands
-  std::string behind;              // steps that read c, and make y; "": y is c
+  std::string arguments = {};      // of the convolution, behind its operands
+  std::string behind = {};         // steps that read c, and make y; "": y is c
   std::string kernel_steps = "0";  // of the kernel
   std::string outputs = R"(["y"])";
 };

@@ -314,80 +314,82 @@ void convolution_writer::write_partials(const thread_share& own) {
   const auto add_to = [&](tile::buffer_id of, const index_expr& q, reduction_kind how, const value& v) {
     b_.add({tile::combine{{}, tile::access{of, {q}}, how, v}});
   };
-  with_outer_rows([&] {
-    std::vector<tile::buffer_id> parts;
-    for (const auto& p : cut_->partials)
-      parts.push_back(array(fmt::format("part{}", parts.size()), p.how));
-    const bool squares = cut_->count >= 0;
-    if (squares) b_.change("places", value::named("0.0f", dtype::float32));
-    own.each_place([&](const index_expr& place) {
-      if (squares) b_.add({tile::combine{"places", {}, reduction_kind::sum, value::named("1.0f", dtype::float32)}});
+  // Where a block's phase has no results, its parts are those of no places.
+  const auto each_place = [&](const std::function<void(const index_expr& place)>& body) {
+    b_.scope([&] { with_outer_rows([&] { own.each_place(body); }); });
+  };
+  std::vector<tile::buffer_id> parts;
+  for (const auto& p : cut_->partials)
+    parts.push_back(array(fmt::format("part{}", parts.size()), p.how));
+  const bool squares = cut_->count >= 0;
+  if (squares) b_.change("places", value::named("0.0f", dtype::float32));
+  each_place([&](const index_expr& place) {
+    if (squares) b_.add({tile::combine{"places", {}, reduction_kind::sum, value::named("1.0f", dtype::float32)}});
+    each_channel([&](const index_expr& q) {
+      with_channel_of(own, q, [&] {
+        define({behind_.begin(), behind_.end()}, place, own.of_sums(q));
+        store_results([&](int r) { return r < cut_->first_partial; });
+        for (std::size_t i = 0; i < parts.size(); ++i)
+          add_to(parts[i], q, cut_->partials[i].how, w_.named(cut_->partials[i].node));
+      });
+    });
+  });
+  const index_expr part = b_.let("int", "part_of_places", number_of_part(own)), lane = thread_ % 32;
+  const auto place_of = [&](int result, int64_t stride) {
+    const body_access& target = body_.results[static_cast<std::size_t>(result)].target;
+    return tile::access{at_.results.at(result), {row_offset(target) + part * stride}};
+  };
+  const value count = value::named("places", dtype::float32), all = value::named("all", dtype::float32);
+  if (squares) {
+    b_.add({tile::reduce_lanes{"places", dtype::float32, reduction_kind::sum, 32}});
+    // Blocks of other channels store the same.
+    b_.add({tile::store{place_of(cut_->count, 1), count, {{lane, how::equal, 0}}}});
+  }
+  // What a channel's places are reduced to is stored by the lane that has the channel's number.
+  const auto store_reduced = [&](int result, tile::buffer_id of, reduction_kind how_reduced,
+                                 const std::function<void(const index_expr& q)>& use) {
+    const std::string name = fmt::format("stored{}", result);
+    b_.change(name, value::named("0.0f", dtype::float32));
+    each_channel([&](const index_expr& q) {
+      reduce_over_lanes("all", how_reduced, element(of, q));
+      const value is_own = value::of_index(lane, dtype::int32), number = value::of_index(q, dtype::int32);
+      b_.add({tile::assign{
+          name, value::operation("$0 == $1 ? $2 : $3", {is_own, number, all, value::named(name, dtype::float32)},
+                                 dtype::float32, 2)}});
+      if (use) use(q);
+    });
+    const index_expr q = b_.let("int", "of_lane", lane);
+    b_.guard(below(q, own.channels, 32), [&] {
+      with_channel_of(own, index_expr::variable("of_lane", own.channels), [&] {
+        b_.store(place_of(result, p_.groups * p_.out_channels), value::named(name, dtype::float32));
+      });
+    });
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto& p = cut_->partials[i];
+    b_.scope([&] {
+      store_reduced(p.result, parts[i], p.how, [&](const index_expr& q) {
+        if (p.squares < 0) return;  // else the mean takes the sum's place
+        b_.store(tile::access{parts[i], {q}},
+                 value::operation("$0 / fmaxf($1, 1.0f)", {all, count}, dtype::float32, 8));
+      });
+    });
+    if (p.squares < 0) continue;
+    const auto around = array(fmt::format("around{}", i), reduction_kind::sum);
+    std::set<int> of_element;
+    reach(p.node, of_element);
+    each_place([&](const index_expr& place) {
       each_channel([&](const index_expr& q) {
         with_channel_of(own, q, [&] {
-          define({behind_.begin(), behind_.end()}, place, own.of_sums(q));
-          store_results([&](int r) { return r < cut_->first_partial; });
-          for (std::size_t i = 0; i < parts.size(); ++i)
-            add_to(parts[i], q, cut_->partials[i].how, w_.named(cut_->partials[i].node));
+          define({of_element.begin(), of_element.end()}, place, own.of_sums(q));
+          b_.define("away", value::operation("$0 - $1", {w_.named(p.node), element(parts[i], q)}, dtype::float32, 1));
+          const value away = value::named("away", dtype::float32);
+          add_to(around, q, reduction_kind::sum, value::operation("$0 * $0", {away}, dtype::float32, 0));
         });
       });
     });
-    const index_expr part = b_.let("int", "part_of_places", number_of_part(own)), lane = thread_ % 32;
-    const auto place_of = [&](int result, int64_t stride) {
-      const body_access& target = body_.results[static_cast<std::size_t>(result)].target;
-      return tile::access{at_.results.at(result), {row_offset(target) + part * stride}};
-    };
-    const value count = value::named("places", dtype::float32), all = value::named("all", dtype::float32);
-    if (squares) {
-      b_.add({tile::reduce_lanes{"places", dtype::float32, reduction_kind::sum, 32}});
-      // Blocks of other channels store the same.
-      b_.add({tile::store{place_of(cut_->count, 1), count, {{lane, how::equal, 0}}}});
-    }
-    // What a channel's places are reduced to is stored by the lane that has the channel's number.
-    const auto store_reduced = [&](int result, tile::buffer_id of, reduction_kind how_reduced,
-                                   const std::function<void(const index_expr& q)>& use) {
-      const std::string name = fmt::format("stored{}", result);
-      b_.change(name, value::named("0.0f", dtype::float32));
-      each_channel([&](const index_expr& q) {
-        reduce_over_lanes("all", how_reduced, element(of, q));
-        const value is_own = value::of_index(lane, dtype::int32), number = value::of_index(q, dtype::int32);
-        b_.add({tile::assign{
-            name, value::operation("$0 == $1 ? $2 : $3", {is_own, number, all, value::named(name, dtype::float32)},
-                                   dtype::float32, 2)}});
-        if (use) use(q);
-      });
-      const index_expr q = b_.let("int", "of_lane", lane);
-      b_.guard(below(q, own.channels, 32), [&] {
-        with_channel_of(own, index_expr::variable("of_lane", own.channels), [&] {
-          b_.store(place_of(result, p_.groups * p_.out_channels), value::named(name, dtype::float32));
-        });
-      });
-    };
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const auto& p = cut_->partials[i];
-      b_.scope([&] {
-        store_reduced(p.result, parts[i], p.how, [&](const index_expr& q) {
-          if (p.squares < 0) return;  // else the mean takes the sum's place
-          b_.store(tile::access{parts[i], {q}},
-                   value::operation("$0 / fmaxf($1, 1.0f)", {all, count}, dtype::float32, 8));
-        });
-      });
-      if (p.squares < 0) continue;
-      const auto around = array(fmt::format("around{}", i), reduction_kind::sum);
-      std::set<int> of_element;
-      reach(p.node, of_element);
-      own.each_place([&](const index_expr& place) {
-        each_channel([&](const index_expr& q) {
-          with_channel_of(own, q, [&] {
-            define({of_element.begin(), of_element.end()}, place, own.of_sums(q));
-            b_.define("away", value::operation("$0 - $1", {w_.named(p.node), element(parts[i], q)}, dtype::float32, 1));
-            const value away = value::named("away", dtype::float32);
-            add_to(around, q, reduction_kind::sum, value::operation("$0 * $0", {away}, dtype::float32, 0));
-          });
-        });
-      });
-      b_.scope([&] { store_reduced(p.squares, around, reduction_kind::sum, {}); });
-    }
-  });
+    b_.scope([&] { store_reduced(p.squares, around, reduction_kind::sum, {}); });
+  }
 }
 
 void convolution_writer::define_of_row(int n, std::set<int>& known) {

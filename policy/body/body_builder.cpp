@@ -41,6 +41,8 @@ const row_operator* find_row_builder(const graph_step& s) {
 
 body_builder::body_builder(const graph& g, kernel_domain domain, const std::vector<int>& steps)
     : graph_(&g), domain_(std::move(domain)), steps_(steps.begin(), steps.end()) {
+  pools_convolution_ = !domain_.rows.windows.empty() &&
+                       std::ranges::any_of(steps, [&](int n) { return adds_up_channels(g.step_at(n)); });
   add_axes();
   add_scopes();
 }

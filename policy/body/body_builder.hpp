@@ -144,11 +144,14 @@ class body_builder {
   // Where the elements of a load are: in the tensor, or those of windows, which may lie outside of it.
   enum class load_bounds { tensor, windows };
   load_bounds bounds_now() const {
-    return scope_now().kind == scope_kind::windows ? load_bounds::windows : load_bounds::tensor;
+    const bool is_slid = scope_now().kind == scope_kind::windows && !(pools_convolution_ && now_ == windows_);
+    return is_slid ? load_bounds::windows : load_bounds::tensor;
   }
   int load(const std::string& value, const std::vector<int64_t>& strides, int64_t offset, load_bounds bounds);
   expected<int> computed(const std::string& value, int in);
   int add_contracted_axis(int64_t count);
+  // That the windows of the pool that reduces the convolution's results are as kernels of convolutions have them.
+  expected<void> check_pool(const std::vector<work_parts::window>& convolved) const;
   expected<int> loaded_as(const std::string& value, const tensor_type& type, const place& where, dtype wanted);
   int converted(int n, dtype wanted);
   int cast(int n, dtype from, dtype wanted);
@@ -166,6 +169,7 @@ class body_builder {
   std::deque<scope> scopes_;  // of the results, of the parts, of windows, and of the As of contractions
   int now_ = 0, step_ = -1;   // the scope and the step that is being built
   int first_part_ = 0, windows_ = -1;
+  bool pools_convolution_ = false;  // the windows slide over what the kernel makes of its convolution
   place taps_;
   kernel_body body_;
   // When the kernel's text has each node: the step that needs it first, and its number among those of that step.

@@ -296,9 +296,22 @@ int body_builder::add_contracted_axis(int64_t count) {
   return static_cast<int>(body_.axes.size()) - 1;
 }
 
+// Each element of the convolution's result is in one window of the pool, or in none at the end of a dimension.
+expected<void> body_builder::check_pool(const std::vector<work_parts::window>& convolved) const {
+  if (convolved.size() != domain_.rows.windows.size())
+    return fail(errc::unsupported, "a pool over other dimensions than the convolution's");
+  for (const auto& w : domain_.rows.windows)
+    if (w.stride != w.kernel || w.padding != 0 || w.dilation != 1 || w.positions * w.kernel > w.size)
+      return fail(errc::unsupported, "the windows of the pool behind the convolution overlap, or have padding");
+  return {};
+}
+
 expected<int> body_builder::convolution(const convolved& of, const place& where) {
-  if (scope_now().kind != scope_kind::results || domain_.parts || !body_.windows.empty())
+  const bool is_pooled = pools_convolution_ && now_ == windows_;
+  const std::size_t pools = is_pooled ? domain_.rows.windows.size() : 0;
+  if ((!is_pooled && scope_now().kind != scope_kind::results) || domain_.parts || body_.windows.size() != pools)
     return fail(errc::unsupported, "a kernel computes only one convolution, and all of its result");
+  if (is_pooled) CUDAL1_CHECK(check_pool(of.windows));
   if (is_computed(of.weight)) return fail(errc::unsupported, "the weights {} are not in memory", of.weight);
   const tensor_type &input = graph_->type_of(of.input), &weight = graph_->type_of(of.weight);
   const int64_t in_group = weight.shape[of.is_transposed ? 0 : 1];
@@ -317,18 +330,20 @@ expected<int> body_builder::convolution(const convolved& of, const place& where)
   for (std::size_t i = 0; i < of.windows.size(); ++i) {
     const auto& w = of.windows[i];
     const auto& terms = where[i + 2].terms;
-    if (terms.size() > 1 || where[i + 2].offset != 0 || (!terms.empty() && terms[0].second != 1))
+    if (!is_pooled && (terms.size() > 1 || where[i + 2].offset != 0 || (!terms.empty() && terms[0].second != 1)))
       return fail(errc::unsupported, "the kernel's rows divide a dimension that windows slide along");
     const int tap = add_contracted_axis(w.kernel);
-    body_.windows.push_back({w, terms.empty() ? -1 : terms[0].first, tap, of.is_transposed});
+    const int row = is_pooled ? body_.windows[i].row : terms.empty() ? -1 : terms[0].first;
+    body_.windows.push_back({w, row, tap, of.is_transposed});
     coordinate& along = slid.where.emplace_back();
-    if (!terms.empty()) along.terms.emplace_back(terms[0].first, w.stride);
+    for (const auto& [axis, multiple] : terms)
+      along.terms.emplace_back(axis, multiple * w.stride);
     along.terms.emplace_back(tap, w.dilation);
     of_weight.push_back({{{tap, 1}}});
   }
-  windows_ = static_cast<int>(scopes_.size());
+  const int over = static_cast<int>(scopes_.size());
   scopes_.push_back(std::move(slid));
-  CUDAL1_TRY(const int x, in_scope(windows_, [&] { return operand_value(of.input, input, dtype::float32); }));
+  CUDAL1_TRY(const int x, in_scope(over, [&] { return operand_value(of.input, input, dtype::float32); }));
   const int w = load(of.weight, strides_at(weight.strides, of_weight), 0, load_bounds::tensor);
   return contraction(channel, x, converted(w, dtype::float32), {}, {});
 }

@@ -105,7 +105,8 @@ struct kernel_body {
   std::vector<body_access> accesses;
   std::vector<body_result> results;
   // Where rows are windows: along which dimensions. Strides are those of consecutive windows and of their elements, and
-  // accesses begin with the tensor's first element, `padding` elements behind the first window's.
+  // accesses begin with the tensor's first element, `padding` elements behind the first window's. Where a pool reduces
+  // the results of a convolution, its windows come first, one a dimension, and then as many of the convolution.
   std::vector<body_window> windows;
 
   int row_dims() const;  // how many axes index the rows

@@ -1,6 +1,7 @@
 #include "policy/moves/convolution_kernel_moves.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -17,8 +18,12 @@ namespace {
 constexpr const char *k_plain = "convolution_kernel", *k_tensor_cores = "tensor_core_convolution";
 constexpr std::string_view k_factors = "factors";
 
+bool is_free_step(const graph_step& s, operator_family family) {
+  return !s.dropped && s.group < 0 && family_of(s) == family;
+}
+
 bool is_free_convolution(const graph_step& s) {
-  return !s.dropped && s.group < 0 && family_of(s) == operator_family::convolution;
+  return is_free_step(s, operator_family::convolution);
 }
 
 // The ways to multiply that a move may have: without tensor cores, or on them.
@@ -60,12 +65,70 @@ std::set<int> groups_behind(const graph& g, const graph_step& s) {
   return out;
 }
 
-// Each convolution with a group that reads it, where there is one, and alone.
+// The elementwise steps that make a value of that of a step; empty, too, where it is not made so.
+std::optional<std::vector<int>> steps_between(const graph& g, const graph_step& from, const std::string& value) {
+  std::vector<int> out;
+  for (std::string now = value; !now.empty();) {
+    const graph_step* made = g.producer(g.resolve(now));
+    if (made == nullptr) return std::nullopt;
+    if (made->number == from.number) return out;
+    if (!is_free_step(*made, operator_family::pointwise)) return std::nullopt;
+    out.push_back(made->number);
+    const auto operands = made->operands();
+    const auto same = std::ranges::find_if(operands, [&](const std::string& o) {
+      return g.type_of(o).shape == from.result_types[0].shape && g.producer(g.resolve(o)) != nullptr;
+    });
+    now = same == operands.end() ? "" : *same;
+  }
+  return std::nullopt;
+}
+
+// Reductions of what elementwise steps make of the convolution's result, with these steps, and with what is made of
+// their results alone: the statistics of a norm, for example. None of them in a group yet.
+std::vector<int> reductions_behind(const graph& g, const graph_step& convolution) {
+  std::set<int> out, reduced;
+  std::vector<int64_t> shape;  // of the results
+  for (const auto& s : g.steps()) {
+    if (!is_free_step(s, operator_family::reduction) || (!reduced.empty() && s.result_types[0].shape != shape))
+      continue;
+    const auto value = tensor_argument_name(s, "self");
+    const auto between = value ? steps_between(g, convolution, *value) : std::nullopt;
+    if (!between) continue;
+    shape = s.result_types[0].shape;
+    out.insert(between->begin(), between->end());
+    reduced.insert(s.number);
+  }
+  for (const auto& s : g.steps()) {
+    if (!is_free_step(s, operator_family::pointwise) || s.result_types[0].shape != shape) continue;
+    const auto operands = s.operands();
+    const auto is_known = [&](const std::string& o) {
+      const graph_step* made = g.producer(g.resolve(o));
+      return made == nullptr ? g.is_constant(g.resolve(o)) : reduced.contains(made->number);
+    };
+    const auto is_reduced = [&](const std::string& o) { return g.producer(g.resolve(o)) != nullptr; };
+    if (std::ranges::all_of(operands, is_known) && std::ranges::any_of(operands, is_reduced)) reduced.insert(s.number);
+  }
+  out.insert(reduced.begin(), reduced.end());
+  return {out.begin(), out.end()};
+}
+
+// Whether the group is a norm over so few elements of space that its own kernel reads them once: with the convolution
+// it is not one pass.
+bool is_better_apart(const graph& g, const std::vector<int>& group) {
+  constexpr int64_t k_most_elements = 1 << 14;
+  const auto body = build_body(g, group);
+  return body && !body->is_elementwise() && body->windows.empty() && body->columns() <= k_most_elements &&
+         std::ranges::any_of(group, [&](int n) { return family_of(g.step_at(n)) == operator_family::normalization; }) &&
+         !std::ranges::all_of(body->results, [&](const body_result& r) { return body->is_one_per_row(r.target); });
+}
+
+// Each convolution with a group that reads it, or with reductions in none, where there are such, and alone. What is
+// better apart comes last.
 std::vector<move> kernel_candidates(std::string_view name, const graph& g, const lowering_target& target) {
-  std::vector<move> out;
+  std::vector<move> out, last;
   const auto ways = ways_of(name, target);
   if (ways.empty()) return out;
-  const auto add = [&](std::vector<int> steps, const graph_step& convolution) {
+  const auto add = [&](std::vector<int> steps, const graph_step& convolution, std::vector<move>& into) {
     std::ranges::sort(steps);
     const auto body = build_body(g, steps);
     if (!body) return;
@@ -73,19 +136,25 @@ std::vector<move> kernel_candidates(std::string_view name, const graph& g, const
       if (!may_pay(g, convolution, way) || why_not_so(convolution, way) != nullptr ||
           !target.suits_convolution(*body, way))
         continue;
-      out.push_back({std::string(name), {{"steps", print_steps(steps)}}});
-      if (way == convolution_by_tf32_pairs) out.back().parameters.emplace_back(k_factors, way);
+      into.push_back({std::string(name), {{"steps", print_steps(steps)}}});
+      if (way == convolution_by_tf32_pairs) into.back().parameters.emplace_back(k_factors, way);
     }
   };
   for (const auto& s : g.steps()) {
     if (!is_free_convolution(s)) continue;
+    if (std::vector<int> steps = reductions_behind(g, s); !steps.empty()) {
+      steps.push_back(s.number);
+      add(std::move(steps), s, out);
+    }
     for (const int group : groups_behind(g, s)) {
       std::vector<int> steps = g.groups()[static_cast<std::size_t>(group)].steps;
+      auto& into = is_better_apart(g, steps) ? last : out;
       steps.push_back(s.number);
-      add(std::move(steps), s);
+      add(std::move(steps), s, into);
     }
-    add({s.number}, s);
+    add({s.number}, s, out);
   }
+  out.insert(out.end(), last.begin(), last.end());
   return out;
 }
 
@@ -144,7 +213,8 @@ std::vector<move_kind> convolution_kernel_moves() {
   return {
       kind_of(k_plain, {},
               "a convolution of few channels, or of groups of few, as a kernel, exact in float32, together with "
-              "the group that reads it (cuda): elementwise steps, or a reduction, softmax or norm over channels"),
+              "the group that reads it (cuda): elementwise steps, a reduction, softmax or norm over channels, or sums, "
+              "means or a norm over space, of which the kernel makes partial results"),
       kind_of(k_tensor_cores, {std::string(k_factors)},
               "the same, also of transposed convolutions, on tensor cores of compute capability 9.0 (cuda): in TF32 "
               "as the library, or with factors=tf32_pairs as exact as in float32, of a high and a low TF32 part")};

@@ -10,6 +10,7 @@
 #include "policy/graph/part_family.hpp"
 #include "policy/graph/phased_convolutions.hpp"
 #include "policy/graph/separate_bias.hpp"
+#include "policy/graph/separate_statistics.hpp"
 #include "policy/graph/unit_dimensions.hpp"
 #include "policy/graph/unit_kernels.hpp"
 
@@ -150,16 +151,19 @@ struct rewriting {
   const char* did = "";  // in one sentence, with {} for the steps
   rewritten_at_once steps = rewritten_at_once::all;
   std::vector<starting_part> parts = {starting_part::rewritten_layers};
+  bool for_own_convolutions = false;  // of use only where convolutions may be kernels of our own
 };
 
-std::vector<move> candidates_of(const rewriting& r, const graph& g) {
-  if (is_part(g) || !g.groups().empty()) return {};
+std::vector<move> candidates_of(const rewriting& r, const graph& g, const lowering_target& target) {
+  if (is_part(g) || !g.groups().empty() || (r.for_own_convolutions && target.convolution_ways().empty())) return {};
   auto out = together_or_alone(r.name, r.find(g));
   if (r.steps == rewritten_at_once::all && out.size() > 1) out.erase(out.begin() + 1, out.end());
   return out;
 }
 
-expected<std::string> apply_rewriting(const rewriting& r, graph& g, const move& m) {
+expected<std::string> apply_rewriting(const rewriting& r, graph& g, const move& m, const lowering_target& target) {
+  if (r.for_own_convolutions && target.convolution_ways().empty())
+    return fail(errc::invalid_argument, "{} has no kernels of convolutions", target.name());
   CUDAL1_TRY(const auto steps, steps_parameter(g, m, "steps"));
   CUDAL1_CHECK(check_is_whole(g));
   CUDAL1_TRY(auto made, r.rewrite(g, steps));
@@ -174,8 +178,9 @@ move_kind move_of(const rewriting& r) {
           .phase = move_phase::preparation,
           .order = r.order,
           .parts = r.parts,
-          .candidates = [r](const graph& g, const lowering_target&) { return candidates_of(r, g); },
-          .apply = [r](graph& g, const move& m, const lowering_target&) { return apply_rewriting(r, g, m); }};
+          .candidates = [r](const graph& g, const lowering_target& target) { return candidates_of(r, g, target); },
+          .apply = [r](graph& g, const move& m,
+                       const lowering_target& target) { return apply_rewriting(r, g, m, target); }};
 }
 
 }  // namespace
@@ -257,13 +262,26 @@ std::vector<move_kind> preparation_moves() {
                .did = "the convolutions {} are products of their weights and channels",
                .steps = rewritten_at_once::all_or_one,
                .parts = {}}),
+      move_of({.name = "separate_statistics",
+               .summary =
+                   "norms behind convolutions (batch norm in training mode, instance norm, group norm) become means, "
+                   "variances and elementwise steps, with a proof: the convolution's kernel can make partial sums of "
+                   "the first, and kernels of what follows contain the last; the steps have other numbers afterwards "
+                   "(cuda)",
+               .order = 8,
+               .find = norms_of_convolutions,
+               .rewrite = with_separate_statistics,
+               .did = "the statistics of the norms {} are steps of their own",
+               .steps = rewritten_at_once::all_or_one,
+               .parts = {},
+               .for_own_convolutions = true}),
       {.name = "join_layers",
        .summary = "linear layers that read one value become one layer with their weights concatenated, of whose "
                   "result theirs are slices, with a proof that no input changes the weights and nothing copies a "
                   "slice; the steps have other numbers afterwards",
        .parameters = {"steps"},
        .phase = move_phase::preparation,
-       .order = 8,
+       .order = 9,
        .candidates = join_candidates,
        .apply = apply_join}};
 }

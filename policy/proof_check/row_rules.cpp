@@ -80,6 +80,12 @@ double log_sum_exp(const step& s, const place& p) {
   return most + std::log(out);
 }
 
+double variance(const step& s, const place& p) {
+  const double count = count_of(reduced_dims(s), s.type("self").shape), middle = sum(s, p) / count;
+  double squares = 0;
+  for_each_reduced(s, p, [&](double x) { squares += (x - middle) * (x - middle); });
+  return squares / (count - s.number("correction", 1));
+}
 double vector_norm(const step& s, const place& p) {
   const double order = s.number("ord", 2);
   double most = 0, total = 0;
@@ -280,6 +286,7 @@ element_rules row_rules() {
           {"aten::sum.dim_IntList", sum},
           {"aten::mean", mean},
           {"aten::mean.dim", mean},
+          {"aten::var.correction", variance},
           {"aten::avg_pool1d", average_pool},
           {"aten::avg_pool2d", average_pool},
           {"aten::avg_pool3d", average_pool},

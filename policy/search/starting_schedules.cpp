@@ -102,11 +102,12 @@ std::vector<kind_list> bases_of(const graph& g, const lowering_target& target) {
   using enum move_phase;
   const move_kind *const reorders = find_move("channels_last"), *const joins = find_move("join_layers"),
                          *const multiplies = find_move("multiply_unit_kernels"),
-                         *const exact = find_move("float32_convolutions");
+                         *const exact = find_move("float32_convolutions"),
+                         *const separates = find_move("separate_statistics");
   kind_list rewrites = moves_of(starting_part::rewritten_layers);
   const kind_list all_rewrites = joined(rewrites, {multiplies});
-  const auto all_but = [exact](const kind_list& without) {
-    return kinds_of({preparation, always, grouping}, joined(without, {exact}));
+  const auto all_but = [exact, separates](const kind_list& without) {
+    return kinds_of({preparation, always, grouping}, joined(without, {exact, separates}));
   };
   const bool has_orders = applies(reorders, g, target);
   std::vector<kind_list> out = {all_but(joined(all_rewrites, {reorders, joins}))};
@@ -156,6 +157,17 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
       if (i > 0) lists.push_back(joined(in_float32(bases[i]), moves_of(execution)));
       if (has_kernels) lists.push_back(joined(joined(in_float32(bases[i]), {on_tensor_cores}), moves_of(execution)));
     }
+  // Norms in two parts: the convolutions' kernels take the first one, before kernels are made of all that follows.
+  const move_kind* const separates = find_move("separate_statistics");
+  if (applies(separates, own, target)) {
+    const kind_list norms = joined({find_move("separate_bias"), separates}, kinds_of({always}));
+    const auto add = [&](const kind_list& base, const move_kind* kernels) {
+      lists.push_back(joined(joined(base, {kernels}), kinds_of({grouping, execution})));
+    };
+    add(norms, find_move("convolution_kernel"));
+    add(norms, on_tensor_cores);
+    if (has_kernels && may_be_in_float32(own)) add(in_float32(norms), on_tensor_cores);
+  }
   // Products with what follows in one kernel, and the convolutions that are left with the library's activations.
   if (applies(find_move("multiply_unit_kernels"), own, target))
     lists.push_back(joined(joined(bases.back(), {find_move("product_kernel"), find_move("library_activation")}),

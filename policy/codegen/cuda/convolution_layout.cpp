@@ -1,6 +1,7 @@
 #include "policy/codegen/cuda/convolution_layout.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "policy/codegen/pass_plan.hpp"
@@ -16,6 +17,8 @@ constexpr int64_t k_most_channels = 32;       // that a thread reduces
 constexpr int64_t k_places = 2;               // of a thread
 constexpr int64_t k_enough_blocks = 2048;     // that keep a large GPU busy
 constexpr int64_t k_registers = 136;          // of a thread, for sums and what it reads for them
+constexpr int64_t k_warp = 32;                // threads
+constexpr int64_t k_most_down = 8;            // places of a thread that are one window of a pool
 constexpr int64_t k_vector = 4;               // weights that a thread reads at once
 constexpr int64_t k_shared_bytes = 48 << 10;  // of a block
 
@@ -45,8 +48,26 @@ expected<void> check_input(const kernel_body& body, const convolution_parts& l) 
   return {};
 }
 
-// A thread has all channels of its places, and nothing of others: it reduces over channels only.
+// A pool's windows lie within the block's tile, or are made in passes: then they are all phases, or all places.
+expected<void> check_pool(const kernel_body& body, const convolution_parts& l) {
+  const pass_plan plan(body);
+  for (std::size_t i = 0; i < l.dimensions.size(); ++i)
+    if (const auto& d = l.dimensions[i];
+        d.phases() > 1 && (d.pool % d.phases() != 0 || (i > 0 && d.pool != d.phases())))
+      return fail(errc::unsupported, "the phases of the transposed convolution are no windows of the pool");
+  if (body.has_scan() || plan.passes() > 2 ||
+      !std::ranges::all_of(body.results, [&](const auto& r) { return plan.is_row_result(r); }))
+    return fail(errc::unsupported, "the kernel of a convolution makes nothing but what follows its pool");
+  return {};
+}
+
+// A thread has all channels of its places, and nothing of others: it reduces over channels only. What reduces places,
+// too, is cut.
 expected<void> check_columns(const kernel_body& body, const convolution_parts& l) {
+  if (body.is_elementwise() && body.has_reduction())
+    return fail(errc::unsupported, "the kernel of a convolution reduces no single elements");
+  if (reduces_places(body)) return check_reduced_places(body);
+  if (l.pools()) return check_pool(body, l);
   if (!l.has_rows(body)) return {};
   if (body.has_scan() || body.dims() - body.row_dims() != 1 || l.out_axes != std::vector{body.row_dims()} ||
       l.groups > 1)
@@ -67,25 +88,25 @@ int64_t even_tile(int64_t extent, int64_t most) {
 // As many places of a thread as are wanted, and as its registers hold.
 void choose_places(convolution_layout& l, int64_t wanted) {
   if (!l.is_stacked()) return;
-  const auto& walk = l.dimensions[1].walk;
-  const int64_t around = (walk.kernel - 1) * walk.dilation + 1;
-  l.places = std::min(wanted, walk.positions);
-  while (l.places > 1 && l.places * l.channels + (l.places - 1) * walk.stride + around > k_registers)
-    l.places /= 2;
+  const auto& d = l.dimensions[1];
+  const int64_t around = (d.walk.kernel - 1) * d.walk.dilation + 1, window = l.pool_down();
+  l.places = rounded_up(std::min(wanted, d.results()), window);
+  while (l.places > window && l.places * l.channels + (l.places - 1) * d.walk.stride + around > k_registers)
+    l.places = rounded_up(l.places / 2, window);
 }
 
 void choose_rows(convolution_layout& l, int64_t threads) {
   l.rows = 1;
   if (!l.is_stacked()) return;
   const int64_t rows = std::max<int64_t>(threads / l.lane().tile, 1);
-  const int64_t tile = even_tile(l.dimensions[1].walk.positions, rows * l.places);
+  const int64_t tile = even_tile(l.dimensions[1].results(), rows * l.places);
   l.rows = (tile + l.places - 1) / l.places;
   l.dimensions[1].tile = l.rows * l.places;
 }
 
 // A block that makes several groups of channels stages its input once for them.
 void choose_turns(convolution_layout& l, const kernel_body& body) {
-  while (l.blocks_of_channels() > 1) {
+  while (l.blocks_of_channels() > 1 && !l.pools()) {
     convolution_layout more = l;
     more.turns *= 2;
     if (more.shared_bytes() > k_shared_bytes || more.blocks(body) < k_enough_blocks) return;
@@ -143,9 +164,14 @@ int64_t convolution_parts::weights() const {
 }
 
 int64_t convolution_parts::blocks_of(const kernel_body& body, int64_t channels) const {
-  int64_t out = groups * parts_of_channels(channels);
+  int64_t out = groups * parts_of_channels(channels) * parts_of_places();
   for (const int axis : batch)
     out *= body.extent(static_cast<std::size_t>(axis));
+  return out;
+}
+
+int64_t convolution_parts::parts_of_places() const {
+  int64_t out = 1;
   for (std::size_t i = 0; i < dimensions.size(); ++i)
     out *= dimensions[i].tiles() * phases_of_blocks(i);
   return out;
@@ -168,6 +194,18 @@ index_expr convolution_parts::place_of_weight(const kernel_body& body, const ind
   for (std::size_t i = extents.size(); i-- > 0; below *= extents[i])
     contiguous = contiguous && (extents[i] == 1 || strides[i] == below);
   return contiguous ? number : offset_of(split(number, extents), strides);
+}
+
+int64_t convolution_parts::passes() const {
+  int64_t out = 1;
+  for (std::size_t i = 0; i < dimensions.size(); ++i)
+    if (is_in_passes(i)) out *= dimensions[i].pool;
+  return out;
+}
+
+void set_tiles_of_passes(convolution_parts& l) {
+  for (std::size_t i = convolution_parts::first_outer; i < l.dimensions.size(); ++i)
+    if (auto& d = l.dimensions[i]; l.is_in_passes(i) && d.phases() == 1) d.tile = d.pool;
 }
 
 int64_t convolution_layout::shared_bytes() const {
@@ -200,6 +238,20 @@ expected<void> order_channels(const kernel_body& body, convolution_parts& l) {
   return {};
 }
 
+// Of the convolution's windows, which come last, and of the pool's where there are such.
+void add_dimensions(const kernel_body& body, convolution_parts& l) {
+  const auto count = body.axes.size() - static_cast<std::size_t>(body.dims()) - 1;  // axes of the windows' elements
+  const bool pools = body.windows.size() > count;
+  for (std::size_t i = count; i-- > 0;) {
+    const body_window& w = body.windows[pools ? count + i : i];
+    auto& d = l.dimensions.emplace_back(convolved_dimension{w.walk, w.row, w.column, w.is_transposed});
+    if (!pools) continue;
+    d.pool = body.windows[i].walk.kernel;
+    d.pooled = body.windows[i].walk.positions;
+    d.pool_axis = body.windows[i].column;
+  }
+}
+
 }  // namespace
 
 expected<convolution_parts> convolution_parts_of(const kernel_body& body) {
@@ -212,10 +264,10 @@ expected<convolution_parts> convolution_parts_of(const kernel_body& body) {
     return fail(errc::unsupported, "the weights of the convolution are not in memory");
   l.in_channel = sum.axis;
   l.in_channels = body.extent(static_cast<std::size_t>(l.in_channel));
-  for (auto w = body.windows.rbegin(); w != body.windows.rend(); ++w)
-    l.dimensions.push_back({w->walk, w->row, w->column, w->is_transposed});
+  add_dimensions(body, l);
   for (int d = 0; d < body.dims(); ++d) {
-    if (std::ranges::find(body.windows, d, &body_window::row) != body.windows.end()) continue;
+    const auto is_along = [&](const body_window& w) { return w.row == d || w.column == d; };
+    if (std::ranges::any_of(body.windows, is_along)) continue;
     if (access_of(body, l.weight).stride(d) == 0) {
       l.batch.push_back(d);
       continue;
@@ -241,6 +293,10 @@ expected<convolution_layout> convolution_layout_of(const kernel_body& body, cons
   if (l.has_rows(body) && l.out_channels > k_most_channels)
     return fail(errc::unsupported, "{} channels are more than the {} that a thread reduces", l.out_channels,
                 k_most_channels);
+  if (l.pools() && (l.lane().pool > k_warp || !std::has_single_bit(static_cast<uint64_t>(l.lane().pool)) ||
+                    l.pool_down() > k_most_down))
+    return fail(errc::unsupported, "neighbouring threads have no whole window of the pool");
+  set_tiles_of_passes(l);
   const auto chosen = [&](std::string_view name, int64_t otherwise) {
     return options[name] > 0 ? options[name] : otherwise;
   };
@@ -248,7 +304,7 @@ expected<convolution_layout> convolution_layout_of(const kernel_body& body, cons
   if (!l.has_rows(body)) l.channels = std::min(l.channels, chosen(kernel_tunable::channels, k_channels));
   choose_places(l, chosen(kernel_tunable::items, k_places));
   const int64_t threads = chosen(kernel_tunable::block, k_threads);
-  l.dimensions[0].tile = even_tile(l.lane().walk.positions, std::min(k_widest_tile, threads));
+  l.dimensions[0].tile = rounded_up(even_tile(l.lane().results(), std::min(k_widest_tile, threads)), l.lane().pool);
   choose_rows(l, threads);
   while (l.shared_bytes() > k_shared_bytes && l.rows > 1)
     choose_rows(l, (l.rows - 1) * l.lane().tile);

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "policy/codegen/cuda/cut_convolution.hpp"
 #include "policy/codegen/emit_kernel.hpp"
 #include "policy/codegen/kernel_tunable.hpp"
 
@@ -17,9 +18,13 @@ struct convolved_dimension {
   work_parts::window walk;
   int row = -1, column = -1;  // the body's axes; -1: there is only one
   bool is_transposed = false;
+  // Where a pool reduces the results: how many along the dimension are one window, and how many windows there are; the
+  // axis of a window's elements (-1: they have one).
+  int64_t pool = 1, pooled = 0;
+  int pool_axis = -1;
   int64_t tile = 1;  // places of a phase in a block's tile
 
-  int64_t results() const { return is_transposed ? walk.size : walk.positions; }
+  int64_t results() const { return pooled > 0 ? pooled * pool : is_transposed ? walk.size : walk.positions; }
   int64_t inputs() const { return is_transposed ? walk.positions : walk.size; }
   int64_t phases() const { return is_transposed ? walk.stride : 1; }
   int64_t places() const { return (results() + phases() - 1) / phases(); }
@@ -55,8 +60,16 @@ struct convolution_parts {
   static constexpr std::size_t first_outer = 2;
   const convolved_dimension& lane() const { return dimensions[0]; }
   bool is_stacked() const { return dimensions.size() > 1; }
-  // Whether each place is a row, whose columns are its channels.
-  bool has_rows(const kernel_body& body) const { return !body.is_elementwise(); }
+  // Whether each place is a row, whose columns are its channels; where all places of a channel are reduced, the kernel
+  // is one of elements, which adds up those that a warp has (cut_convolution).
+  bool has_rows(const kernel_body& body) const { return !body.is_elementwise() && !reduces_places(body) && !pools(); }
+  bool pools() const { return lane().pooled > 0; }
+  // Whether a block makes the elements of a pool's window along the dimension one after the other: places of which it
+  // has one at a time, or phases.
+  bool is_in_passes(std::size_t i) const {
+    const auto& d = dimensions[i];
+    return i > 0 && d.pool > 1 && (i >= first_outer || d.phases() > 1);
+  }
   int64_t weights() const;  // of a result
   // Elements of the input that a tile meets along a dimension: of outer ones those of a place.
   int64_t staged(std::size_t i) const {
@@ -65,9 +78,17 @@ struct convolution_parts {
   }
   // Blocks of tiles of so many channels.
   int64_t parts_of_channels(int64_t channels) const { return (out_channels + channels - 1) / channels; }
-  // A block makes all phases along the last dimension, one after the other, and one phase along the others.
-  int64_t phases_of_blocks(std::size_t i) const { return i == 0 ? 1 : dimensions[i].phases(); }
+  // How often a block makes its tile for a pool, and the results of a window that are beside each other in the tile,
+  // and below each other.
+  int64_t passes() const;
+  int64_t pool_across() const { return lane().pool; }
+  int64_t pool_down() const { return is_stacked() && !is_in_passes(1) ? dimensions[1].pool : 1; }
+  // A block makes all phases along the last dimension, one after the other, and one phase along the others, or those of
+  // a pool's window.
+  int64_t phases_of_blocks(std::size_t i) const { return i == 0 || is_in_passes(i) ? 1 : dimensions[i].phases(); }
   int64_t blocks_of(const kernel_body& body, int64_t channels) const;
+  // Of the places of a channel: those of a block.
+  int64_t parts_of_places() const;
   // How far the weights of neighbouring channels of the results are apart, and where the weight with this number is
   // from the channel's first one, row-major by input channel and element of the windows.
   int64_t stride_of_channels(const kernel_body& body) const;
@@ -85,12 +106,16 @@ struct convolution_layout : convolution_parts {
   // The threads that have places, and those of a block: a multiple of a warp.
   int64_t busy() const { return rows * lane().tile; }
   int64_t threads() const { return (busy() + 31) / 32 * 32; }
+  int64_t warps() const { return threads() / 32; }
   int64_t row_of_weights() const { return channels_of_block() + 4; }  // vectors, in other banks than the next ones
   int64_t channels_of_block() const { return turns * channels; }
   int64_t blocks_of_channels() const { return parts_of_channels(channels_of_block()); }
   int64_t blocks(const kernel_body& body) const { return blocks_of(body, channels_of_block()); }
   int64_t shared_bytes() const;
 };
+
+// Of outer dimensions, of which a block has one place at a time: those of a window.
+void set_tiles_of_passes(convolution_parts& l);
 
 // Whether the body makes a convolution that adds up channels.
 bool is_convolution(const kernel_body& body);

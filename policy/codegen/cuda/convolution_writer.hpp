@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,8 +20,10 @@ class convolution_writer {
   using how = tile::condition::how;
   using value = tile::value;
 
-  // `parts` outlives it; a block has so many channels of a tile.
-  convolution_writer(const emit_request& request, const convolution_parts& parts, int64_t channels, int64_t threads);
+  // `parts` and `cut` outlive it; a block has so many channels of a tile. `cut`: of what reduces places, the body is
+  // that of its first kernel; else null.
+  convolution_writer(const emit_request& request, const convolution_parts& parts, const cut_convolution* cut,
+                     int64_t channels, int64_t threads);
   ~convolution_writer() = default;
 
   static std::vector<tile::condition> below(const index_expr& i, int64_t count, int64_t reached) {
@@ -34,9 +37,9 @@ class convolution_writer {
 
   // ---- which tile a block has ----
   void write_tile();
-  // Declares the first element of the input that the tile meets along a dimension: in write_tile, but for the last
-  // dimension where it has phases.
-  void write_first_element(std::size_t i);
+  // Declares the first element of the input that the tile meets along a dimension: in write_tile, but for dimensions
+  // of which a block makes phases, or places, one after the other. `place`: among the tile's.
+  void write_first_element(std::size_t i, const index_expr& place = 0);
   index_expr tile_of(std::size_t i) const {
     return index_expr::variable(fmt::format("tile{}", i), p_.dimensions[i].tiles());
   }
@@ -81,20 +84,51 @@ class convolution_writer {
   void with_outer_rows(const std::function<void()>& body);
   // Declares the indices of a channel, which is one of its group's.
   void write_channel(const index_expr& channel);
+  // ---- pools ----
+  // The nodes that reduce windows, and arrays of registers for them: so many windows and channels of a thread.
+  std::vector<int> pooled_nodes() const { return plan_.work_of(0, {}).reduced; }
+  void declare_pooled(int64_t count);
+  // Calls `pass` for each element of a window that a block makes after others, its place and indices declared.
+  void each_pass(const std::function<void()>& pass);
+  // Declares which element of its window along a dimension is meant.
+  void write_tap(std::size_t i, const index_expr& at);
+  void write_taps_of_pass();
+  // Joins an element of a window, its indices declared, to what has this number in the arrays.
+  void join_element(const index_expr& place, const index_expr& channel, const index_expr& number);
+  // What is made of the window with this number in the arrays.
+  void write_pooled(const index_expr& number);
+  std::vector<tile::buffer_id> pooled_;
   // An element of the results; `channel`: among the block's.
   void write_element(const index_expr& place, const index_expr& channel);
   // All channels of a place: each pass goes over them.
   void write_row(const index_expr& place);
 
+  // ---- partial results ----
+  // What a thread has of a tile whose places are reduced: places of a few channels, which all lanes of its warp have.
+  // So each warp has one part of the places, or several warps have one each.
+  struct thread_share {
+    int64_t channels = 1;
+    int64_t warps = 1;  // of a block, that have the same channels
+    index_expr warp = 0;
+    // The channel with this number among the thread's: among those of sum_at, and among those of the group.
+    std::function<index_expr(const index_expr&q)> of_sums, of_group;
+    // Every place of the thread that is one of the results, with its indices declared.
+    std::function<void(const std::function<void(const index_expr& place)>& body)> each_place;
+  };
+  // Elements, and what the places of each channel are reduced to.
+  void write_partials(const thread_share& own);
+
   kernel_writer w_;
   const kernel_body& body_;
   const convolution_parts& p_;
+  const cut_convolution* cut_;
   int64_t channels_;
   std::string index_;
   pass_plan plan_;
   tile::kernel_builder b_;
   kernel_writer::tensors at_;
-  std::set<int> front_, behind_;  // what the input and the results are made of, up to the sum
+  std::map<std::size_t, index_expr> passes_;  // by dimension, the element of a window that a pass makes
+  std::set<int> front_, behind_;              // what the input and the results are made of, up to the sum
   index_expr thread_;
 
  private:
@@ -109,6 +143,10 @@ class convolution_writer {
   // Those of these nodes that nothing has defined here, in their order.
   void define(const std::vector<int>& nodes, const index_expr& place, const index_expr& channel);
   void store_results(const std::function<bool(int result)>& is_stored);
+  // Where the channel exists.
+  void with_channel_of(const thread_share& own, const index_expr& q, const std::function<void()>& body);
+  void reduce_over_lanes(const std::string& variable, reduction_kind how, const value& of);
+  index_expr number_of_part(const thread_share& own) const;
   // A value that is one per row, after those that it is made of.
   void define_of_row(int n, std::set<int>& known);
 };

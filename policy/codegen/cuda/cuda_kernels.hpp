@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "policy/codegen/cuda/cut_convolution.hpp"
 #include "policy/codegen/emit_kernel.hpp"
 #include "policy/codegen/kernel_tunable.hpp"
 
@@ -18,8 +19,10 @@ std::optional<std::size_t> transposed_dimension(const kernel_body& body);
 expected<emitted_kernel> emit_cuda_transposed(const emit_request& request, std::size_t dimension);
 expected<emitted_kernel> emit_cuda_rows(const emit_request& request);     // several threads per row
 expected<emitted_kernel> emit_cuda_windows(const emit_request& request);  // pools, and convolutions of single channels
-expected<emitted_kernel> emit_cuda_convolutions(const emit_request& request);            // those that add up channels
-expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& request);  // ... on tensor cores
+// Convolutions that add up channels, without tensor cores and on them. `cut`: where places are reduced, the body is the
+// first one of these; else null.
+expected<emitted_kernel> emit_cuda_convolutions(const emit_request& request, const cut_convolution* cut);
+expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& request, const cut_convolution* cut);
 
 // Values that most have.
 inline constexpr std::array<int64_t, 5> block_sizes{64, 128, 256, 512, 1024};

@@ -62,6 +62,46 @@ expected<emitted_kernel> emit_without_product(const emit_request& request) {
   return out;
 }
 
+expected<emitted_kernel> emit_kernel_of_convolution(const emit_request& request, const cut_convolution* cut) {
+  return request.options.product_way.empty() ? emit_cuda_convolutions(request, cut)
+                                             : emit_cuda_warpgroup_convolutions(request, cut);
+}
+
+// The parts of a channel's places that the convolution's kernel reduces.
+expected<int64_t> parts_of_places(const kernel_body& body, const kernel_options& options) {
+  if (!options.product_way.empty()) {
+    CUDAL1_TRY(const auto layout, warpgroup_convolution_of(body, options));
+    return layout.parts_of_places();
+  }
+  CUDAL1_TRY(const auto layout, convolution_layout_of(body, options));
+  return layout.parts_of_places() * layout.warps();
+}
+
+// One kernel, or two or three where places are reduced.
+expected<emitted_kernel> emit_convolution(const emit_request& request) {
+  if (!reduces_places(*request.body)) return emit_kernel_of_convolution(request, nullptr);
+  if (!request.options.in_place.empty())
+    return fail(errc::unsupported, "several kernels of the convolution read {}", request.options.in_place);
+  CUDAL1_TRY(const int64_t parts, parts_of_places(*request.body, request.options));
+  const cut_convolution cut = cut_at_sums(*request.body, parts, request.values);
+  emit_request next = request;
+  next.body = &cut.convolution;
+  CUDAL1_TRY(emitted_kernel out, emit_kernel_of_convolution(next, &cut));
+  next.options = {};
+  const auto append = [&](const kernel_body& body, const char* suffix, const char* what) -> expected<void> {
+    next.body = &body;
+    next.name = request.name + suffix;
+    next.values = request.values + suffix;
+    next.comment = request.comment + what;
+    CUDAL1_TRY(emitted_kernel kernel, emit_without_product(next));
+    out.append(std::move(kernel));
+    return {};
+  };
+  CUDAL1_CHECK(append(cut.totals, "_totals", ": sums of the parts that the convolution's kernel has reduced"));
+  if (cut.rest) CUDAL1_CHECK(append(*cut.rest, "_rest", ": the rest"));
+  return out;
+}
+
 expected<emitted_kernel> emit_product(const emit_request& request) {
   const kernel_body& body = *request.body;
   const std::string& in_place = request.options.in_place;
@@ -124,9 +164,7 @@ class cuda_target final : public lowering_target {
   std::string_view name() const override { return "cuda"; }
 
   expected<emitted_kernel> emit(const emit_request& request) const override {
-    if (is_convolution(*request.body))
-      return request.options.product_way.empty() ? emit_cuda_convolutions(request)
-                                                 : emit_cuda_warpgroup_convolutions(request);
+    if (is_convolution(*request.body)) return emit_convolution(request);
     return request.body->has_contraction() ? emit_product(request) : emit_without_product(request);
   }
 

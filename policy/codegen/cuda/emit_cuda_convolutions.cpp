@@ -19,17 +19,24 @@ constexpr const char* k_exists = "inside";
 
 class cuda_convolution_writer final : convolution_writer {
  public:
-  cuda_convolution_writer(const emit_request& request, const convolution_layout& layout)
-      : convolution_writer(request, layout, layout.channels_of_block(), layout.threads()), l_(layout) {}
+  cuda_convolution_writer(const emit_request& request, const convolution_layout& layout, const cut_convolution* cut)
+      : convolution_writer(request, layout, cut, layout.channels_of_block(), layout.threads()), l_(layout) {}
 
   expected<emitted_kernel> write() {
     w_.open_kernel(l_.threads());
     at_ = w_.add_tensors(b_);
     write_tile();
+    declare_input();
+    if (l_.pools()) {
+      write_pools();
+      return w_.finished(std::move(b_).finish());
+    }
     write_input();
     write_weights();
     b_.barrier();
-    b_.guard(below(thread_, l_.busy(), l_.threads()), [&] {
+    // Where lanes reduce together, those beyond the last place follow its thread.
+    const int64_t count = cut_ == nullptr ? l_.threads() : l_.busy();
+    b_.guard(below(thread_, l_.busy(), count), [&] {
       write_places();
       if (l_.turns == 1) return write_turn(0);
       b_.loop("turn", l_.turns, tile::unrolling::none, [&](const index_expr& turn) { write_turn(turn); });
@@ -42,11 +49,13 @@ class cuda_convolution_writer final : convolution_writer {
     return {sums_, {place * l_.channels + channel}};
   }
 
-  void write_input() {
+  void declare_input() {
     std::vector<int64_t> shape = {l_.in_channels};
     for (std::size_t i = l_.dimensions.size(); i-- > 0;)
       shape.push_back(staged(i));
     input_ = b_.array("tile", dtype::float32, tile::space::shared, shape);
+  }
+  void write_input() {
     const int64_t width = std::min(staged(0), l_.threads()), rows = l_.threads() / width;
     const auto own = b_.let("int", {{"row", thread_ / width}, {"column", thread_ % width}});
     const round_of_threads along_rows{own[0], rows, l_.is_stacked() ? staged(1) : 1};
@@ -117,7 +126,11 @@ class cuda_convolution_writer final : convolution_writer {
   }
   // A thread's place among the tile's.
   void write_places() {
-    b_.let("int", {{"lane", thread_ % l_.lane().tile}, {"stack", thread_ / l_.lane().tile * l_.places}});
+    index_expr own = thread_;
+    if ((cut_ != nullptr || l_.pools()) && l_.busy() < l_.threads())
+      own = b_.let("int", "own",
+                   index_expr::variable(fmt::format("min((int)threadIdx.x, {})", l_.busy() - 1), l_.busy()));
+    b_.let("int", {{"lane", own % l_.lane().tile}, {"stack", own / l_.lane().tile * l_.places}});
   }
   index_expr lane() const { return index_expr::variable("lane", l_.lane().tile); }
   index_expr stack() const { return index_expr::variable("stack", (l_.rows - 1) * l_.places + 1); }
@@ -171,10 +184,93 @@ class cuda_convolution_writer final : convolution_writer {
 
   // ---- results ----
   void write_results() {
+    if (cut_ != nullptr) return write_partials(share_of_thread());
+    with_outer_rows([&] { with_column([&] { write_channels(); }); });
+  }
+  void with_column(const std::function<void()>& body) {
     const auto& along = l_.lane();
-    with_outer_rows([&] {
-      with_row(along.row, tile_of(0) * along.tile + lane(), along.tiles() * along.tile, [&] { write_channels(); });
+    with_row(along.row, tile_of(0) * along.tile + lane(), along.tiles() * along.tile, body);
+  }
+  // ---- pools ----
+  // Neighbouring threads have what is beside each other in a window, a thread what is below each other in it.
+  void write_pools() {
+    write_weights();
+    write_places();
+    const int64_t windows = l_.places / l_.pool_down();
+    declare_pooled(windows * l_.channels);
+    each_pass([&] {
+      if (l_.passes() > 1) b_.barrier();  // the tile's elements are needed no more
+      b_.scope([&] { write_input(); });
+      b_.barrier();
+      write_sums();
+      each_window([&](const index_expr& window) {
+        write_taps_of_pass();
+        write_tap(0, lane() % l_.pool_across());
+        b_.loop("y", l_.pool_down(), tile::unrolling::whole, [&](const index_expr& y) {
+          if (l_.pool_down() > 1) write_tap(1, y);
+          each_channel_of_window(
+              [&](const index_expr& q) { join_element(window * l_.pool_down() + y, q, window * l_.channels + q); });
+        });
+      });
     });
+    reduce_neighbours(windows * l_.channels);
+    each_window([&](const index_expr& window) {
+      b_.guard(l_.pool_across() > 1 ? std::vector<tile::condition>{{lane() % l_.pool_across(), how::equal, 0}}
+                                    : std::vector<tile::condition>{},
+               [&] { each_channel_of_window([&](const index_expr& q) { write_pooled(window * l_.channels + q); }); });
+    });
+  }
+  void reduce_neighbours(int64_t count) {
+    if (l_.pool_across() == 1) return;
+    const auto nodes = pooled_nodes();
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      b_.loop("n", count, tile::unrolling::whole, [&](const index_expr& n) {
+        const tile::access of{pooled_[i], {n}};
+        b_.change("all", value::element(of, dtype::float32));
+        b_.add({tile::reduce_lanes{"all", dtype::float32, w_.node(nodes[i]).reduction, l_.pool_across()}});
+        b_.store(of, value::named("all", dtype::float32));
+      });
+  }
+  // Each window that the thread has results of, its indices declared.
+  void each_window(const std::function<void(const index_expr& window)>& body) {
+    const auto& x = l_.lane();
+    const int64_t across = x.tile / l_.pool_across();
+    with_outer_rows([&] {
+      b_.guard(below(thread_, l_.busy(), l_.threads()), [&] {
+        with_row(x.row, tile_of(0) * across + lane() / l_.pool_across(), x.tiles() * across, [&] {
+          if (!l_.is_stacked()) return b_.scope([&] { body(0); });
+          const auto& y = l_.dimensions[1];
+          const int64_t down = y.tile / l_.pool_down();
+          b_.loop("window", l_.places / l_.pool_down(), tile::unrolling::whole, [&](const index_expr& window) {
+            with_row(y.row, tile_of(1) * down + stack() / l_.pool_down() + window, y.tiles() * down,
+                     [&] { body(window); });
+          });
+        });
+      });
+    });
+  }
+  void each_channel_of_window(const std::function<void(const index_expr& q)>& body) {
+    b_.loop("q", l_.channels, tile::unrolling::whole, [&](const index_expr& q) {
+      const index_expr of_group = b_.let("int", "channel", first_channel() + q);
+      b_.guard(below(of_group, l_.out_channels, l_.blocks_of_channels() * l_.channels_of_block()), [&] {
+        write_channel(index_expr::variable("channel", l_.out_channels));
+        body(q);
+      });
+    });
+  }
+
+  thread_share share_of_thread() {
+    return {.channels = l_.channels,
+            .warps = l_.warps(),
+            .warp = thread_ / 32,
+            .of_sums = [](const index_expr& q) { return q; },
+            .of_group = [&](const index_expr& q) { return first_channel() + turn_ * l_.channels + q; },
+            .each_place =
+                [&](const std::function<void(const index_expr&)>& body) {
+                  b_.scope([&] {
+                    b_.guard(below(thread_, l_.busy(), l_.threads()), [&] { with_column([&] { each_place(body); }); });
+                  });
+                }};
   }
   void write_channels() {
     if (l_.has_rows(body_)) return each_place([&](const index_expr& j) { write_row(j); });
@@ -225,9 +321,9 @@ std::span<const kernel_tunable> tunables_of_convolutions() {
   return all;
 }
 
-expected<emitted_kernel> emit_cuda_convolutions(const emit_request& request) {
+expected<emitted_kernel> emit_cuda_convolutions(const emit_request& request, const cut_convolution* cut) {
   CUDAL1_TRY(const convolution_layout layout, convolution_layout_of(*request.body, request.options));
-  return cuda_convolution_writer(request, layout).write();
+  return cuda_convolution_writer(request, layout, cut).write();
 }
 
 }  // namespace cudal1

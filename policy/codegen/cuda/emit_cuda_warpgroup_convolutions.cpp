@@ -10,121 +10,23 @@
 #include <tuple>
 #include <utility>
 
-#include "policy/body/body_edits.hpp"
 #include "policy/codegen/cuda/convolution_writer.hpp"
 #include "policy/codegen/cuda/cuda_kernels.hpp"
+#include "policy/codegen/cuda/packed_weights.hpp"
 #include "policy/codegen/cuda/warpgroup_convolution.hpp"
 
 namespace cudal1 {
 
 namespace {
 
-using tile::value;
-
 constexpr int64_t k_chunk = warpgroup_convolution::chunk, k_quad = warpgroup_convolution::quad;
-constexpr int64_t k_quads = k_chunk / k_quad;
-// As cuDNN rounds in most of its convolutions (seen on an H200): with ties the other way, one element in 8,192, a result
-// is as exact, but further from eager's than KernelBench's evaluator allows.
-constexpr const char* k_rounded = "__uint_as_float(tf32_even_of_float($0))";
-constexpr const char* k_rest = "__uint_as_float(tf32_even_of_float($0 - $1))";
-
-// ---- weights --------------------------------------------------------------------------------------------------------
-
-// [group, {phase of each dimension}, chunk, part, {element of its windows of each dimension}, quad, channel, 4], with
-// the last dimension last.
-std::vector<int64_t> extents_of_weights(const warpgroup_convolution& l) {
-  std::vector<int64_t> out = {l.groups};
-  for (std::size_t i = l.dimensions.size(); i-- > 0;)
-    out.push_back(l.dimensions[i].phases());
-  out.insert(out.end(), {l.chunks(), l.parts});
-  for (std::size_t i = l.dimensions.size(); i-- > 0;)
-    out.push_back(l.dimensions[i].most_taps());
-  out.insert(out.end(), {k_quads, l.padded_channels(), k_quad});
-  return out;
-}
-
-body_access packed_access(const kernel_body& body, const warpgroup_convolution& l, const std::string& name) {
-  body_access out;
-  out.value = name;
-  out.type = contiguous(dtype::float32, {l.packed_weights()});
-  out.strides.assign(body.axes.size(), 0);
-  return out;
-}
-
-expected<emitted_kernel> emit_packing(const emit_request& request, const warpgroup_convolution& l,
-                                      const body_access& packed) {
-  constexpr int64_t threads = 256;
-  kernel_body body = *request.body;
-  make_elementwise(body);
-  body.results = {{l.weight, packed}};
-  emit_request own = request;
-  own.body = &body;
-  own.options = {};
-  own.name = request.name + "_weights";
-  own.comment = request.comment + ": the weights in the order in which blocks copy them";
-  kernel_writer w(own);
-  const int64_t count = l.packed_weights(), blocks = (count + threads - 1) / threads;
-  tile::kernel_builder b(threads, blocks);
-  w.open_kernel(threads);
-  const auto at = w.add_tensors(b);
-  const index_expr number = b.let("int", "number",
-                                  index_expr::variable("blockIdx.x", blocks).as("int") * threads +
-                                      index_expr::variable("threadIdx.x", threads).as("int"));
-  const auto write = [&] {
-    const auto place = split(index_expr::variable("number", count), extents_of_weights(l));
-    const std::size_t space = l.dimensions.size(), behind = 3 + 2 * space;
-    const auto of = b.let("int", {{"group", place[0]},
-                                  {"c", place[1 + space] * k_chunk + place[behind] * k_quad + place[behind + 2]},
-                                  {"part", place[2 + space]},
-                                  {"o", place[behind + 1]}});
-    const body_access& from = body.accesses[static_cast<std::size_t>(w.node(l.weight).access)];
-    index_expr weight =
-        of[1] * from.stride(l.in_channel) + (of[0] * l.out_channels + of[3]) * l.stride_of_channels(body);
-    std::vector<tile::condition> in_phase;
-    for (std::size_t i = 0; i < space; ++i) {
-      const auto& d = l.dimensions[i];
-      const std::string phase = fmt::format("phase{}", i), tap = fmt::format("tap{}", i);
-      b.let("int", {{phase, place[space - i]}, {tap, place[2 + 2 * space - i]}});
-      const index_expr t = index_expr::variable(tap, d.most_taps());
-      const index_expr taps = d.of_phase(phase, &convolved_dimension::phase::taps);
-      if (!taps.is(d.most_taps())) in_phase.push_back({t - taps, tile::condition::how::below, 0});
-      if (d.column < 0) continue;
-      const index_expr k = d.of_phase(phase, &convolved_dimension::phase::first) + t * d.tap_step();
-      weight = weight + index_expr::variable(fmt::format("min({}, {})", k.text(), d.walk.kernel - 1), d.walk.kernel) *
-                            from.stride(d.column);
-    }
-    b.add({tile::test{"exists",
-                      {{of[1], tile::condition::how::within, l.in_channels},
-                       {of[3], tile::condition::how::within, l.out_channels}}}});
-    tile::access read = w.place_of(l.weight, at, weight);
-    read.masked = tile::mask{"exists", {from.stride(l.in_channel), l.stride_of_channels(body)}};
-    value element = value::element(read, w.node(l.weight).type);
-    if (!in_phase.empty()) {
-      b.add({tile::test{"in_phase", in_phase}});
-      element = value::operation("in_phase ? $0 : 0.0f", {element}, dtype::float32, 1);
-    }
-    b.define("weight", element);
-    const value named = value::named("weight", dtype::float32);
-    b.define("high", value::operation(k_rounded, {named}, dtype::float32, 1));
-    const value high = value::named("high", dtype::float32);
-    const value low = value::operation(fmt::format("part == 0 ? $1 : {}", k_rest), {named, high}, dtype::float32, 3);
-    b.store(tile::access{at.results.at(0), {index_expr::variable("number", count)}}, l.parts == 1 ? high : low);
-  };
-  if (blocks * threads == count)
-    write();
-  else
-    b.guard({{number, tile::condition::how::below, count}}, write);
-  CUDAL1_TRY(emitted_kernel out, w.finished(std::move(b).finish()));
-  if (body.accesses[static_cast<std::size_t>(w.node(l.weight).access)].constant) std::swap(out.steps, out.setup);
-  return out;
-}
-
-// ---- the kernel -----------------------------------------------------------------------------------------------------
+constexpr int64_t k_quads = warpgroup_convolution::quads;
 
 class warpgroup_convolution_writer final : convolution_writer {
  public:
-  warpgroup_convolution_writer(const emit_request& request, const warpgroup_convolution& layout)
-      : convolution_writer(request, layout, layout.columns, layout.threads()),
+  warpgroup_convolution_writer(const emit_request& request, const warpgroup_convolution& layout,
+                               const cut_convolution* cut)
+      : convolution_writer(request, layout, cut, layout.columns, layout.threads()),
         l_(layout),
         loading_{thread_, l_.threads(), l_.outer() * l_.lines() * l_.lane().reach()} {}
 
@@ -141,18 +43,12 @@ class warpgroup_convolution_writer final : convolution_writer {
     sums_ = b_.array("sums", dtype::float32, tile::space::registers, shape_of_sums(), "0.0f");
     if (l_.parts > 1) of_chunk_ = b_.array("of_chunk", dtype::float32, tile::space::registers, shape_of_sums());
     results_ = b_.dynamic("results", dtype::float32, 4 * l_.place_of_results(), l_.columns * l_.row_of_results());
-    if (l_.lane().phases() == 1)
-      write_phase();
-    else
-      b_.loop("phase0", l_.lane().phases(), tile::unrolling::none, [&](const index_expr&) {
-        write_first_element(0);
-        each_sum([&](const std::vector<index_expr>& at) {
-          b_.store(tile::access{sums_, at}, value::named("0.0f", dtype::float32));
-        });
-        write_phase();
-      });
-    b_.barrier();
-    write_results();
+    if (l_.pools()) {
+      write_pools();
+    } else {
+      write_tile_of_sums();
+      write_results();
+    }
     kernel_work work;
     work.product = {.start = l_.cycles(), .stages = 1, .alone = true};
     work.registers = static_cast<double>(l_.registers());
@@ -180,6 +76,23 @@ class warpgroup_convolution_writer final : convolution_writer {
   }
   index_expr stage_of(const index_expr& chunk) const { return chunk % l_.stages() * l_.stage(); }
 
+  void clear_sums() {
+    each_sum([&](const std::vector<index_expr>& at) {
+      b_.store(tile::access{sums_, at}, value::named("0.0f", dtype::float32));
+    });
+  }
+  // The sums of the tile in shared memory.
+  void write_tile_of_sums() {
+    if (l_.lane().phases() == 1)
+      write_phase();
+    else
+      b_.loop("phase0", l_.lane().phases(), tile::unrolling::none, [&](const index_expr&) {
+        write_first_element(0);
+        clear_sums();
+        write_phase();
+      });
+    b_.barrier();
+  }
   // From the input to the sums in shared memory, of a phase along the last dimension.
   void write_phase() {
     b_.guard(has_taps(), [&] {
@@ -250,10 +163,10 @@ class warpgroup_convolution_writer final : convolution_writer {
       for (int64_t q = 0; q < k_quads; ++q) {
         b_.loop("c", k_quad, tile::unrolling::whole, [&](const index_expr& c) {
           const value held = value::element(tile::access{held_, {round * k_chunk + (c + q * k_quad)}}, dtype::float32);
-          b_.store(tile::access{four, {c}}, value::operation(k_rounded, {held}, dtype::float32, 1));
+          b_.store(tile::access{four, {c}}, value::operation(rounded_to_tf32, {held}, dtype::float32, 1));
           if (l_.parts == 1) return;
           const value high = value::element(tile::access{four, {c}}, dtype::float32);
-          b_.store(tile::access{rest, {c}}, value::operation(k_rest, {held, high}, dtype::float32, 2));
+          b_.store(tile::access{rest, {c}}, value::operation(rest_as_tf32, {held, high}, dtype::float32, 2));
         });
         const index_expr place = to + q * k_quad * l_.positions();
         b_.store(tile::access{tiles_, {place}}, four, k_quad, 1, tile::access_form::vector);
@@ -384,24 +297,107 @@ class warpgroup_convolution_writer final : convolution_writer {
     return line * l_.line_of_results() + result_of(0, in_line);
   }
   void write_results() {
-    const int64_t line = l_.line_of_results(), lines = l_.places() / l_.lane().tile;
-    const round_of_threads all{thread_, l_.threads(), l_.results_of_tile()};
+    if (cut_ != nullptr) return write_partials(share_of_thread());
     with_outer_rows([&] {
-      b_.loop("j", all.rounds(), tile::unrolling::none, [&](const index_expr& j) {
-        const index_expr number = b_.let("int", "number", thread_ + j * l_.threads());
-        b_.guard(below(number, all.count, all.rounds() * l_.threads()), [&] {
-          const index_expr in_tile = index_expr::variable("number", all.count);
-          const auto at = b_.let("int", {{"column", in_tile % line}, {"row", in_tile / line}});
-          with_row(l_.lane().row, tile_of(0) * line + at[0], l_.lane().tiles() * line, [&] {
-            const index_expr place = index_expr::variable("number", all.count);
-            if (!l_.is_stacked()) return write_channels(place);
-            const auto& y = l_.dimensions[1];
-            with_row(y.row, result_of(1, tile_of(1) * lines + at[1]), y.tiles() * y.tile * y.phases(),
-                     [&] { write_channels(place); });
+      each_place({thread_, l_.threads(), l_.results_of_tile()},
+                 [&](const index_expr& place) { write_channels(place); });
+    });
+  }
+  void each_place(const round_of_threads& all, const std::function<void(const index_expr& place)>& body) {
+    const int64_t line = l_.line_of_results(), lines = l_.places() / l_.lane().tile;
+    b_.loop("j", all.rounds(), tile::unrolling::none, [&](const index_expr& j) {
+      const index_expr number = b_.let("int", "number", all.first + j * all.step);
+      b_.guard(below(number, all.count, all.rounds() * all.step), [&] {
+        const index_expr in_tile = index_expr::variable("number", all.count);
+        const auto at = b_.let("int", {{"column", in_tile % line}, {"row", in_tile / line}});
+        with_row(l_.lane().row, tile_of(0) * line + at[0], l_.lane().tiles() * line, [&] {
+          const index_expr place = index_expr::variable("number", all.count);
+          if (!l_.is_stacked()) return body(place);
+          const auto& y = l_.dimensions[1];
+          with_row(y.row, result_of(1, tile_of(1) * lines + at[1]), y.tiles() * y.tile * y.phases(),
+                   [&] { body(place); });
+        });
+      });
+    });
+  }
+  // ---- pools ----
+  // In each pass the tile's sums are other elements of the windows, which threads add to those that they have of some
+  // channels of a window.
+  void write_pools() {
+    declare_pooled(l_.pooled_rounds() * l_.pooled_channels());
+    each_pass([&] {
+      if (l_.passes() > 1 && l_.lane().phases() == 1) clear_sums();
+      write_tile_of_sums();
+      pool_sums();
+      if (l_.passes() > 1) b_.barrier();
+    });
+    each_window([&](const index_expr&, const std::function<void(const channel_body&)>& each_channel) {
+      each_channel([&](const index_expr& n, const index_expr&) { write_pooled(n); });
+    });
+  }
+  void pool_sums() {
+    each_window([&](const index_expr& first, const std::function<void(const channel_body&)>& each_channel) {
+      write_taps_of_pass();
+      b_.loop("y", l_.pool_down(), tile::unrolling::whole, [&](const index_expr& y) {
+        if (l_.pool_down() > 1) write_tap(1, y);
+        b_.loop("x", l_.pool_across(), tile::unrolling::whole, [&](const index_expr& x) {
+          write_tap(0, x);
+          each_channel([&](const index_expr& n, const index_expr& channel) {
+            join_element(first + y * l_.line_of_results() + x, channel, n);
           });
         });
       });
     });
+  }
+  // Each window of the thread that is one of the results, with its indices declared: where its first element is in the
+  // tile, and the channels of it, each with its number among all that the thread has.
+  using channel_body = std::function<void(const index_expr& n, const index_expr& channel)>;
+  void each_window(const std::function<void(const index_expr& first,
+                                            const std::function<void(const channel_body&)>& each_channel)>& body) {
+    const int64_t across = l_.line_of_results() / l_.pool_across(), channels = l_.pooled_channels(),
+                  windows = l_.windows_of_tile(), lines = windows / across, all = windows * l_.columns / channels;
+    with_outer_rows([&] {
+      b_.loop("j", l_.pooled_rounds(), tile::unrolling::whole, [&](const index_expr& j) {
+        const index_expr item = b_.let("int", "item", thread_ + j * l_.threads());
+        b_.guard(below(item, all, l_.pooled_rounds() * l_.threads()), [&] {
+          const index_expr own = index_expr::variable("item", all);
+          const auto at = b_.let("int", {{"set", own / windows}, {"number", own % windows}});
+          const auto in_tile = b_.let("int", {{"column", at[1] % across}, {"row", at[1] / across}});
+          const auto with_channels = [&] {
+            const index_expr first =
+                in_tile[1] * (l_.pool_down() * l_.line_of_results()) + in_tile[0] * l_.pool_across();
+            body(first, [&](const channel_body& with) {
+              b_.loop("q", channels, tile::unrolling::whole, [&](const index_expr& q) {
+                const index_expr in_block = at[0] * channels + q;
+                const index_expr of_group = b_.let("int", "channel", first_channel() + in_block);
+                b_.guard(below(of_group, l_.out_channels, l_.padded_channels()), [&] {
+                  write_channel(index_expr::variable("channel", l_.out_channels));
+                  with(j * channels + q, in_block);
+                });
+              });
+            });
+          };
+          const auto& x = l_.lane();
+          with_row(x.row, tile_of(0) * across + in_tile[0], x.tiles() * across, [&] {
+            if (!l_.is_stacked()) return with_channels();
+            const auto& y = l_.dimensions[1];
+            with_row(y.row, tile_of(1) * lines + in_tile[1], y.tiles() * lines, with_channels);
+          });
+        });
+      });
+    });
+  }
+  // A warp has some channels of all places.
+  thread_share share_of_thread() {
+    const int64_t channels = l_.columns / (l_.threads() / 32);
+    const auto of_sums = [this, channels](const index_expr& q) { return warp_ * channels + q; };
+    return {.channels = channels,
+            .of_sums = of_sums,
+            .of_group = [this, of_sums](const index_expr& q) { return first_channel() + of_sums(q); },
+            .each_place =
+                [this](const std::function<void(const index_expr&)>& body) {
+                  each_place({lane_, 32, l_.results_of_tile()}, body);
+                }};
   }
   void write_channels(const index_expr& place) {
     if (l_.has_rows(body_)) return write_row(place);
@@ -438,15 +434,15 @@ std::span<const kernel_tunable> tunables_of_warpgroup_convolutions() {
   return all;
 }
 
-expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& request) {
+expected<emitted_kernel> emit_cuda_warpgroup_convolutions(const emit_request& request, const cut_convolution* cut) {
   CUDAL1_TRY(const warpgroup_convolution layout, warpgroup_convolution_of(*request.body, request.options));
-  const body_access packed = packed_access(*request.body, layout, request.values + "_weights");
-  CUDAL1_TRY(emitted_kernel out, emit_packing(request, layout, packed));
+  const body_access packed = packed_weights(*request.body, layout, request.values + "_weights");
+  CUDAL1_TRY(emitted_kernel out, emit_packed_weights(request, layout, packed));
   kernel_body body = *request.body;
   body.accesses[static_cast<std::size_t>(body.nodes[static_cast<std::size_t>(layout.weight)].access)] = packed;
   emit_request own = request;
   own.body = &body;
-  CUDAL1_TRY(emitted_kernel kernel, warpgroup_convolution_writer(own, layout).write());
+  CUDAL1_TRY(emitted_kernel kernel, warpgroup_convolution_writer(own, layout, cut).write());
   out.append(std::move(kernel));
   return out;
 }

@@ -45,6 +45,9 @@ std::vector<warpgroup_convolution> tiles_of(const warpgroup_convolution& from) {
       l.dimensions[0].tile = across * (squares ? side : patch);
       if (l.is_stacked()) l.dimensions[1].tile = patches / across * (squares ? side : 1);
     }
+  std::erase_if(out, [](const warpgroup_convolution& l) {
+    return l.line_of_results() % l.pool_across() != 0 || (l.is_stacked() && l.dimensions[1].tile % l.pool_down() != 0);
+  });
   return out;
 }
 
@@ -73,7 +76,15 @@ std::optional<warpgroup_convolution> fastest(warpgroup_convolution l, const want
 
 int64_t warpgroup_convolution::registers() const {
   const int64_t staged = outer() * lines() * lane().reach(), rounds = (staged + threads() - 1) / threads();
-  return parts * patches * columns / 2 + rounds * chunk + 56;
+  const int64_t pooled = pools() ? pooled_rounds() * pooled_channels() : 0;
+  return parts * patches * columns / 2 + rounds * chunk + pooled + 56;
+}
+
+int64_t warpgroup_convolution::pooled_channels() const {
+  int64_t out = 8;
+  while (out > 1 && windows_of_tile() * columns / out < threads())
+    out /= 2;
+  return out;
 }
 
 int64_t warpgroup_convolution::blocks_on_processor() const {
@@ -91,11 +102,13 @@ double warpgroup_convolution::cycles() const {
     of_blocks *= static_cast<double>(phases_of_blocks(i));
     share *= static_cast<double>(used) / static_cast<double>(dimensions[i].phases());
   }
-  const auto all_taps = static_cast<double>(weights()) / static_cast<double>(in_channels);
+  auto all_taps = static_cast<double>(weights()) / static_cast<double>(in_channels);
+  for (std::size_t i = 0; i < dimensions.size(); ++i)  // places in passes have all of them each
+    if (is_in_passes(i) && dimensions[i].phases() == 1) all_taps *= static_cast<double>(dimensions[i].pool);
   const double products =
       static_cast<double>(warpgroups * patches * chunks() * (parts > 1 ? 3 : 1)) * all_taps / of_blocks;
-  const double staged = static_cast<double>(positions() * chunks() * chunk * lane().phases()) * share;
-  const auto results = static_cast<double>(results_of_tile() * columns);
+  const double staged = static_cast<double>(positions() * chunks() * chunk * lane().phases() * passes()) * share;
+  const auto results = static_cast<double>(results_of_tile() * columns * passes());
   const double alone = products * (0.9 * static_cast<double>(columns) + 11) + 0.27 * staged + 0.13 * results + 2700;
   return alone / (blocks_on_processor() > 1 ? 1.3 : 1);
 }
@@ -129,6 +142,7 @@ expected<warpgroup_convolution> warpgroup_convolution_of(const kernel_body& body
   if (l.has_rows(body) && l.out_channels > k_most_columns)
     return fail(errc::unsupported, "{} channels are more than the {} that a block reduces", l.out_channels,
                 k_most_columns);
+  set_tiles_of_passes(l);
   l.parts = options.product_way == convolution_by_tf32_pairs ? 2 : 1;
   const int64_t channels = options[kernel_tunable::channels], items = options[kernel_tunable::items],
                 block = options[kernel_tunable::block];

@@ -10,7 +10,7 @@
 namespace cudal1 {
 
 struct warpgroup_convolution : convolution_parts {
-  static constexpr int64_t chunk = 8, quad = 4, patch_places = 64, patch_side = 8;
+  static constexpr int64_t chunk = 8, quad = 4, quads = chunk / quad, patch_places = 64, patch_side = 8;
 
   int64_t parts = 1;                    // TF32 parts of each operand: one, as the library has, or a high and a low one
   int64_t columns = 0;                  // channels of a block
@@ -45,6 +45,12 @@ struct warpgroup_convolution : convolution_parts {
   int64_t results_of_tile() const { return places() * lane().phases(); }
   // A channel's, so that the next one's lie in other banks.
   int64_t row_of_results() const { return (results_of_tile() + 31) / 32 * 32 + 4; }
+  int64_t windows_of_tile() const { return results_of_tile() / (pool_across() * pool_down()); }
+  // Of a thread: channels that it has of a window at a time, and how many such.
+  int64_t pooled_channels() const;
+  int64_t pooled_rounds() const {
+    return (windows_of_tile() * columns / pooled_channels() + threads() - 1) / threads();
+  }
   // Where they are in shared memory, in floats: in place of the stages where these are not needed any more.
   int64_t place_of_results() const { return lane().phases() > 1 ? stages() * stage() : 0; }
 

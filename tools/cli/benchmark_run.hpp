@@ -35,9 +35,16 @@ struct benchmark_state {
 };
 BOOST_DESCRIBE_STRUCT(benchmark_state, (), (request, done, experiment, before))
 
-// Imports the problems, searches, measures PyTorch, exports with KernelBench's check (on a GPU), and writes reports,
-// all to `folder`, which is created or goes on. The exit code. errc::invalid_argument where the folder is of another
-// request, or has other files.
-expected<int> run_benchmark(const benchmark_request& r, const std::string& folder, const context& c);
+// KernelBench's own evaluator on the exported files: no part of the request, so that it may come later.
+struct evaluator_request {
+  std::string kernelbench;  // the path of a checkout, "": not evaluated
+  std::string timeout;      // of a file
+};
+
+// Imports the problems, searches, measures PyTorch, exports with KernelBench's check (on a GPU), has the files
+// evaluated, and writes reports, all to `folder`, which is created or goes on. The exit code. errc::invalid_argument
+// where the folder is of another request, or has other files.
+expected<int> run_benchmark(const benchmark_request& r, const evaluator_request& evaluator, const std::string& folder,
+                            const context& c);
 
 }  // namespace cudal1::cli

@@ -87,7 +87,8 @@ def import_problem(problem: Problem, options: Options) -> list[dict[str, Any]]:
     if problem.kind == "kernelbench" and problem.level == 4:
         raise Refused(
             "KernelBench's level 4 downloads pretrained models by their names, and a task holds all that it is made "
-            "of; take levels 1 to 3, or write the model as a file of its own"
+            "of; take levels 1 to 3, or write the model as a file of its own: its transformers class made from a "
+            "configuration (`from_config`, which needs transformers in this Python), and its weights by --weights"
         )
     if not problem.target and not options.inputs:
         with contextlib.suppress(OtherInputs, ImportsNeighbour):

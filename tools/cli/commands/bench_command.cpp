@@ -12,6 +12,7 @@ namespace {
 
 struct bench_options {
   benchmark_request request;
+  evaluator_request evaluator;
   std::string folder = "bench";
   bool no_export = false;
 };
@@ -25,7 +26,14 @@ expected<int> bench(bench_options o, context& c) {
     source = std::filesystem::absolute(source).lexically_normal().string();
   }
   o.request.exports = !o.no_export;
-  return run_benchmark(o.request, std::filesystem::absolute(o.folder).lexically_normal().string(), c);
+  auto& checkout = o.evaluator.kernelbench;
+  if (!checkout.empty()) {
+    if (!std::filesystem::is_directory(checkout, problem))
+      return fail(errc::not_found,
+                  "there is no folder {}; `git clone https://github.com/ScalingIntelligence/KernelBench`", checkout);
+    checkout = std::filesystem::absolute(checkout).lexically_normal().string();
+  }
+  return run_benchmark(o.request, o.evaluator, std::filesystem::absolute(o.folder).lexically_normal().string(), c);
 }
 
 void add_bench(CLI::App& app, context&) {
@@ -60,6 +68,12 @@ void add_bench_kernelbench(CLI::App& app, context& c) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("KINDS");
+  sub->add_option("--kernelbench", o->evaluator.kernelbench,
+                  "a checkout of KernelBench (main, v0.1 or v0), whose own evaluator is then run on the exported files "
+                  "(`cudal1 bench evaluator --help`)")
+      ->type_name("DIR");
+  sub->add_option("--timeout", o->evaluator.timeout, "for that evaluator: of a file's build, and of its evaluation")
+      ->type_name("DURATION");
   sub->add_flag("--confined", r.confined, "import the models' Python as `cudal1 tasks import --confined` does");
   sub->add_flag("--no-export", o->no_export, "no files with ModelNew");
   sub->add_option("--set", r.settings, "one setting of the node that is started; may be repeated")
@@ -69,6 +83,7 @@ void add_bench_kernelbench(CLI::App& app, context& c) {
       "  cudal1 bench kernelbench KernelBench/KernelBench/level1 KernelBench/KernelBench/level2 --time 20m\n"
       "  cudal1 bench kernelbench problems.jsonl --level 2 --device cuda --out kb2\n"
       "  cudal1 bench kernelbench problems.jsonl --level 2 --device cuda --out kb2     after Ctrl-C: it goes on\n"
+      "  cudal1 bench kernelbench KernelBench --level 3 --kernelbench KernelBench      and by its own evaluator\n"
       "Each step is a command that is shown, and may be typed by itself. What was searched and measured is in "
       "the data folder.",
       "  0    all steps were carried out\n"

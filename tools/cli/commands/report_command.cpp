@@ -98,6 +98,8 @@ std::string legend(const search_report& r, const speedup_summary& all) {
 
 expected<int> report(const report_options& o, context& c) {
   if (!o.comparison.empty()) return show_comparison(o.comparison, o.json, c);
+  if (!o.files.evaluator.empty() && !o.files.any())
+    return fail(errc::invalid_argument, "--evaluator is for the page or its tables: give --html or --tables, too");
   if (o.files.any()) return write_page(o.files, o.experiment, o.against, c);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
@@ -171,6 +173,9 @@ void add_report(CLI::App& app, context& c) {
       ->type_name("DIR")
       ->excludes(as_json)
       ->excludes(exportable);
+  sub->add_option("--evaluator", o->files.evaluator,
+                  "results of `cudal1 bench evaluator`, shown in the page and its tables beside ours")
+      ->type_name("FILE");
   sub->footer(footer(
       "  cudal1 report --experiment e1\n"
       "  cudal1 report --experiment e1 --html e1.html    a page to look at and to send\n"

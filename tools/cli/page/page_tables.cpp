@@ -239,9 +239,10 @@ data_table environment_table(const page_data& page) {
 }
 
 std::vector<data_table> tables_of(const page_data& page) {
-  std::vector<data_table> all{level_table(page),     family_table(page),     fast_table(page), task_table(page),
-                              technique_table(page), failure_table(page),    hack_table(page), model_table(page),
-                              stage_table(page),     environment_table(page)};
+  std::vector<data_table> all{level_table(page),       family_table(page),          fast_table(page),
+                              task_table(page),        technique_table(page),       failure_table(page),
+                              hack_table(page),        model_table(page),           stage_table(page),
+                              environment_table(page), evaluator_group_table(page), evaluator_table(page)};
   std::erase_if(all, [](const data_table& t) { return t.empty(); });
   return all;
 }

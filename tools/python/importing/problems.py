@@ -59,7 +59,7 @@ def _from_lines(path: pathlib.Path) -> list[Problem]:
             continue
         try:
             entry = json.loads(line)
-            title = entry.get("name") or ""
+            title = (entry.get("name") or "").removesuffix(".py")
             problems.append(
                 _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode())
             )
@@ -78,6 +78,14 @@ def _is_problem_name(path: pathlib.Path) -> bool:
     )
 
 
+def _files_of_folder(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Its Python files at any depth; of a checkout of KernelBench the problems alone."""
+    place = folder if folder.resolve().name == "KernelBench" and (folder / "level1").is_dir() else folder / "KernelBench"
+    if (place / "level1").is_dir():
+        return list(place.glob("level[0-9]*/[0-9]*_*.py"))
+    return [f for f in folder.rglob("*.py") if f.is_file() and _is_problem_name(f.relative_to(folder))]
+
+
 def find_problems(sources: list[str]) -> list[Problem]:
     """The problems in files and folders (*.py at any depth), in the order given, sorted within a folder; FILE.py:NAME and
     package.module:NAME are one."""
@@ -86,8 +94,7 @@ def find_problems(sources: list[str]) -> list[Problem]:
         place, target = _split_target(source)
         path = pathlib.Path(place)
         if path.is_dir():
-            files = [f for f in path.rglob("*.py") if f.is_file() and _is_problem_name(f.relative_to(path))]
-            problems += sorted((_from_file(f.resolve()) for f in files), key=lambda p: p.name)
+            problems += sorted((_from_file(f.resolve()) for f in _files_of_folder(path)), key=lambda p: p.name)
         elif path.suffix == ".jsonl":
             problems += _from_lines(path)
         elif path.is_file():

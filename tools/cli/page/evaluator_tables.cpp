@@ -1,0 +1,98 @@
+// What KernelBench's own evaluator says of the exported files, beside what was measured here.
+#include <fmt/format.h>
+
+#include "tools/cli/format.hpp"
+#include "tools/cli/page/page_tables.hpp"
+
+namespace cudal1::cli {
+
+namespace {
+
+data_cell number(int64_t n) {
+  return {std::to_string(n)};
+}
+
+data_cell times(double value) {
+  return value > 0 ? data_cell{format_speedup(value), exact(value)} : data_cell{"-"};
+}
+
+data_cell part_of_all(double value) {
+  return {fmt::format("{:.0f}%", 100 * value), exact(value)};
+}
+
+data_cell ms_cell(double ms) {
+  return ms > 0 ? data_cell{format_time(1000 * ms), exact(1000 * ms)} : data_cell{"-"};
+}
+
+// The task's row of the report and its number there, from 1; 0 for none.
+std::size_t place_in_report(const page_data& page, const std::string& task) {
+  for (std::size_t i = 0; i < page.report.tasks.size(); ++i)
+    if (page.report.tasks[i].task == task) return i + 1;
+  return 0;
+}
+
+}  // namespace
+
+data_table evaluator_group_table(const page_data& page) {
+  data_table t{"evaluator-groups",
+               "By level. fast_p: share of all files that are accepted and more than p times as fast as eager.",
+               {{"files of"},
+                {"accepted", true},
+                {"refused", true},
+                {"not judged", true},
+                {"geo. mean of the accepted", true},
+                {"max", true},
+                {"fast_1", true},
+                {"fast_1.5", true},
+                {"fast_2", true}},
+               {}};
+  if (!page.evaluator || page.evaluator->tasks.empty()) return t;
+  for (const auto& s : summaries_of(*page.evaluator))
+    t.rows.push_back({{s.group},
+                      number(s.accepted),
+                      number(s.refused),
+                      number(s.not_judged),
+                      times(s.geometric_mean),
+                      times(s.largest),
+                      part_of_all(s.fast_1),
+                      part_of_all(s.fast_15),
+                      part_of_all(s.fast_2)});
+  return t;
+}
+
+data_table evaluator_table(const page_data& page) {
+  data_table t{"evaluator",
+               "Each exported file. The evaluator's times are means of device time of calls from Python; ours are "
+               "medians of paired call times.",
+               {{"task"},
+                {"KernelBench's evaluator"},
+                {"its eager", true},
+                {"its time of the file", true},
+                {"its speedup over eager", true},
+                {"ours over eager", true},
+                {"ours over the own program", true},
+                {"why", false, true}},
+               {}};
+  if (!page.evaluator) return t;
+  for (const auto& f : page.evaluator->tasks) {
+    const auto place = place_in_report(page, f.id);
+    data_cell name{f.task}, over_eager{"-"}, over_program{"-"};
+    if (place > 0) {
+      const auto& row = page.report.tasks[place - 1];
+      name.link = fmt::format("task-{}", place);
+      if (row.against && row.against->kind == "eager") over_eager = times(row.against->speedup);
+      if (row.reference_us > 0) over_program = times(row.speedup);
+    }
+    t.rows.push_back({name,
+                      {verdict_words(f)},
+                      ms_cell(f.reference_ms),
+                      ms_cell(f.ms),
+                      times(f.speedup),
+                      over_eager,
+                      over_program,
+                      {f.metadata.contains("excessive_speedup") ? "flagged as an excessive speedup" : f.why}});
+  }
+  return t;
+}
+
+}  // namespace cudal1::cli

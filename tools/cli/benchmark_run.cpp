@@ -50,7 +50,7 @@ class benchmark {
     if (!measured) return end();
     CUDAL1_TRY(const bool exported, export_files(experiment, on_gpu));
     if (!exported) return end();
-    CUDAL1_TRY(const bool evaluated, evaluate_files(experiment));
+    CUDAL1_TRY(const bool evaluated, state_.request.definitions ? write_solutions() : evaluate_files(experiment));
     if (!evaluated) return end();
     return reports(experiment, kinds);
   }
@@ -196,6 +196,16 @@ class benchmark {
     return step("evaluator", std::move(w), {exit_code::negative});
   }
 
+  // The exported files as solutions, which the sets' own packages check and run where they are installed.
+  expected<bool> write_solutions() {
+    if (!is_done("export") || !has_files()) return true;
+    words w{"bench", "solutions", folder_ + "/submission"};
+    for (const auto& source : state_.request.sources)
+      w.insert(w.end(), {"--definitions", source});
+    if (!evaluator_.timeout.empty()) w.insert(w.end(), {"--timeout", evaluator_.timeout});
+    return step("solutions", std::move(w), {exit_code::negative});
+  }
+
   // Whether the export has written any.
   bool has_files() const {
     std::error_code problem;
@@ -230,8 +240,9 @@ class benchmark {
     }
     CUDAL1_TRY(const int paged, command(page));
     worst = std::max(worst, paged);
-    c_.out.print(fmt::format("Kept in {}: report.html, tasks/, {}{}{}.json.\n", folder_,
+    c_.out.print(fmt::format("Kept in {}: report.html, tasks/, {}{}{}{}.json.\n", folder_,
                              is_done("export") ? "submission/ (checked files with ModelNew), " : "",
+                             is_done("solutions") ? "submission/solutions/, " : "",
                              evaluated.empty() ? "" : "submission/evaluator.json, ", fmt::join(kinds, ".json, ")));
     return worst;
   }

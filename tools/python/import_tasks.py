@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Turns PyTorch models into tasks of cudal1.
 
-SOURCE is a KernelBench problem (FOLDER/level1/23_Softmax.py), any Python file with Model, get_inputs and
+SOURCE is a KernelBench problem (FOLDER/level1/23_Softmax.py), a definition of FlashInfer-Bench or SOL-ExecBench (JSON,
+with its workloads) or a folder of them, any Python file with Model, get_inputs and
 get_init_inputs, a folder of such files, JSON lines with level, problem_id, code and perhaps name, or FILE.py:NAME or
 package.module:NAME: a module's class, a module, a function that makes one, or a function of tensors. What those are
 called with is given by example_inputs() beside them: a tuple by position, a dict by keyword, several if it yields. The results

@@ -73,12 +73,14 @@ table table_of_shares(const std::vector<group_summary>& groups) {
   for (const auto& f : groups.front().over.fast)
     columns.push_back({.title = fmt::format("fast_{}", f.factor), .right = true});
   columns.push_back({.title = "gap closed", .right = true});
+  columns.push_back({.title = "of the roof", .right = true});
   table t(std::move(columns));
   for (const auto& [name, s] : groups) {
     std::vector<std::string> cells = {name, or_dash(s, percent(s.over_101))};
     for (const auto& f : s.fast)
       cells.push_back(or_dash(s, percent(f.share)));
     cells.push_back(s.gap_closed ? percent(*s.gap_closed) : "-");
+    cells.push_back(s.roof_share ? percent(*s.roof_share) : "-");
     t.add(std::move(cells));
   }
   return t;
@@ -93,6 +95,10 @@ std::string legend(const search_report& r, const speedup_summary& all) {
       base);
   if (all.device_geometric_mean) text += " by device: geometric mean of the ratios of device time.";
   if (all.gap_closed) text += fmt::format(" gap closed: share of the log gap from {} to the floor.", base);
+  if (all.roof_share)
+    text +=
+        " of the roof: the least device time, by the device's specifications, as a share of the best's; mean over the "
+        "tasks.";
   return text;
 }
 

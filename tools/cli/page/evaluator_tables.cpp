@@ -71,17 +71,19 @@ data_table evaluator_table(const page_data& page) {
                 {"its speedup over eager", true},
                 {"ours over eager", true},
                 {"ours over the own program", true},
+                {"of the roof", true},
                 {"why", false, true}},
                {}};
   if (!page.evaluator) return t;
   for (const auto& f : page.evaluator->tasks) {
     const auto place = place_in_report(page, f.id);
-    data_cell name{f.task}, over_eager{"-"}, over_program{"-"};
+    data_cell name{f.task}, over_eager{"-"}, over_program{"-"}, roof{"-"};
     if (place > 0) {
       const auto& row = page.report.tasks[place - 1];
       name.link = fmt::format("task-{}", place);
       if (row.against && row.against->kind == "eager") over_eager = times(row.against->speedup);
       if (row.reference_us > 0) over_program = times(row.speedup);
+      if (row.roof_share > 0) roof = part_of_all(row.roof_share);
     }
     t.rows.push_back({name,
                       {verdict_words(f)},
@@ -90,6 +92,7 @@ data_table evaluator_table(const page_data& page) {
                       times(f.speedup),
                       over_eager,
                       over_program,
+                      roof,
                       {f.metadata.contains("excessive_speedup") ? "flagged as an excessive speedup" : f.why}});
   }
   return t;

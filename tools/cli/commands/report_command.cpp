@@ -73,14 +73,15 @@ table table_of_shares(const std::vector<group_summary>& groups) {
   for (const auto& f : groups.front().over.fast)
     columns.push_back({.title = fmt::format("fast_{}", f.factor), .right = true});
   columns.push_back({.title = "gap closed", .right = true});
-  columns.push_back({.title = "of the roof", .right = true});
+  const bool has_roofs = groups.front().over.roof_share.has_value();
+  if (has_roofs) columns.push_back({.title = "of the roof", .right = true});
   table t(std::move(columns));
   for (const auto& [name, s] : groups) {
     std::vector<std::string> cells = {name, or_dash(s, percent(s.over_101))};
     for (const auto& f : s.fast)
       cells.push_back(or_dash(s, percent(f.share)));
     cells.push_back(s.gap_closed ? percent(*s.gap_closed) : "-");
-    cells.push_back(s.roof_share ? percent(*s.roof_share) : "-");
+    if (has_roofs) cells.push_back(s.roof_share ? percent(*s.roof_share) : "-");
     t.add(std::move(cells));
   }
   return t;

@@ -191,7 +191,7 @@ class benchmark {
             "--kernelbench",
             evaluator_.kernelbench,
             "--device",
-            index_of_device(device) < 0 ? device + ":0" : device};
+            traits_of(device).is_accelerator && index_of_device(device) < 0 ? device + ":0" : device};
     if (!evaluator_.timeout.empty()) w.insert(w.end(), {"--timeout", evaluator_.timeout});
     return step("evaluator", std::move(w), {exit_code::negative});
   }

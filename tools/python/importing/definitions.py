@@ -259,11 +259,12 @@ def _input_text(definition: Definition, t: Tensor, sizes: dict[str, int], worklo
 
 
 def problem_name(definition: Definition, workload: Workload, word: Any) -> str:
-    """The definition's name with the variable axes."""
-    axes = "".join(f"_{name}{size}" for name, size in workload.axes.items())
-    end = word(axes) if axes else ""
-    end = end[-LONGEST_NAME // 2:]
-    return word(definition.name)[:LONGEST_NAME - len(end) - 1] + (f"_{end}" if end else "")
+    """The definition's name, cut alike for all workloads, with the variable axes; where those are too long, with a part of
+    the workload's id."""
+    name = word(definition.name)[:LONGEST_NAME * 5 // 8].rstrip("_.-")
+    axes = "_".join(f"{axis}{size}" for axis, size in workload.axes.items())
+    fits = len(name) + 1 + len(axes) <= LONGEST_NAME
+    return "_".join(part for part in (name, word(axes if fits else workload.uuid[:8])) if part)
 
 
 def marks(definition: Definition, workload: Workload, sizes: dict[str, int], texts: dict[str, str]) -> dict[str, Any]:

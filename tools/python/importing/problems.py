@@ -85,7 +85,7 @@ def _of_definition(path: pathlib.Path, workloads: pathlib.Path | None) -> list[P
     for definition, workload in pairs:
         name = definitions.problem_name(definition, workload, word)
         if name in problems:  # its axes are another's, and other inputs are stored
-            name = f"{name}_{word(workload.uuid)[:8]}"
+            name = f"{name}_{word(workload.uuid)}"
         try:
             problems[name] = Problem(name, definitions.problem_text(definition, workload).encode(), "python")
         except definitions.Unusable as e:

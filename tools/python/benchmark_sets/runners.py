@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -83,10 +84,12 @@ def run(of_set: str, solution: pathlib.Path, definition: pathlib.Path, folder: p
         words = ["from sol_execbench.cli import cli; cli()", "--definition", str(definition), "--workload", str(workloads),
                  "--solution", str(solution), "--timeout", str(int(limit_s)), "-o", str(folder / "traces" / "all.jsonl")]
     log = folder / "runner.log"
+    here = pathlib.Path(sys.executable).parent  # SOL-ExecBench's starts `python`
+    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ.get('PATH', '')}"}
     with open(log, "wb") as output:
         try:
             ended = subprocess.run([sys.executable, "-c", *words], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                   timeout=100 * limit_s).returncode
+                                   env=environment, timeout=100 * limit_s).returncode
         except subprocess.TimeoutExpired:
             raise Unusable(f"the runner of {of_set} did not end; {log} has its output") from None
     results = _results(_lines(sorted((folder / "traces").rglob("*.jsonl"))), of_set)

@@ -31,7 +31,11 @@ evaluator_summary summary_of(const std::string& group, const std::vector<const e
   }
   const auto share = [&](int64_t n) { return static_cast<double>(n) / static_cast<double>(files.size()); };
   if (s.accepted > 0) s.geometric_mean = std::exp(logs / static_cast<double>(s.accepted));
-  if (!files.empty()) s.fast_1 = share(fast_1), s.fast_15 = share(fast_15), s.fast_2 = share(fast_2);
+  if (!files.empty()) {
+    s.fast_1 = share(fast_1);
+    s.fast_15 = share(fast_15);
+    s.fast_2 = share(fast_2);
+  }
   return s;
 }
 

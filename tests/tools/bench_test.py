@@ -31,6 +31,19 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+# KernelBench's own asks for a GPU. This one has its function, for files that are numbers.
+EVALUATOR = """
+import types
+
+def eval_kernel_against_ref(original_model_src, custom_model_src, num_correct_trials, num_perf_trials, measure_performance,
+                            build_dir, device):
+    expected, found = {}, {}
+    exec(original_model_src, expected)
+    exec(custom_model_src, found)
+    right = expected["right"] == found["right"]
+    return types.SimpleNamespace(compiled=True, correctness=right, runtime=1.0, ref_runtime=3.0,
+                                 metadata={} if right else {"correctness_issue": "it does not match"})
+"""
 CONFIGURATION = """
 [device]
 allow_weak_confinement = true
@@ -101,9 +114,40 @@ class Bench(unittest.TestCase):
         code, output = self.run_bench(*options)
         self.assertEqual(code, 0, output)
         self.assertNotIn("$ cudal1 run", output, "nothing is searched twice")
+        self.evaluates_what_was_exported(options, report["tasks"])
         code, output = self.run_bench("--evaluations", "4")
         self.assertEqual(code, 2, output)
         self.assertIn("another folder with --out", output)
+
+    def evaluates_what_was_exported(self, options, tasks):
+        """From there on as on a GPU, where the export has written files; these are of PyTorch alone."""
+        submission = self.folder / "bench" / "submission"
+        submission.mkdir()
+        (submission / "problem.py").write_text("right = 4\n")
+        for number, task in enumerate(tasks):
+            (submission / f"{number}_kernel.py").write_text(f"right = {4 + number}\n")
+        index = {"tasks": [{"task": t["name"], "id": t["task"], "level": 1, "problem": n, "file": f"{n}_kernel.py",
+                            "problem_file": "problem.py"} for n, t in enumerate(tasks)]}
+        (submission / "index.json").write_text(json.dumps(index))
+        state = self.state()
+        state["done"].append("export")
+        (self.folder / "bench" / "bench.json").write_text(json.dumps(state))
+
+        code, output = self.run_bench(*options)
+        self.assertEqual(code, 0, output)
+        self.assertIn("git clone https://github.com/ScalingIntelligence/KernelBench", output)
+        checkout = self.folder / "KernelBench" / "src" / "kernelbench"
+        checkout.mkdir(parents=True)
+        (checkout / "eval.py").write_text(EVALUATOR)
+        code, output = self.run_bench(*options, "--kernelbench", "KernelBench")
+        self.assertEqual(code, 0, output)
+        self.assertEqual(self.state()["done"][-1], "evaluator")
+        self.assertIn("accepts 1 of 2 files, refuses 1; geometric mean of the accepted 3.00x", " ".join(output.split()))
+        page = (self.folder / "bench" / "report.html").read_text()
+        self.assertTrue("By KernelBench&#39;s own evaluator" in page and "does not match" in page)
+        code, output = self.run_bench(*options, "--kernelbench", "KernelBench")
+        self.assertEqual(code, 0, output)
+        self.assertNotIn("$ cudal1 bench evaluator", output)
 
     def test_leaves_a_folder_of_others_alone(self):
         (self.folder / "bench").mkdir()

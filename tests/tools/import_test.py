@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "
 import import_tasks  # noqa: E402
 import torch  # noqa: E402
 from importing import operators, replay  # noqa: E402
+from importing.problems import find_problems  # noqa: E402
 
 CUDAL1 = "cudal1"
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
@@ -754,6 +755,18 @@ class Imported(unittest.TestCase):
         self.assertEqual(
             (origin["kind"], origin["level"], origin["problem"], origin["seed"]), ("kernelbench", 3, 12, 42)
         )
+
+    def test_a_checkout_of_kernelbench_is_its_problems(self) -> None:
+        checkout = self.root / "KernelBench"
+        for level in ("level1", "level4"):
+            (checkout / "KernelBench" / level).mkdir(parents=True)
+            (checkout / "KernelBench" / level / f"3_Of_{level}_.py").write_text(GOOD["loss"])
+        (checkout / "KernelBench" / "test.py").write_text("")  # as v0.1 has one
+        (checkout / "scripts").mkdir()
+        (checkout / "scripts" / "2_eval.py").write_text("")
+        for folder in (checkout, checkout / "KernelBench"):
+            found = find_problems([str(folder)])
+            self.assertEqual([(p.name, p.level) for p in found], [("level1_003_Of_level1", 1), ("level4_003_Of_level4", 4)])
 
     def test_what_steps_produce_is_recorded_as_quantiles(self) -> None:
         task = self.task("linear_relu")

@@ -4,6 +4,7 @@
 
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/report_store.hpp"
+#include "tools/cli/format.hpp"
 #include "tools/cli/page/data_table.hpp"
 #include "tools/cli/page/highlight.hpp"
 #include "tools/cli/page/html_page.hpp"
@@ -149,6 +150,42 @@ TEST(page, the_paper_s_table_has_a_row_for_each_base_and_group) {
   for (const auto& row : table.rows)
     if (row[0].text == "all") bases.push_back(row[1].text);
   EXPECT_THAT(bases, ElementsAre("own program", "eager", "compile", "reduce-overhead", "graph"));
+}
+
+TEST(page, shows_what_kernelbench_s_evaluator_says_beside_our_speedups) {
+  auto page = page_of({.tasks = 3});
+  EXPECT_THAT(evaluator_table(page).rows, IsEmpty());
+  EXPECT_THAT(html_page(page), Not(HasSubstr("KernelBench's own evaluator")));
+  const auto& first = page.report.tasks.front();
+  page.evaluator.emplace();
+  page.evaluator->files = 3;
+  const auto add = [&](const std::string& name, int64_t level, evaluator_verdict verdict, double speedup) {
+    evaluated_file f;
+    f.task = name;
+    f.id = name == first.name ? first.task : "";
+    f.level = level;
+    f.verdict = verdict;
+    f.speedup = speedup;
+    f.why = verdict == evaluator_verdict::refused ? "<b>wrong" : "";
+    page.evaluator->tasks.push_back(f);
+  };
+  add(first.name, 1, evaluator_verdict::accepted, 4);
+  add("other", 2, evaluator_verdict::accepted, 1);
+  add("bad", 2, evaluator_verdict::refused, 0);
+  const auto table = evaluator_table(page);
+  ASSERT_EQ(table.rows.size(), 3U);
+  EXPECT_EQ(table.rows[0][0].link, "task-1");
+  EXPECT_EQ(table.rows[0][4].text, "4.00x");
+  EXPECT_EQ(table.rows[0][6].text, format_speedup(first.speedup));
+  EXPECT_EQ(table.rows[1][5].text, "-");
+  const auto groups = summaries_of(*page.evaluator);
+  ASSERT_EQ(groups.size(), 3U);
+  EXPECT_DOUBLE_EQ(groups[0].geometric_mean, 2);
+  EXPECT_DOUBLE_EQ(groups[0].fast_1, 1.0 / 3);
+  EXPECT_EQ(groups[2].group, "level 2");
+  EXPECT_EQ(groups[2].refused, 1);
+  EXPECT_THAT(html_page(page), AllOf(HasSubstr("accepts 2 of 3 files, refuses 1; geometric mean of the accepted 2.00x"),
+                                     HasSubstr("&lt;b&gt;wrong"), HasSubstr("fast_1.5")));
 }
 
 TEST(page, hostile_text_stays_text_everywhere) {

@@ -83,5 +83,14 @@ TEST(speedups, are_summarized_as_by_hand) {
   EXPECT_NEAR(*s.device_geometric_mean, std::pow(4, 1.0 / 5), 1e-12);
 }
 
+TEST(speedups, have_the_mean_share_of_the_roof_beside_them) {
+  EXPECT_FALSE(summarize(std::vector<task_speedup>(2)).roof_share);
+  std::vector<task_speedup> tasks(3);
+  tasks[0].roof_share = 0.9;
+  tasks[1].roof_share = 0.3;  // the third has none
+  ASSERT_TRUE(summarize(tasks).roof_share);
+  EXPECT_DOUBLE_EQ(*summarize(tasks).roof_share, 0.6);
+}
+
 }  // namespace
 }  // namespace cudal1::cli

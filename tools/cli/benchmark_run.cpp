@@ -13,6 +13,7 @@
 #include "sandbox/device/device_names.hpp"
 #include "store/keys.hpp"
 #include "store/store.hpp"
+#include "tools/cli/evaluator_results.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/own_command.hpp"
 
@@ -31,8 +32,8 @@ words usual_kinds(bool on_gpu) {
 
 class benchmark {
  public:
-  benchmark(std::string folder, benchmark_state state, const context& c)
-      : folder_(std::move(folder)), state_(std::move(state)), c_(c) {}
+  benchmark(std::string folder, benchmark_state state, evaluator_request evaluator, const context& c)
+      : folder_(std::move(folder)), state_(std::move(state)), evaluator_(std::move(evaluator)), c_(c) {}
 
   expected<int> run() {
     CUDAL1_CHECK(save());
@@ -49,6 +50,8 @@ class benchmark {
     if (!measured) return end();
     CUDAL1_TRY(const bool exported, export_files(experiment, on_gpu));
     if (!exported) return end();
+    CUDAL1_TRY(const bool evaluated, state_.request.definitions ? write_solutions() : evaluate_files(experiment));
+    if (!evaluated) return end();
     return reports(experiment, kinds);
   }
 
@@ -165,6 +168,59 @@ class benchmark {
                 {exit_code::negative});
   }
 
+  // KernelBench's own evaluator, where there are files and a checkout.
+  expected<bool> evaluate_files(const experiment_record& experiment) {
+    if (!is_done("export") || is_done("evaluator")) return true;
+    if (evaluator_.kernelbench.empty()) {
+      note(c_,
+           "KernelBench's own evaluator was left out: `git clone https://github.com/ScalingIntelligence/KernelBench`, "
+           "then the same command with --kernelbench KernelBench");
+      return true;
+    }
+    if (!has_files()) {
+      note(c_, fmt::format("KernelBench's own evaluator has nothing to evaluate: {}/submission has no file; its "
+                           "README.md says why",
+                           folder_));
+      return true;
+    }
+    CUDAL1_TRY(const auto devices, read_device_list(experiment.device));
+    const auto device = name_on_machine(devices.front());
+    words w{"bench",
+            "evaluator",
+            folder_ + "/submission",
+            "--kernelbench",
+            evaluator_.kernelbench,
+            "--device",
+            traits_of(device).is_accelerator && index_of_device(device) < 0 ? device + ":0" : device};
+    if (!evaluator_.timeout.empty()) w.insert(w.end(), {"--timeout", evaluator_.timeout});
+    return step("evaluator", std::move(w), {exit_code::negative});
+  }
+
+  // The exported files as solutions, which the sets' own packages check and run where they are installed.
+  expected<bool> write_solutions() {
+    if (!is_done("export") || !has_files()) return true;
+    words w{"bench", "solutions", folder_ + "/submission"};
+    for (const auto& source : state_.request.sources)
+      w.insert(w.end(), {"--definitions", source});
+    if (!evaluator_.timeout.empty()) w.insert(w.end(), {"--timeout", evaluator_.timeout});
+    return step("solutions", std::move(w), {exit_code::negative});
+  }
+
+  // Whether the export has written any.
+  bool has_files() const {
+    std::error_code problem;
+    for (fs::recursive_directory_iterator entry(folder_ + "/submission", problem), end; entry != end && !problem;
+         entry.increment(problem))
+      if (entry->path().filename().string().ends_with("_kernel.py")) return true;
+    return false;
+  }
+
+  std::string evaluator_file() const {
+    std::error_code problem;
+    const auto file = folder_ + "/submission/evaluator.json";
+    return fs::exists(file, problem) ? file : "";
+  }
+
   expected<int> reports(const experiment_record& experiment, const words& kinds) const {
     int worst = exit_code::success;
     for (const auto& kind : kinds) {
@@ -175,11 +231,19 @@ class benchmark {
       CUDAL1_TRY(const int written, run_own_command(with_data(as_json), fmt::format("{}/{}.json", folder_, kind)));
       worst = std::max({worst, shown, written});
     }
-    CUDAL1_TRY(const int paged, command({"report", "--experiment", experiment.id, "--html", folder_ + "/report.html"}));
+    words page{"report", "--experiment", experiment.id, "--html", folder_ + "/report.html"};
+    const auto evaluated = evaluator_file();
+    if (!evaluated.empty()) {
+      page.insert(page.end(), {"--evaluator", evaluated});
+      CUDAL1_TRY(const auto results, read_evaluator_results(evaluated));
+      c_.out.print(wrap(evaluator_sentence(results), c_.out.width, 0) + "\n");
+    }
+    CUDAL1_TRY(const int paged, command(page));
     worst = std::max(worst, paged);
-    c_.out.print(fmt::format("Kept in {}: report.html, tasks/, {}{}.json.\n", folder_,
+    c_.out.print(fmt::format("Kept in {}: report.html, tasks/, {}{}{}{}.json.\n", folder_,
                              is_done("export") ? "submission/ (checked files with ModelNew), " : "",
-                             fmt::join(kinds, ".json, ")));
+                             is_done("solutions") ? "submission/solutions/, " : "",
+                             evaluated.empty() ? "" : "submission/evaluator.json, ", fmt::join(kinds, ".json, ")));
     return worst;
   }
 
@@ -190,6 +254,7 @@ class benchmark {
 
   const std::string folder_;
   benchmark_state state_;
+  const evaluator_request evaluator_;
   const context& c_;
   int exit_ = exit_code::success;
 };
@@ -218,9 +283,10 @@ expected<benchmark_state> state_of(const benchmark_request& r, const std::string
 
 }  // namespace
 
-expected<int> run_benchmark(const benchmark_request& r, const std::string& folder, const context& c) {
+expected<int> run_benchmark(const benchmark_request& r, const evaluator_request& evaluator, const std::string& folder,
+                            const context& c) {
   CUDAL1_TRY(auto state, state_of(r, folder));
-  return benchmark(folder, std::move(state), c).run();
+  return benchmark(folder, std::move(state), evaluator, c).run();
 }
 
 }  // namespace cudal1::cli

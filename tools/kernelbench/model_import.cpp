@@ -56,6 +56,7 @@ std::vector<std::string> importer_words(const import_request& request, const std
     words.insert(words.end(), {"--inputs", inputs});
   if (!request.weights.empty()) words.insert(words.end(), {"--weights", request.weights});
   if (!request.module.empty()) words.insert(words.end(), {"--module", request.module});
+  if (!request.workloads.empty()) words.insert(words.end(), {"--workloads", request.workloads});
   if (request.level) words.insert(words.end(), {"--level", std::to_string(*request.level)});
   if (request.jobs) words.insert(words.end(), {"--jobs", std::to_string(*request.jobs)});
   if (request.execution.show_output) words.emplace_back("--show-output");

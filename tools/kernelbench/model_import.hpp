@@ -36,6 +36,7 @@ struct import_request {
   std::string weights, module;
   std::optional<int64_t> level, jobs;
   model_execution execution = {};
+  std::string workloads = {};  // a file of those of a definition; "": beside it
 };
 
 struct imported_task {

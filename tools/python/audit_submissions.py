@@ -4,7 +4,8 @@
     audit_submissions.py WHERE [--problems DIR] [--device cpu|cuda:0] [--json] [--out DIR] [--eval-results FILE]
                          [--unconfined] [--records FILE]
 
-WHERE is a Python file with ModelNew, a folder of such, a KernelBench run folder, or JSON lines. Exit codes: 0: all were
+WHERE is a Python file with ModelNew, a folder of such, a KernelBench run folder, JSON lines, or solutions (JSON) of
+FlashInfer-Bench or SOL-ExecBench, whose definitions are found above them or in --problems. Exit codes: 0: all were
 accepted; 1: one was not; 2: there is nothing to judge; 3: the machine cannot confine a worker.
 """
 

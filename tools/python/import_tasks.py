@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Turns PyTorch models into tasks of cudal1.
 
-SOURCE is a KernelBench problem (FOLDER/level1/23_Softmax.py), any Python file with Model, get_inputs and
+SOURCE is a KernelBench problem (FOLDER/level1/23_Softmax.py), a definition of FlashInfer-Bench or SOL-ExecBench (JSON,
+with its workloads) or a folder of them, any Python file with Model, get_inputs and
 get_init_inputs, a folder of such files, JSON lines with level, problem_id, code and perhaps name, or FILE.py:NAME or
 package.module:NAME: a module's class, a module, a function that makes one, or a function of tensors. What those are
 called with is given by example_inputs() beside them: a tuple by position, a dict by keyword, several if it yields. The results
@@ -87,7 +88,8 @@ def import_problem(problem: Problem, options: Options) -> list[dict[str, Any]]:
     if problem.kind == "kernelbench" and problem.level == 4:
         raise Refused(
             "KernelBench's level 4 downloads pretrained models by their names, and a task holds all that it is made "
-            "of; take levels 1 to 3, or write the model as a file of its own"
+            "of; take levels 1 to 3, or write the model as a file of its own: its transformers class made from a "
+            "configuration (`from_config`, which needs transformers in this Python), and its weights by --weights"
         )
     if not problem.target and not options.inputs:
         with contextlib.suppress(OtherInputs, ImportsNeighbour):

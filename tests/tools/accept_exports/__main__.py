@@ -8,11 +8,10 @@ EXPORTED is the folder that `cudal1 export --format kernelbench` wrote; NAMEs ar
 a process of its own: Model and ModelNew after the same seed, five calls of the same two modules in a row on fresh
 inputs, every tensor of the outputs with allclose at 1e-4 (1e-2 for half types), else at 1e-2; and the medians of twenty
 calls with their synchronisation, while no other file uses the GPU. An output of a half type that is beyond 1e-2 is
-right all the same where it is as near as eager's to the output of the model in float32. The evaluator is
-eval_kernel_against_ref with five correctness trials, in the precision of the outputs; its package imports pydantic,
-requests, python-dotenv, tqdm, numpy, openai and litellm. Where it raises, which is where it cannot run the problem's
-own Model (it casts integer inputs), the file counts as not judged. Exit codes: 0 all files are right and accepted, 1
-one is not, 2 the harness could not run.
+right all the same where it is as near as eager's to the output of the model in float32. The evaluator is called as
+`cudal1 bench evaluator` calls it (tools/python/kernelbench_evaluator), which needs numpy and pydantic. Where it raises,
+which is where it cannot run the problem's own Model (it casts integer inputs), the file counts as not judged. Exit codes:
+0 all files are right and accepted, 1 one is not, 2 the harness could not run.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import concurrent.futures
 import contextlib
 import copy
 import fcntl
-import importlib.util
 import json
 import os
 import pathlib
@@ -33,6 +31,10 @@ import tempfile
 import time
 import types
 from typing import Any, Iterator
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tools" / "python"))
+
+from kernelbench_evaluator import checkout  # noqa: E402
 
 CALLS, TIMED_CALLS, SEED, SECONDS = 5, 20, 20261123, 420
 
@@ -140,7 +142,7 @@ def run_plainly(task: dict[str, Any], folder: pathlib.Path, device: str) -> dict
         torch.manual_seed(SEED)
         init = problem["get_init_inputs"]()
         modules.append((made(**init) if isinstance(init, dict) else made(*init)).to(device))
-    result: dict[str, Any] = {"close": True, "largest": 0.0, "problem": "", "precision": "float32"}
+    result: dict[str, Any] = {"close": True, "largest": 0.0, "problem": ""}
     with torch.no_grad(), gpu(alone=False):
         for call in range(CALLS):
             torch.manual_seed(SEED + call)
@@ -152,8 +154,6 @@ def run_plainly(task: dict[str, Any], folder: pathlib.Path, device: str) -> dict
                 outputs.append(module(*own))
             close, largest, problem_here = compare(*outputs)
             halves = [t for t in tensors_of(outputs[0]) if is_half(t)]
-            if halves:
-                result["precision"] = str(halves[0].dtype).removeprefix("torch.")
             if problem_here == "beyond 1e-2" and halves and as_near(modules[0], inputs, *outputs):
                 problem_here = ""
             result["close"], result["largest"] = result["close"] and close, max(result["largest"], largest)
@@ -165,35 +165,12 @@ def run_plainly(task: dict[str, Any], folder: pathlib.Path, device: str) -> dict
     return result
 
 
-def leave_out_language_models() -> None:
-    """KernelBench's utilities import clients of language models beside what its evaluator uses: they may be missing."""
-    for package, names in (("dotenv", ["load_dotenv"]), ("openai", ["OpenAI"]), ("litellm", ["completion"])):
-        if importlib.util.find_spec(package) is None:
-            module = types.ModuleType(package)
-            for name in names:
-                setattr(module, name, lambda *_, **__: None)
-            sys.modules[package] = module
-
-
-def run_evaluator(task: dict[str, Any], folder: pathlib.Path, checkout: pathlib.Path, precision: str) -> dict[str, Any]:
-    import torch
-
-    sys.path.insert(0, str(checkout / "src"))
-    leave_out_language_models()
-    from kernelbench.eval import eval_kernel_against_ref
-
-    try:
-        with gpu(alone=False):
-            found = eval_kernel_against_ref(
-                (folder / task["problem_file"]).read_text(), (folder / task["file"]).read_text(), num_correct_trials=5,
-                num_perf_trials=20, measure_performance=True, build_dir=os.environ["TORCH_EXTENSIONS_DIR"],
-                device=torch.device("cuda", 0), backend="cuda", precision=getattr(torch, precision))
-    except Exception as error:  # noqa: BLE001: what the exported file does wrong is in its result
-        return {"judged": False, "correct": False, "metadata": f"{type(error).__name__}: {str(error)[:200]}"}
-    if found is None:
-        return {"compiled": False, "correct": False, "metadata": "the evaluator gave nothing"}
-    return {"compiled": found.compiled, "correct": found.correctness, "ms": found.runtime,
-            "reference_ms": getattr(found, "ref_runtime", 0), "metadata": str(found.metadata)[:300]}
+def run_evaluator(task: dict[str, Any], folder: pathlib.Path, folder_of_kernelbench: pathlib.Path, device: str) -> dict[str, Any]:
+    with gpu(alone=False):
+        found = checkout.judge(checkout.evaluator(folder_of_kernelbench), (folder / task["problem_file"]).read_text(),
+                               (folder / task["file"]).read_text(), device, os.environ["TORCH_EXTENSIONS_DIR"], trials=20)
+    return {"judged": found["verdict"] != "not_judged", "correct": found["verdict"] == "accepted", "ms": found.get("ms", 0),
+            "reference_ms": found.get("reference_ms", 0), "metadata": found["why"] or str(found.get("metadata"))[:300]}
 
 
 def in_one_process(options: argparse.Namespace) -> None:
@@ -203,8 +180,7 @@ def in_one_process(options: argparse.Namespace) -> None:
     try:
         result["plain"] = run_plainly(task, options.exported, options.device)
         if options.kernelbench:
-            precision = result["plain"].get("precision", "float32")
-            result["evaluator"] = run_evaluator(task, options.exported, options.kernelbench, precision)
+            result["evaluator"] = run_evaluator(task, options.exported, options.kernelbench, options.device)
     except Exception as error:  # noqa: BLE001: said as this file's problem
         result.setdefault("plain", {"problem": f"{type(error).__name__}: {str(error)[:300]}"})
         result.setdefault("evaluator", {"correct": False, "metadata": f"{type(error).__name__}: {str(error)[:300]}"})

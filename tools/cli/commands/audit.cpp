@@ -193,10 +193,12 @@ void add_audit(CLI::App& app, context& c) {
       ->type_name("EXPERIMENT");
   sub->add_flag("--hacks", o->hacks, "refused variants and Python files that are evidence of a way to cheat");
   sub->add_option("-n", o->limit, "the newest cases of each class, and files, with --hacks")->type_name("COUNT");
-  auto* foreign = sub->add_option("--kernelbench", o->foreign.submissions,
-                                  "other people's kernels: a file with ModelNew, a folder, a run folder, or JSON lines")
-                      ->type_name("PATH");
-  sub->add_option("--problems", o->foreign.problems, "their problems, where those are elsewhere")
+  auto* foreign =
+      sub->add_option("--kernelbench", o->foreign.submissions,
+                      "other people's kernels: a file with ModelNew, a folder, a run folder, JSON lines, or solutions "
+                      "of FlashInfer-Bench and SOL-ExecBench")
+          ->type_name("PATH");
+  sub->add_option("--problems", o->foreign.problems, "their problems (or definitions), where those are elsewhere")
       ->type_name("PATH")
       ->needs(foreign);
   sub->add_option("--device", o->foreign.device, "where they run: cpu (the default), or a GPU such as cuda:0")

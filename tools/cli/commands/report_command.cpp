@@ -73,12 +73,15 @@ table table_of_shares(const std::vector<group_summary>& groups) {
   for (const auto& f : groups.front().over.fast)
     columns.push_back({.title = fmt::format("fast_{}", f.factor), .right = true});
   columns.push_back({.title = "gap closed", .right = true});
+  const bool has_roofs = groups.front().over.roof_share.has_value();
+  if (has_roofs) columns.push_back({.title = "of the roof", .right = true});
   table t(std::move(columns));
   for (const auto& [name, s] : groups) {
     std::vector<std::string> cells = {name, or_dash(s, percent(s.over_101))};
     for (const auto& f : s.fast)
       cells.push_back(or_dash(s, percent(f.share)));
     cells.push_back(s.gap_closed ? percent(*s.gap_closed) : "-");
+    if (has_roofs) cells.push_back(s.roof_share ? percent(*s.roof_share) : "-");
     t.add(std::move(cells));
   }
   return t;
@@ -93,11 +96,17 @@ std::string legend(const search_report& r, const speedup_summary& all) {
       base);
   if (all.device_geometric_mean) text += " by device: geometric mean of the ratios of device time.";
   if (all.gap_closed) text += fmt::format(" gap closed: share of the log gap from {} to the floor.", base);
+  if (all.roof_share)
+    text +=
+        " of the roof: the least device time, by the device's specifications, as a share of the best's; mean over the "
+        "tasks.";
   return text;
 }
 
 expected<int> report(const report_options& o, context& c) {
   if (!o.comparison.empty()) return show_comparison(o.comparison, o.json, c);
+  if (!o.files.evaluator.empty() && !o.files.any())
+    return fail(errc::invalid_argument, "--evaluator is for the page or its tables: give --html or --tables, too");
   if (o.files.any()) return write_page(o.files, o.experiment, o.against, c);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
@@ -171,6 +180,9 @@ void add_report(CLI::App& app, context& c) {
       ->type_name("DIR")
       ->excludes(as_json)
       ->excludes(exportable);
+  sub->add_option("--evaluator", o->files.evaluator,
+                  "results of `cudal1 bench evaluator`, shown in the page and its tables beside ours")
+      ->type_name("FILE");
   sub->footer(footer(
       "  cudal1 report --experiment e1\n"
       "  cudal1 report --experiment e1 --html e1.html    a page to look at and to send\n"

@@ -53,6 +53,9 @@ expected<int> write_page(const page_files& files, const std::string& experiment,
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(page_data page, read_page(*reader, experiment, against));
   page.version = CUDAL1_VERSION;
+  if (!files.evaluator.empty()) {
+    CUDAL1_TRY(page.evaluator, read_evaluator_results(files.evaluator));
+  }
   if (!files.html.empty()) CUDAL1_CHECK(write_html(page, files.html, c));
   if (!files.plots.empty()) CUDAL1_CHECK(write_plots(page, files.plots, c));
   if (!files.tables.empty()) CUDAL1_CHECK(write_tables(page, files.tables, c));

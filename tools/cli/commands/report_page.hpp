@@ -8,9 +8,10 @@
 namespace cudal1::cli {
 
 struct page_files {
-  std::string html;    // a file
-  std::string plots;   // a folder
-  std::string tables;  // a folder
+  std::string html;       // a file
+  std::string plots;      // a folder
+  std::string tables;     // a folder
+  std::string evaluator;  // results of KernelBench's own evaluator, which the page then has, too
   bool any() const { return !html.empty() || !plots.empty() || !tables.empty(); }
 };
 

@@ -75,7 +75,8 @@ void add_tasks_import(CLI::App& tasks, context& c) {
       "import", "import PyTorch models as tasks; executes their Python, unconfined unless with --confined");
   sub->add_option("source", o->request.sources,
                   "a KernelBench problem, any Python file with Model, get_inputs and get_init_inputs, a folder of such "
-                  "files, JSON lines with level, problem_id and code, or FILE.py:NAME or package.module:NAME")
+                  "files, JSON lines with level, problem_id and code, FILE.py:NAME or package.module:NAME, or a "
+                  "definition (JSON) of FlashInfer-Bench or SOL-ExecBench, or a folder of those")
       ->required()
       ->type_name("SOURCE");
   add_model_options(*sub, o->request.inputs, o->request.weights, o->request.module);
@@ -87,6 +88,10 @@ void add_tasks_import(CLI::App& tasks, context& c) {
   sub->add_option("--only", o->request.only, "only these: names or prefixes of names, as in level1_023,level2_017")
       ->type_name("NAME")
       ->allow_extra_args(false);
+  sub->add_option("--workloads", o->request.workloads,
+                  "JSON lines with the workloads of a definition; else those beside it: workload.jsonl, or "
+                  "workloads/OP/NAME.jsonl for definitions/OP/NAME.json")
+      ->type_name("FILE");
   sub->add_option("--level", o->request.level, "only KernelBench's problems of this level")->type_name("N");
   sub->add_option("--jobs", o->request.jobs, "number of processes (default: half of the cores)")
       ->type_name("N")
@@ -99,7 +104,8 @@ void add_tasks_import(CLI::App& tasks, context& c) {
       "  cudal1 tasks import blocks.py:SwiGLU --out my_tasks\n"
       "  cudal1 tasks import my_package.blocks:make_block --inputs examples.py:small --weights block.pt --out "
       "my_tasks\n"
-      "  cudal1 tasks import problems.jsonl --level 2 --out kb2\n\n"
+      "  cudal1 tasks import problems.jsonl --level 2 --out kb2\n"
+      "  cudal1 tasks import flashinfer-trace --only rmsnorm_h4096 --out rms      a task for each workload\n\n"
       "NAME is a torch.nn.Module's class (made without arguments, or with those that get_init_inputs() gives), a "
       "module, a\n"
       "function that makes one, or a function of tensors. What it is called with is the result, or the value, of "

@@ -156,6 +156,12 @@ std::string level_part(const page_data& page) {
   return out;
 }
 
+std::string evaluator_part(const page_data& page) {
+  if (!page.evaluator) return "";
+  return paragraph(evaluator_sentence(*page.evaluator)) + shown(evaluator_group_table(page)) +
+         shown(evaluator_table(page));
+}
+
 std::string failure_part(const page_data& page) {
   if (page.report.evaluations == 0) return "";
   std::string out = drawn(failure_chart(page)) + shown(failure_table(page));
@@ -172,6 +178,7 @@ std::vector<part> parts_of(const page_data& page) {
   std::string environment = shown(environment_table(page)) + shown(stage_table(page));
   std::vector<part> parts = {{"speedup", "Speedups", speedup_part(page)},
                              {"by-level", "By level and family", level_part(page)},
+                             {"kernelbench", "By KernelBench's own evaluator", evaluator_part(page)},
                              {"progress", "Progress of the search", drawn(progress_chart(page))},
                              {"roofs", "Distance to the floor", drawn(roof_chart(page))},
                              {"technique", "Techniques", drawn(technique_chart(page)) + shown(technique_table(page))},

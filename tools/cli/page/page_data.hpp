@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/evaluator_results.hpp"
 #include "tools/cli/report/hack_report.hpp"
 #include "tools/cli/report/lineage.hpp"
 #include "tools/cli/report/progress_curves.hpp"
@@ -56,9 +57,10 @@ struct page_data {
   std::vector<base_groups> bases;              // those that were measured, the task's own program first
   std::vector<named_curve> curves;
   std::vector<technique> techniques;
-  std::vector<failure_class> failures;  // the most frequent first
-  std::vector<hacks_of_class> hacks;    // of the experiment, or of all; the newest of each class
-  std::vector<task_page> tasks;         // as in the report
+  std::vector<failure_class> failures;         // the most frequent first
+  std::vector<hacks_of_class> hacks;           // of the experiment, or of all; the newest of each class
+  std::vector<task_page> tasks;                // as in the report
+  std::optional<evaluator_results> evaluator;  // of the exported files, where read_page()'s caller has them
   int64_t now_unix_ms = 0;
   std::string version;  // of cudal1; "" if unknown
 };

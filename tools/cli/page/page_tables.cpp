@@ -91,6 +91,7 @@ data_table fast_table(const page_data& page) {
   for (const auto& f : page.bases.front().groups.front().over.fast)
     t.columns.push_back({fmt::format("fast_{}", f.factor), true});
   t.columns.push_back({"gap closed", true});
+  t.columns.push_back({"of the roof", true});
   for (const auto& base : page.bases)
     for (const auto& [group, over] : base.groups) {
       if (over.measured == 0 || is_family({group, over})) continue;
@@ -98,6 +99,7 @@ data_table fast_table(const page_data& page) {
       for (const auto& f : over.fast)
         row.push_back(share(f.share));
       row.push_back(over.gap_closed ? share(*over.gap_closed) : data_cell{"-"});
+      row.push_back(over.roof_share ? share(*over.roof_share) : data_cell{"-"});
       t.rows.push_back(std::move(row));
     }
   return t;
@@ -239,9 +241,10 @@ data_table environment_table(const page_data& page) {
 }
 
 std::vector<data_table> tables_of(const page_data& page) {
-  std::vector<data_table> all{level_table(page),     family_table(page),     fast_table(page), task_table(page),
-                              technique_table(page), failure_table(page),    hack_table(page), model_table(page),
-                              stage_table(page),     environment_table(page)};
+  std::vector<data_table> all{level_table(page),       family_table(page),          fast_table(page),
+                              task_table(page),        technique_table(page),       failure_table(page),
+                              hack_table(page),        model_table(page),           stage_table(page),
+                              environment_table(page), evaluator_group_table(page), evaluator_table(page)};
   std::erase_if(all, [](const data_table& t) { return t.empty(); });
   return all;
 }

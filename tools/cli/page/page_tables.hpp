@@ -19,6 +19,9 @@ data_table hack_table(const page_data& page);
 data_table model_table(const page_data& page);
 data_table stage_table(const page_data& page);
 data_table environment_table(const page_data& page);
+// By KernelBench's own evaluator; empty where the page has no results of it.
+data_table evaluator_group_table(const page_data& page);
+data_table evaluator_table(const page_data& page);
 
 // Of one task; `number` is for ids.
 data_table lineage_table(const task_page& t, std::size_t number);

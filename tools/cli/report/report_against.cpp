@@ -77,6 +77,7 @@ task_speedup speedup_of_row(const best_row& row) {
   task_speedup t;
   t.success = row.reference_us > 0;
   t.floor_us = row.floor_us;
+  t.roof_share = row.roof_share;
   if (!row.against || !row.against->problem.empty()) return t;
   const auto& a = *row.against;
   t.measured = true;

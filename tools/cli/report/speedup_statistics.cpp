@@ -51,11 +51,12 @@ interval interval_of_ratio(double a, const interval& of_a, double b, const inter
 
 speedup_summary summarize(std::span<const task_speedup> tasks) {
   speedup_summary s;
-  std::vector<double> counted, on_device;
+  std::vector<double> counted, on_device, shares;
   std::vector<gap_times> gaps;
   for (const auto& t : tasks) {
     ++s.tasks;
     if (t.success) ++s.success;
+    if (t.roof_share > 0) shares.push_back(t.roof_share);
     if (!t.measured) continue;
     const bool improved = t.success && t.speedup > 1;
     const double speedup = improved ? t.speedup : 1;
@@ -65,6 +66,8 @@ speedup_summary summarize(std::span<const task_speedup> tasks) {
     gaps.push_back({t.base_us, t.base_us / speedup, t.floor_us});
     if (!improved || t.device_speedup > 0) on_device.push_back(improved ? t.device_speedup : 1);
   }
+  if (!shares.empty())
+    s.roof_share = std::accumulate(shares.begin(), shares.end(), 0.0) / static_cast<double>(shares.size());
   s.measured = static_cast<int64_t>(counted.size());
   for (const double factor : {1.0, 1.5, 2.0, 3.0, 5.0, 10.0})
     s.fast.push_back({factor, counted.empty() ? 0 : share_above(counted, factor)});

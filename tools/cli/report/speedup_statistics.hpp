@@ -31,6 +31,7 @@ struct task_speedup {
   double speedup = 0;                // base / best; 0 without a variant: not improved
   double base_us = 0, floor_us = 0;  // call times; 0: unknown
   double device_speedup = 0;         // by device time; 0: unknown
+  double roof_share = 0;             // of the best, or of the own program where none is; 0: unknown
 };
 
 // The share of the tasks that are more than `factor` times as fast as the base ("fast_p" of KernelBench).
@@ -50,10 +51,11 @@ struct speedup_summary {
   std::vector<fast_share> fast;                 // 1, 1.5, 2, 3, 5, 10
   std::optional<double> gap_closed;             // share of the log gap from the base to the floor
   std::optional<double> device_geometric_mean;  // over those with a device time; not improved ones count as 1
+  std::optional<double> roof_share;             // mean over the tasks that have one, measured or not
 };
 BOOST_DESCRIBE_STRUCT(speedup_summary, (),
                       (tasks, measured, success, improved, slower, mean, geometric_mean, median, lower_quartile,
-                       upper_quartile, max, over_101, fast, gap_closed, device_geometric_mean))
+                       upper_quartile, max, over_101, fast, gap_closed, device_geometric_mean, roof_share))
 
 speedup_summary summarize(std::span<const task_speedup> tasks);
 

@@ -54,6 +54,12 @@ def parse(description: str, words: list[str]) -> argparse.Namespace:
         metavar="PATH",
         help="only this module of the model, as in encoder.layers.0: its inputs are recorded in calls of the model",
     )
+    parser.add_argument(
+        "--workloads",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="JSON lines with the workloads of a definition, where they are elsewhere than beside it",
+    )
     parser.add_argument("--level", type=int, metavar="N", help="only KernelBench's problems of this level")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: half of the cores)")
     parser.add_argument(
@@ -123,7 +129,9 @@ def _print_report(imported: list[dict[str, Any]], refused: list[dict[str, Any]])
 
 
 def problems_of(o: argparse.Namespace) -> list[Problem]:
-    problems = _chosen(find_problems(o.source), o)
+    if o.workloads and not o.workloads.is_file():
+        raise SystemExit(f"import_tasks: --workloads {o.workloads}: there is no such file")
+    problems = _chosen(find_problems(o.source, o.workloads), o)
     if not problems:
         print("import_tasks: there is no problem to import", file=sys.stderr)
         raise SystemExit(2)

@@ -9,7 +9,9 @@ import re
 import unicodedata
 import warnings
 
+from . import definitions
 from .refusal import Refused
+
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -22,6 +24,7 @@ class Problem:
     file: str | None = None  # its name
     target: str = ""  # what to take instead of Model
     module: str = ""  # a module of Python's path, in place of code
+    refusal: str = ""  # why there is no code
 
 
 def word(text: str) -> str:
@@ -59,7 +62,7 @@ def _from_lines(path: pathlib.Path) -> list[Problem]:
             continue
         try:
             entry = json.loads(line)
-            title = entry.get("name") or ""
+            title = (entry.get("name") or "").removesuffix(".py")
             problems.append(
                 _kernelbench(int(entry["level"]), int(entry["problem_id"]), title, entry["code"].encode())
             )
@@ -71,6 +74,25 @@ def _from_lines(path: pathlib.Path) -> list[Problem]:
     return problems
 
 
+def _of_definition(path: pathlib.Path, workloads: pathlib.Path | None) -> list[Problem]:
+    """A problem for each workload; one with a refusal where the definition cannot be used."""
+    try:
+        pairs = definitions.pairs_of(path, workloads)
+    except definitions.Unusable as e:
+        name = path.parent.name if path.name == "definition.json" else path.stem
+        return [Problem(word(name) or "definition", b"", "python", refusal=str(e))]
+    problems: dict[str, Problem] = {}
+    for definition, workload in pairs:
+        name = definitions.problem_name(definition, workload, word)
+        if name in problems:  # its axes are another's, and other inputs are stored
+            name = f"{name}_{word(workload.uuid)}"
+        try:
+            problems[name] = Problem(name, definitions.problem_text(definition, workload).encode(), "python")
+        except definitions.Unusable as e:
+            problems[name] = Problem(name, b"", "python", refusal=str(e))
+    return list(problems.values())
+
+
 def _is_problem_name(path: pathlib.Path) -> bool:
     """True if it is not hidden, private or a source that an import has kept (a blob, named by its hash)."""
     return not any(part.startswith((".", "_")) for part in path.parts) and not re.fullmatch(
@@ -78,16 +100,27 @@ def _is_problem_name(path: pathlib.Path) -> bool:
     )
 
 
-def find_problems(sources: list[str]) -> list[Problem]:
+def _files_of_folder(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Its Python files at any depth; of a checkout of KernelBench the problems alone."""
+    place = folder if folder.resolve().name == "KernelBench" and (folder / "level1").is_dir() else folder / "KernelBench"
+    if (place / "level1").is_dir():
+        return list(place.glob("level[0-9]*/[0-9]*_*.py"))
+    return [f for f in folder.rglob("*.py") if f.is_file() and _is_problem_name(f.relative_to(folder))]
+
+
+def find_problems(sources: list[str], workloads: pathlib.Path | None = None) -> list[Problem]:
     """The problems in files and folders (*.py at any depth), in the order given, sorted within a folder; FILE.py:NAME and
-    package.module:NAME are one."""
+    package.module:NAME are one. `workloads`: of a definition, where they are elsewhere."""
     problems: list[Problem] = []
     for source in sources:
         place, target = _split_target(source)
         path = pathlib.Path(place)
-        if path.is_dir():
-            files = [f for f in path.rglob("*.py") if f.is_file() and _is_problem_name(f.relative_to(path))]
-            problems += sorted((_from_file(f.resolve()) for f in files), key=lambda p: p.name)
+        if path.is_dir() and (found := definitions.definition_files(path)):
+            problems += [p for file in found for p in _of_definition(file, None)]
+        elif path.suffix == ".json" and path.is_file():
+            problems += _of_definition(path, workloads)
+        elif path.is_dir():
+            problems += sorted((_from_file(f.resolve()) for f in _files_of_folder(path)), key=lambda p: p.name)
         elif path.suffix == ".jsonl":
             problems += _from_lines(path)
         elif path.is_file():
@@ -98,14 +131,18 @@ def find_problems(sources: list[str]) -> list[Problem]:
         else:
             raise SystemExit(f"import_tasks: {source} is no file, folder, FILE.py:NAME or package.module:NAME")
     names: dict[str, Problem] = {}
-    for problem in problems:
-        if problem.name in names:
+    for problem in list(problems):
+        if problem == names.get(problem.name):  # a definition that a set has twice
+            problems.remove(problem)
+        elif problem.name in names:
             raise SystemExit(f"import_tasks: two problems would be called {problem.name}; import them separately")
         names[problem.name] = problem
     return problems
 
 
 def check_syntax(problem: Problem) -> None:
+    if problem.refusal:
+        raise Refused(problem.refusal)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -75,7 +75,7 @@ def caller_of(limit: int) -> int:
         if frame is None:
             return 0
         name = frame.f_code.co_filename
-        if name == state["path"] or (name == "<string>" and limit > 1):
+        if name.startswith(state["path"]) or (name == "<string>" and limit > 1):  # or a file beside it, of a solution
             return max(1, frame.f_lineno)
         if name != own and any(b in name for b in BUILDERS):
             return 0
@@ -92,7 +92,7 @@ def direct_caller() -> int:
     if frame is None:
         return 0
     name = frame.f_code.co_filename
-    if name == state["path"]:
+    if name.startswith(state["path"]):
         return max(1, frame.f_lineno)
     return caller_of(SEARCHED_FRAMES) if name.startswith("<") else 0  # text that is executed
 

@@ -1,4 +1,5 @@
-"""Finds submissions and their problems: KernelBench files and folders, run folders, and JSON lines."""
+"""Finds submissions and their problems: KernelBench files and folders, run folders, and JSON lines; solutions of
+FlashInfer-Bench and SOL-ExecBench with their definitions and workloads."""
 
 from __future__ import annotations
 
@@ -7,6 +8,10 @@ import json
 import pathlib
 import re
 from typing import Any, Iterator
+
+from benchmark_sets import solutions
+from importing import definitions
+from importing.problems import word
 
 RUN_FILE = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py$")
 LEVEL = re.compile(r"level_?(\d+)")
@@ -156,10 +161,45 @@ def of_record(record: dict[str, Any], at: int, problems: Problems) -> Submission
     return s
 
 
+def solution_files(where: pathlib.Path) -> list[pathlib.Path]:
+    """Those that are solutions: the file, or those in the folder."""
+    files = sorted(where.rglob("*.json")) if where.is_dir() else [where] if where.suffix == ".json" else []
+    found = []
+    for file in files:
+        try:
+            if solutions.is_solution(json.loads(file.read_text(encoding="utf-8"))):
+                found.append(file)
+        except ValueError:
+            continue
+    return found
+
+
+def of_solution(path: pathlib.Path, problems: pathlib.Path | None) -> list[Submission]:
+    """One for each workload, as their own evaluators run it on each; one that is refused where its definition is missing."""
+    try:
+        solution = solutions.read_solution(path)
+        pairs = solutions.workloads_of(solution, problems)
+    except definitions.Unusable as e:
+        return [Submission(path.stem, "", "", language="solution", refusal=str(e))]
+    found = []
+    for definition, workload in pairs:
+        name = f"{solution.name}@{definitions.problem_name(definition, workload, word)}"
+        try:
+            problem = definitions.problem_text(definition, workload)
+            s = Submission(name, solutions.module_text(solution, definition, workload), problem, refusal=solutions.refusal_of(solution))
+        except definitions.Unusable as e:
+            s = Submission(name, "", "", refusal=str(e))
+        s.language, s.needs_gpu = solutions.language_of(solution)
+        found.append(s)
+    return found
+
+
 def read(where: pathlib.Path, problems: pathlib.Path | None) -> list[Submission]:
     """All submissions of a file or folder, in order. Unreadable, with what to do."""
     if not where.exists():
         raise Unreadable(f"there is no {where}")
+    if found := solution_files(where):
+        return [s for path in found for s in of_solution(path, problems)]
     known = Problems(problems)
     if where.is_dir():
         run = sorted(p for p in where.iterdir() if RUN_FILE.search(p.name))

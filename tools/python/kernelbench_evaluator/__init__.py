@@ -1,0 +1,1 @@
+"""KernelBench's own evaluator, unchanged, on files that `cudal1 export --format kernelbench` wrote."""

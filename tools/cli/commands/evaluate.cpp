@@ -239,6 +239,7 @@ void add_evaluate(CLI::App& app, context& c) {
   sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the first GPU, else cpu)")->type_name("DEVICE");
   sub->add_flag("--json", o->json, "print the verdicts, with all raw samples, as one JSON document");
   add_node_flags(*sub, o->node);
+  add_precision_flag(*sub, o->node);
   sub->footer(
       footer("  cudal1 evaluate diagonal_matmul row_scale.cu1\n"
              "  cudal1 evaluate my_tasks/attention.json a.cu1 b.cu1 --json\n"

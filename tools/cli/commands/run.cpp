@@ -387,6 +387,7 @@ void add_run(CLI::App& app, context& c) {
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_csv_flag(*sub, c, o->json, {"tasks"});
   add_node_flags(*sub, o->node);
+  add_precision_flag(*sub, o->node);
   sub->footer(footer_of_run());
   sub->callback([o, &c] { finish(c, run(*o, c)); });
 }

@@ -57,7 +57,8 @@ class Writer:
         self.root, self.o = root, o
         self.module = root / o.name
         self.index: dict[str, Any] = {"format": 1, "name": o.name, "version": "1.0.0", "made_by": f"cudal1 {o.version}",
-                                      "models": [], "programs": [], "refused": list(o.refused), "files": {}}
+                                      "models": [], "programs": [], "refused": list(o.refused),
+                                      "not_built": list(o.not_built), "files": {}}
 
     def put(self, place: str, data: bytes | str) -> None:
         path = self.module / place
@@ -76,7 +77,9 @@ class Writer:
         self.put(f"{place}/program.json", json.dumps(document))
         self.put(f"{place}/plan.json", (s.folder / "plan.json").read_bytes())
         entry: dict[str, Any] = {k: facts[k] for k in ("task", "id", "variant", "device_type", "environment", "explanation",
-                                                       "speedup", "speedup_interval", "reference_us", "variant_us")}
+                                                       "speedup", "speedup_interval", "reference_us", "variant_us", "precision")}
+        if "error_bound" in facts:
+            entry["error_bound"] = facts["error_bound"]
         entry["program"], entry["plan"] = f"{place}/program.json", f"{place}/plan.json"
         entry["operator"] = f"{word(self.o.name)}__{word(s.name)}_{facts['variant'][:12]}"
         entry["headers"] = s.head.get("headers", [])
@@ -86,6 +89,10 @@ class Writer:
                        "object": f"{place}/kernels.{facts['architecture']}.{ending}"}
             self.put(kernels["object"], (s.folder / "kernels.object").read_bytes())
             self.put(f"{place}/program.cu", s.source)
+            kernels["others"] = {}
+            for architecture, file in facts.get("others", {}).items():
+                kernels["others"][architecture] = f"{place}/kernels.{architecture}.cubin"
+                self.put(kernels["others"][architecture], (s.folder / file).read_bytes())
             if (s.folder / "kernels.cu").is_file():
                 kernels.update(source=f"{place}/kernels.cu", options=facts["options"])
                 self.put(kernels["source"], (s.folder / "kernels.cu").read_bytes())
@@ -200,14 +207,17 @@ def readme(index: dict[str, Any]) -> str:
     text += "          # checks and measures it on this machine\n```\n\n```python\n"
     text += f"import {name}\nmodule = {name}.optimize(model)    # shares the model's parameters; runs the variants where they fit\n"
     text += f"print({name}.report())              # which calls did, and why others ran the model's own forward\n```\n\n"
-    text += "| task | device | call of the module | eager | speedup, 95% | as a program |\n|---|---|---|---|---|---|\n"
+    text += ("| task | device | precision | call of the module | eager | speedup, 95% | as a program |\n"
+             "|---|---|---|---|---|---|---|\n")
     for p in index["programs"]:
         measured = "unmeasured | | "
         if "module_speedup" in p:
             low, high = p["module_interval"]
             measured = f"{p['module_us']:.0f} us | {p['eager_us']:.0f} us | {p['module_speedup']:.2f}x [{low:.2f}, {high:.2f}]"
         where = p["environment"]["model"]
-        text += f"| {p['task']} | {where} | {measured} | {p['speedup']:.2f}x over its own steps |\n"
+        text += f"| {p['task']} | {where} | {p['precision']} | {measured} | {p['speedup']:.2f}x over its own steps |\n"
+    for line in index["not_built"]:
+        text += f"\nNot compiled: {line}.\n"
     for m in index["models"]:
         if "source_needs" in m:
             text += (f"\nThe source of {m['name']} imports from {', '.join(m['source_needs'])}: where that is not, use "

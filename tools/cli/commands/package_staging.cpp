@@ -69,6 +69,14 @@ json facts_of(const checked_program& p) {
   return json::make_object({{"types", types}, {"views", views}, {"relayout", json(std::move(relayout))}});
 }
 
+// The first line of a compiler's log that says an error; else the first line.
+std::string first_error_in(const std::string& log) {
+  constexpr std::string_view mark = "error: ";
+  auto at = log.find(mark);
+  at = at == std::string::npos ? 0 : at + mark.size();
+  return log.substr(at, log.find('\n', at) - at);
+}
+
 }  // namespace
 
 expected<std::string> architecture_named(const std::string& name) {
@@ -155,8 +163,7 @@ expected<json> package_staging::add_others(const checked_program& p, const stage
     const auto code = compiler ? (*compiler)->compile(p) : tl::unexpected<error>(compiler.error());
     if (!code) {
       if (code.error().code == errc::infrastructure) return tl::unexpected<error>(code.error());
-      const auto& why = code.error().message;
-      not_built_.push_back(fmt::format("{} for {}: {}", v.name, other, why.substr(0, why.find('\n'))));
+      not_built_.push_back(fmt::format("{} for {}: {}", v.name, other, first_error_in(code.error().message)));
       continue;
     }
     const auto file = fmt::format("kernels.{}.object", other);

@@ -7,6 +7,7 @@ import copy
 import inspect
 import operator
 import re
+import warnings
 from typing import Any, Dict, List, Tuple
 
 import torch
@@ -113,8 +114,10 @@ def _exported(model: torch.nn.Module, args: tuple, kwargs: Dict[str, Any]) -> An
 
 def _code(program: Any) -> str:
     """The graph as the function `graph` of its placeholders."""
-    signature = program.graph_signature
-    if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
+    with warnings.catch_warnings():  # PyTorch warns of its own code
+        warnings.simplefilter("ignore", FutureWarning)
+        changed = program.run_decompositions({}).graph_signature  # what operators change in place is named there
+    if changed.buffers_to_mutate or changed.user_inputs_to_mutate:
         raise InvalidRequest("its forward changes buffers or inputs, as running statistics in training mode: call eval() first")
     for node in program.graph.nodes:
         plain = node.op != "call_function" or node.target is operator.getitem or (

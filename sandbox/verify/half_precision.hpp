@@ -13,7 +13,9 @@ namespace cudal1 {
 int64_t count_products(const checked_program& p);
 
 // The largest root mean square error of a float32 output, relative to the exact output's root mean square, that is
-// accepted: 2^-10 sqrt(products); 0 where there are none, since nothing else may be rounded.
+// accepted on a task's own draws: 2^-10 sqrt(products); 0 where there are none, since nothing else may be rounded. On
+// other draws it may be 2^13 times eager's in strict float32, if that is more: where sums cancel, or functions between
+// products grow, the rounding of operands to 2^-11 has as much more effect than that to 2^-24.
 //
 // An operand that is rounded to float16 or TF32 (11 bits of significand) is off by at most 2^-11 of it, and by 0.42 of
 // that in the root mean square (over a logarithmically uniform significand). A product has two such operands, so that a

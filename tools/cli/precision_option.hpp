@@ -20,4 +20,11 @@ inline accuracy accuracy_named(const std::string& precision) {
   return precision == "strict" ? accuracy::strict : precision == "half" ? accuracy::half : accuracy::own;
 }
 
+// "no evaluations yet; `cudal1 run` starts a search", of what was held to that precision.
+inline std::string no_evaluations(const std::string& precision) {
+  if (accuracy_named(precision) == accuracy::own) return "no evaluations yet; `cudal1 run` starts a search";
+  return "no evaluations held to precision " + precision + " yet; `cudal1 run --precision " + precision +
+         "` starts a search";
+}
+
 }  // namespace cudal1::cli

@@ -72,7 +72,7 @@ expected<int> overview(store& s, const best_options& o, const context& c) {
     return exit_code::success;
   }
   if (report.tasks.empty())
-    c.out.print("The store has no evaluations yet; `cudal1 run` starts a search.\n");
+    c.out.print("The store has " + no_evaluations(o.precision) + ".\n");
   else
     c.out.print(print_report(report, c.out));
   if (o.experiment.empty()) {

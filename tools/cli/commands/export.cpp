@@ -216,7 +216,7 @@ expected<int> export_best(const export_options& o, context& c) {
   CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(*reader, "", accuracy_named(o.precision))
                                                : report_experiment(*reader, o.experiment));
   if (report.tasks.empty())
-    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` starts a search", place_of(c));
+    return fail(errc::not_found, "the store in {} has {}", place_of(c), no_evaluations(o.precision));
   CUDAL1_CHECK(select_tasks(report, o.tasks));
   const auto form = o.json ? shown_as::json : shown_as::text;
   using existing_files = export_folder::existing_files;

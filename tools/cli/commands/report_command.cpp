@@ -125,7 +125,7 @@ expected<int> report(const report_options& o, context& c) {
     return exit_code::success;
   }
   if (r.tasks.empty()) {
-    c.out.print("The store has no evaluations yet; `cudal1 run` starts a search.\n");
+    c.out.print("The store has " + no_evaluations(o.precision) + ".\n");
     return exit_code::success;
   }
   std::string text;

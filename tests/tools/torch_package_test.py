@@ -892,6 +892,19 @@ class Parts(unittest.TestCase):
             self.assertFalse(torch.backends.cudnn.allow_tf32)
         self.assertTrue(torch.backends.cudnn.allow_tf32)
 
+    def test_the_licences_of_what_is_inside(self):
+        from torch_package import writing
+
+        for headers in ([], ["cub", "cuda", "libcu++"], ["cutlass"]):
+            for on_cpu in (False, True):
+                said = writing.notice("name", on_cpu, not on_cpu, headers).lower()
+                for file in writing.licences_of(on_cpu, headers):
+                    self.assertIn(file.partition(".")[0], said)
+                    self.assertIn("permi", (writing.PARTS / "licences" / file).read_text().lower())  # permission, permitted
+        exported = STATE["folder"] / "exported"
+        self.assertEqual(sorted(p.name for p in (exported / "licences").iterdir()),
+                         ["boost.txt", "fmt.txt", "pytorch.txt"] if DEVICE == "cpu" else ["boost.txt", "pytorch.txt"])
+
     def test_running_statistics_are_refused(self):
         from torch_package.staged import Refused, check_statistics
 

@@ -131,6 +131,7 @@ class Writer:
         self.put("__init__.py", (PARTS / "package_init.py").read_bytes())
         self.put("__main__.py", (PARTS / "package_main.py").read_bytes())
         on_cpu = any(p["device_type"] == "cpu" and "kernels" in p for p in self.index["programs"])
+        on_gpu = any(p["device_type"] != "cpu" and "kernels" in p for p in self.index["programs"])
         if on_cpu:
             self.put("libcudal1_cpu_kernels.so", self.o.library.read_bytes())
         self.put(self.o.runtime.name, self.o.runtime.read_bytes())
@@ -143,12 +144,12 @@ class Writer:
             'tag = "py3-none-linux_x86_64"\n', encoding="utf-8")
         shutil.copy(PARTS / "backend.py", self.root / "backend.py")
         (self.root / "licences").mkdir(exist_ok=True)
-        for name in ("boost.txt", "fmt.txt") if on_cpu else ("boost.txt",):
+        headers = sorted({h for p in self.index["programs"] for h in p["headers"]})
+        for name in licences_of(on_cpu, headers):
             shutil.copy(PARTS / "licences" / name, self.root / "licences" / name)
         if self.o.cpp:
             self.cpp_parts()
-        headers = sorted({h for p in self.index["programs"] for h in p["headers"]})
-        (self.root / "NOTICE").write_text(notice(self.o.name, on_cpu, headers), encoding="utf-8")
+        (self.root / "NOTICE").write_text(notice(self.o.name, on_cpu, on_gpu, headers), encoding="utf-8")
 
     def cpp_parts(self) -> None:
         """What a program in C++ needs beside the package."""
@@ -183,11 +184,16 @@ class Writer:
         (self.root / "README.md").write_text(readme(self.index), encoding="utf-8")
 
 
-def notice(name: str, on_cpu: bool, headers: list[str]) -> str:
+def licences_of(on_cpu: bool, headers: list[str]) -> list[str]:
+    """Files of licences/ for what is inside. libcu++'s exceptions to its licence ask for no copy with compiled code."""
+    return ["boost.txt", "pytorch.txt", *(["fmt.txt"] if on_cpu else []), *[f"{h}.txt" for h in ("cub", "cutlass") if h in headers]]
+
+
+def notice(name: str, on_cpu: bool, on_gpu: bool, headers: list[str]) -> str:
     text = (f"{name}\n\nA package of programs that cudal1 found, with cudal1's code to run them (_cudal1/).\n\n"
             "models/ has the source of the models, which is its authors', under their licence.\n")
-    text += ("\nlibcudal1_package_runtime.so and libcudal1_package.so contain code of Boost.JSON (Boost Software License 1.0);\n"
-             "licences/ has its text.\n")
+    text += ("\nlibcudal1_package_runtime.so and libcudal1_package.so contain code of Boost.JSON (Boost Software License 1.0) and "
+             "inline\nfunctions of PyTorch's headers (BSD 3-Clause); licences/ has their texts.\n")
     if on_cpu:
         text += ("\nlibcudal1_cpu_kernels.so contains code of Boost.Context (Boost Software License 1.0) and fmt (MIT); "
                  "licences/ has\ntheir texts.\n")
@@ -198,6 +204,9 @@ def notice(name: str, on_cpu: bool, headers: list[str]) -> str:
     used = [of[h] for h in headers if h in of]
     if used:
         text += "\nCubins contain code of " + "; ".join(used) + ".\n"
+    if on_gpu:
+        text += ("\nCubins may contain functions of libdevice, which NVRTC links into kernels (the CUDA Toolkit's End User License\n"
+                 "Agreement, https://docs.nvidia.com/cuda/eula).\n")
     return text
 
 

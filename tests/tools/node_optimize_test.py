@@ -167,7 +167,7 @@ class OnANode(unittest.TestCase):
             self.optimize(model, call, token=self.token("import"))
         token = self.token("import", "search")
         with self.assertRaisesRegex(cudal1.InvalidRequest, "own, and not to precision half"):
-            self.optimize(model, call, token=token, precision="half")
+            cudal1.connect(self.node.url).search("tiny", evaluations=1, precision="half")
         with self.assertRaisesRegex(cudal1.InvalidRequest, "a node searches for one call"):
             self.optimize(model, [call, given(7)[:1]], token=token)
         with self.assertRaisesRegex(cudal1.InvalidRequest, "no precision 'double'"):
@@ -177,7 +177,8 @@ class OnANode(unittest.TestCase):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             self.assertIs(self.optimize(model, call, token=token, search=False), model)
-        self.assertEqual([w.category for w in said], [cudal1.NothingFaster])
+        self.assertEqual({w.category for w in said}, {cudal1.NothingFaster})
+        self.assertIn("the node has nothing that is used here: ", str(said[0].message))
 
     def test_files_of_a_package_stay_below_its_folder(self):
         from cudal1.by_node import _write

@@ -19,31 +19,32 @@ _LARGEST_SOURCE = 1 << 20  # bytes, of what a node imports
 
 
 def fetch_package(client: Client, model: Any, call: Any, name: str, place: pathlib.Path, *, device: str, time_s: float,
-                  evaluations: int, search: bool, precision: Optional[str], show: bool) -> bool:
-    """Puts the package `name` of the model's variants into the folder `place`; False where nothing faster is known or
-    found. What the node knows of this model is taken; else it searches. Raises InvalidRequest for a model that no node can
-    import, NotAllowed for a client that may not import or search, InfrastructureError."""
+                  evaluations: int, search: bool, precision: Optional[str], show: bool) -> str:
+    """Puts the package `name` of the model's variants into the folder `place`. What the node knows of this model is taken;
+    else it searches. Returns why there is no package, where nothing faster is known or found; else "". Raises InvalidRequest
+    for a model that no node can import, NotAllowed for a client that may not import or search, InfrastructureError."""
     source, modes = source_of(model, call)
     if len(source.encode()) > _LARGEST_SOURCE:
         raise InvalidRequest(f"the text of {type(model).__name__} has {len(source.encode()) >> 10} KiB, and a node imports up "
                              f"to {_LARGEST_SOURCE >> 10}: search on this machine")
-    found = _package(client, name, precision)  # the name says which program it is, if not with which weights
-    if found is None and search:
+    try:
+        found = _package(client, name, precision)  # the name says which program it is, if not with which weights
+    except NotFound as e:
+        if not search:
+            return e.message
         for task in client.import_model(name, source, replace=True):
             client.search(task, evaluations=evaluations, time_s=time_s, device=device, precision=precision, show=show)
-        found = _package(client, name, precision)
-    if found is None:
-        return False
+        try:
+            found = _package(client, name, precision)
+        except NotFound as after:
+            return after.message
     _write(found["files"], name, place, modes)
-    return True
+    return ""
 
 
-def _package(client: Client, name: str, precision: Optional[str]) -> Optional[Dict[str, Any]]:
+def _package(client: Client, name: str, precision: Optional[str]) -> Dict[str, Any]:
     query = {"format": "torch", "name": name, "precision": precision}
-    try:
-        return client._http.ask("GET", f"/v1/tasks/{quote(name, safe='')}/export", query=query, limit_s=300)
-    except NotFound:
-        return None
+    return client._http.ask("GET", f"/v1/tasks/{quote(name, safe='')}/export", query=query, limit_s=300)
 
 
 def _write(files: Dict[str, str], name: str, place: pathlib.Path, modes: Dict[str, bool]) -> None:

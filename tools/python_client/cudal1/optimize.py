@@ -154,12 +154,13 @@ def _by_node(client: Client, model: Any, inputs: Any, name: str, folder: Optiona
         raise InvalidRequest("a node searches for one call: name the inputs of one, or search on this machine")
     place = pathlib.Path(folder) if folder else _cache() / "nodes" / name
     if not _is_exported(place, name):
-        if not fetch_package(client, model, calls[0], name, place, device=device.type, **limits):
-            return None, None
-        why = _problem_with(place, name)
+        why = fetch_package(client, model, calls[0], name, place, device=device.type, **limits)
+        if not why:
+            why = _problem_with(place, name)
+            if why:
+                shutil.rmtree(place)
         if why:
-            shutil.rmtree(place)
-            warnings.warn(f"the node's variant is not used: {why}", NothingFaster, stacklevel=4)
+            warnings.warn(f"the node has nothing that is used here: {why}", NothingFaster, stacklevel=4)
             return None, None
     return _imported(place, name), place
 

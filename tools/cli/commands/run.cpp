@@ -1,8 +1,8 @@
 // cudal1 run: search for faster variants.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
-#include <ranges>
 #include <vector>
 
 #include <fmt/format.h>
@@ -104,9 +104,12 @@ expected<std::vector<task>> replayed_tasks(const run_options& o, const context& 
   std::vector<task> chosen;
   for (const auto& name : o.names) {
     const auto found = std::ranges::find(tasks, name, &task::name);
-    if (found == tasks.end())
+    if (found == tasks.end()) {
+      std::vector<std::string> names;
+      std::ranges::transform(tasks, std::back_inserter(names), &task::name);
       return fail(errc::not_found, "--replay-prompts: experiment {} has no task \"{}\"; it has: {}", o.replays, name,
-                  fmt::join(tasks | std::views::transform(&task::name), ", "));
+                  fmt::join(names, ", "));
+    }
     chosen.push_back(*found);
   }
   return chosen;

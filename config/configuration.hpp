@@ -27,9 +27,13 @@ struct verification_options {
   int64_t declared_draws = key(
       5, {1, 64, "draws"}, "Draws of a task's inputs that every variant is checked on; KernelBench uses five.", gpu(6));
   std::string tolerance = key(
-      "own", one_of{{"own", "kernelbench"}},
-      "What gate 2 allows on a task's own draws. `kernelbench`: every element within 1e-4 of eager's (1e-2 for half "
-      "types), as its evaluator asks, also where eager is as far from the exact result or from itself.");
+      "own", one_of{{"own", "kernelbench", "strict", "half"}},
+      "What error is accepted. `own`: a multiple of eager's as PyTorch ships it. `kernelbench`: also every element of "
+      "a "
+      "task's own draws within 1e-4 of eager's (1e-2 for half types), as its evaluator asks, even where eager is as "
+      "far "
+      "from the exact result or from itself. `strict`: a multiple of the error of float32 eager without TF32. `half`: "
+      "what float32 products of operands in float16 or TF32 give, in float32 outputs.");
   double error_factor_strict =
       key(32.0, {1, 1e4, "times"},
           "Limit of a variant's error, as a multiple of the error of PyTorch eager in strict float32.");

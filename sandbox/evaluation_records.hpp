@@ -81,10 +81,12 @@ struct check_plan {
   bool against_previous = false;
   // Declared draws are held against eager alone, without regard to its own error: as KernelBench's evaluator does.
   bool eager_alone = false;
+  // On declared draws, too, absolute tolerances grow with the output's size, as on the other kinds.
+  bool sized = false;
 };
 BOOST_DESCRIBE_STRUCT(check_plan, (),
                       (draws, close, repeat_first, call_limit_ms, memory_limit_bytes, close_loose, against_previous,
-                       eager_alone))
+                       eager_alone, sized))
 
 // One output of the variant on one draw, compared with the referee's expected outputs.
 struct output_check {

@@ -10,6 +10,7 @@
 #include "store/encoding.hpp"
 #include "store/group_records.hpp"
 #include "store/queries.hpp"
+#include "store/ranking_scopes.hpp"
 #include "store/records.hpp"
 #include "store/verdict_records.hpp"
 
@@ -260,8 +261,7 @@ expected<void> attempt_changes::commit(const attempt_record& a, const verdict& v
   const keys::verdict_key key{a.variant, a.experiment, a.task, ended->number};
   CUDAL1_TRY(const int64_t island, island_of(*ended));
   write_batch records(made_);
-  CUDAL1_CHECK(add_verdict(records, key, std::move(kept), known_as, island,
-                           is_replayed(where) ? verdict_source::replayed : verdict_source::measured));
+  CUDAL1_CHECK(add_verdict(records, key, std::move(kept), known_as, island, scopes_of(where)));
   std::ranges::move(records.take(), std::back_inserter(puts));
   leases_.erase(key_of(*ended));
   add(std::move(puts), std::move(event));

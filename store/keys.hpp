@@ -70,7 +70,7 @@ std::optional<verdict_key> parse_verdict(std::string_view key);
 std::optional<verdict_key> parse_verdict_of_schema_1(std::string_view key);
 
 // standings: task, scope, variant. rankings: task, scope, list, descending score, variant. A scope is an experiment's
-// id, or "" for all experiments.
+// id, "" for all experiments, or another of ranking_scopes.hpp.
 std::string standing(std::string_view task, std::string_view scope, std::string_view variant);
 std::string ranking(std::string_view task, std::string_view scope, store::ranking list, double score,
                     std::string_view variant);

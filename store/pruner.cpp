@@ -9,6 +9,7 @@
 #include "store/encoding.hpp"
 #include "store/exemplar_index.hpp"
 #include "store/kept_variants.hpp"
+#include "store/ranking_scopes.hpp"
 #include "store/records.hpp"
 #include "store/verdict_records.hpp"
 #include "store/write_batch.hpp"
@@ -103,17 +104,19 @@ class pruner {
   }
 
   expected<void> remove_variant(const std::string& task, const std::string& id, const judged_variant& variant) {
-    std::set<std::string> scopes{""};
+    std::set<std::string> experiments;
     for (const auto& k : variant.verdicts) {
       CUDAL1_CHECK(remove(family::results, keys::verdict(k)));
       CUDAL1_CHECK(remove(family::details, keys::verdict(k)));
       ++report_.verdicts;
-      scopes.insert(k.experiment);
+      experiments.insert(k.experiment);
     }
-    for (const auto& scope : scopes) {
-      CUDAL1_CHECK(unrank(batch_, task, scope, id));
-      if (!scope.empty()) CUDAL1_CHECK(remove_use(scope, task, id));
+    for (const auto& experiment : experiments) {
+      CUDAL1_CHECK(unrank(batch_, task, experiment, id));
+      CUDAL1_CHECK(remove_use(experiment, task, id));
     }
+    for (const accuracy a : {accuracy::own, accuracy::strict, accuracy::half})
+      CUDAL1_CHECK(unrank(batch_, task, ranking_scope_of(a), id));
     for (const auto& where : variant.classes) {
       CUDAL1_CHECK(unindex_variant(batch_, {task, where}, id));
       CUDAL1_CHECK(remove(family::conclusions, keys::conclusion(task, where, id)));

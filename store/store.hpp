@@ -110,11 +110,12 @@ struct experiment_record {
   std::map<std::string, int64_t> imported;  // verdicts from another store: evaluations of each task there
   bool uses_parts = false;                  // schedules put together from the parts of its tasks are proposed first
   int64_t pruned_unix_ms = 0;  // when its records were pruned: what is left is what was worth keeping; 0: never
+  std::string accuracy;        // that its variants are held to (sandbox/device/accuracy.hpp); "" in older records
 };
 BOOST_DESCRIBE_STRUCT(experiment_record, (),
                       (id, device, policy, tasks, evaluations_per_task, time_limit_s, device_s_per_task, active_s, seed,
                        state, created_unix_ms, finished_unix_ms, policy_wait_s, fresh_policy, models, replays, ended,
-                       priority, model, lead, imported, uses_parts, pruned_unix_ms))
+                       priority, model, lead, imported, uses_parts, pruned_unix_ms, accuracy))
 
 BOOST_DEFINE_ENUM_CLASS(attempt_state, leased, finished, lost,
                         unrecorded,  // the device replays stored verdicts, and there is none of the variant
@@ -248,9 +249,10 @@ class store : public attempt_store {
   // All correct variants; those with a confirmed verdict; those of them that are near eager (verdict::near_eager).
   enum class ranking { all, confirmed, near_eager };
   // Correct variants of a task, best first: by score, of which the highest 16 and more are compared at one pace of the
-  // host (sandbox/verify/compared_scores.hpp). `experiment` "" is any; replayed verdicts are only in the rankings of
-  // their experiments. A variant with several verdicts is ranked by the newest confirmed one, or the newest. The time
-  // depends on `limit` only.
+  // host (sandbox/verify/compared_scores.hpp). `experiment` "" is any, but what was accepted in half precision, which
+  // has a ranking of its own (ranking_scopes.hpp); replayed verdicts are only in the rankings of their experiments. A
+  // variant with several verdicts is ranked by the newest confirmed one, or the newest. The time depends on `limit`
+  // only.
   virtual expected<std::vector<ranked>> best(const std::string& task, std::size_t limit, ranking among,
                                              const std::string& experiment = "") = 0;
   virtual expected<environment> get_environment(const std::string& id) = 0;

@@ -89,7 +89,8 @@ expected<void> rank(const write_batch& from, const keys::verdict_key& k, const s
 }  // namespace
 
 expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, verdict v,
-                           const std::string& environment_class, int64_t island, verdict_source source) {
+                           const std::string& environment_class, int64_t island,
+                           const std::vector<std::string>& scopes) {
   CUDAL1_TRY(tally_record tally, read_tally(batch, key.experiment, key.task));
   tally.add(v);
   std::vector<put> puts{put_of(tally)};
@@ -97,7 +98,8 @@ expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, ver
   if (is_ranked) {
     const standing_record standing{key.experiment, key.attempt, v.score, v.confirmed, v.time_unix_ms, v.near_eager};
     CUDAL1_CHECK(rank(batch, key, key.experiment, standing, puts));
-    if (source == verdict_source::measured) CUDAL1_CHECK(rank(batch, key, "", standing, puts));
+    for (const auto& scope : scopes)
+      CUDAL1_CHECK(rank(batch, key, scope, standing, puts));
   }
   if (is_ranked || v.result != outcome::correct) {
     const exemplar_entry entry{key.experiment,          key.attempt, v.result,

@@ -40,15 +40,11 @@ struct standing_record {
 };
 BOOST_DESCRIBE_STRUCT(standing_record, (), (experiment, attempt, score, confirmed, time_unix_ms, near_eager))
 
-// Variants are ranked in their experiment and over all experiments by what was measured, and only in their experiment
-// by what was replayed.
-enum class verdict_source { measured, replayed };
-
 // Adds the records of a verdict to the batch, which does not have them yet: also its variant's place among the
-// exemplars of the class of environments.
+// exemplars of the class of environments. `scopes`: the rankings that it counts in beside its experiment's.
 expected<void> add_verdict(write_batch& batch, const keys::verdict_key& key, verdict v,
                            const std::string& environment_class, int64_t island,
-                           verdict_source source = verdict_source::measured);
+                           const std::vector<std::string>& scopes = {""});
 // Takes a variant of a task out of the rankings of a scope, an experiment or "" for all.
 expected<void> unrank(write_batch& batch, const std::string& task, const std::string& scope,
                       const std::string& variant);

@@ -5,6 +5,7 @@
 #include "config/base/thread_cores.hpp"
 #include "config/base/wall_clock.hpp"
 #include "policy/graph/part_family.hpp"
+#include "sandbox/device/accuracy.hpp"
 #include "sandbox/device/environment_id.hpp"
 #include "sandbox/verify/disturbance.hpp"
 #include "sandbox/verify/timing_draws.hpp"
@@ -93,15 +94,16 @@ void device_state::start_session() {
   tell_ready();
 }
 
-// Verdicts by another tolerance are of another environment: they are not reused, nor compared.
+// Verdicts by another tolerance are of another environment: they are not reused, nor compared. What another limit of
+// memory let fail is shown with it.
 environment device_state::where() const {
   auto w = session_->report().where;
-  if (!is_kernelbench(setup_.verification) || is_replayed(w)) return w;
-  constexpr const char* held_to = "; held to KernelBench's tolerance";
-  w.details += held_to;
-  if (!w.libraries.empty()) w.libraries += held_to;
-  w.id = environment_id(w);
-  return w;
+  if (is_replayed(w)) return w;
+  if (const int64_t bytes = setup_.session.memory_bytes; bytes > 0) {
+    w.details += fmt::format("; of its memory at most {} MiB", bytes >> 20);
+    w.id = environment_id(w);
+  }
+  return held_to(std::move(w), accuracy_of(setup_.verification));
 }
 
 void device_state::tell_ready() {

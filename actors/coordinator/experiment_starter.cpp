@@ -8,7 +8,9 @@
 #include "actors/agent/machine_devices.hpp"
 #include "actors/experiment/generator_actor.hpp"
 #include "actors/experiment/learner_actor.hpp"
+#include "config/base/describe.hpp"
 #include "config/base/wall_clock.hpp"
+#include "sandbox/device/accuracy.hpp"
 #include "sandbox/device/device_names.hpp"
 
 namespace cudal1 {
@@ -19,6 +21,16 @@ constexpr duration start_timeout{std::chrono::minutes(1)};
 expected<void> check_not_pruned(const experiment_record& e, const char* consequence) {
   if (e.pruned_unix_ms == 0) return {};
   return fail(errc::invalid_argument, "the records of experiment {} were pruned: {}", e.id, consequence);
+}
+
+// Verdicts of two accuracies are not mixed in one experiment. Records of earlier versions do not say theirs.
+expected<void> check_accuracy(const experiment_record& record, const environment& where) {
+  const std::string here = enum_name(accuracy_of(where));
+  if (record.accuracy.empty() || record.accuracy == here) return {};
+  return fail(errc::invalid_argument,
+              "its variants are held to verification.tolerance = {}, and those of this node to {}: `cudal1 stop "
+              "--node`, then `cudal1 run --resume {} --set verification.tolerance={}`",
+              record.accuracy, here, record.id, record.accuracy);
 }
 
 }  // namespace
@@ -137,6 +149,8 @@ void experiment_starter::create(const message::start_experiment& m, started_prom
   for (auto& r : *records) {
     r.created_unix_ms = unix_ms();
     r.state = experiment_state::running;
+    if (const auto devices = devices_of(r))
+      r.accuracy = enum_name(accuracy_of(context_.devices->first_of(*devices).report.where));
     if (!m.program.empty()) r.policy = hand_policy;
   }
   ask<message::created_experiments>(
@@ -176,6 +190,7 @@ expected<experiment_setup> experiment_starter::prepare(message::loaded_experimen
   s.compiler = s.node;
   s.compile_target = compile_target(device.what);
   s.where = device.report.where;
+  CUDAL1_CHECK(check_accuracy(s.record, s.where));
   s.tensor_bytes = device.report.tensor_bytes;
   s.devices = static_cast<int64_t>(context_.devices->count_here(devices));
   s.in_a_row = options.settings_of(device.what.name).search.in_a_row;

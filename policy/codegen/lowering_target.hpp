@@ -10,6 +10,7 @@
 
 #include "policy/codegen/emit_kernel.hpp"
 #include "policy/codegen/kernel_tunable.hpp"
+#include "sandbox/device/accuracy.hpp"
 
 namespace cudal1 {
 
@@ -68,8 +69,10 @@ class lowering_target {
   // Whether the threads of a kernel of this body access memory coalesced. Where a copy into another order is in the
   // kernel and they do not, the copy is better in another one.
   virtual bool is_coalesced(const kernel_body&) const { return true; }
-  // This target without what the device of this environment (as in environment::details) cannot do. Schedules for the
-  // one are schedules for the other.
+  // What error is accepted of its programs: moves propose nothing that is less exact.
+  virtual accuracy accepted() const { return accuracy::own; }
+  // This target without what the device of this environment (as in environment::details) cannot do, and with what
+  // error is accepted there. Schedules for the one are schedules for the other.
   virtual const lowering_target& limited_to(std::string_view /*details*/) const { return *this; }
 };
 

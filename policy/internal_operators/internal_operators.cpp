@@ -13,9 +13,10 @@
 namespace cudal1 {
 
 const internal_operator* find_internal_operator(std::string_view name) {
-  static const std::vector<internal_operator> all = {split_product_operator(),     class_loss_operator(),
-                                                     activated_layer_operator(),   activated_convolution_operator(),
-                                                     convolution_graph_operator(), kernel_template_operator()};
+  static const std::vector<internal_operator> all = {
+      split_product_operator(),   tf32_product_operator(),          class_loss_operator(),
+      activated_layer_operator(), activated_convolution_operator(), convolution_graph_operator(),
+      kernel_template_operator()};
   const auto found = std::ranges::find(all, name, &internal_operator::name);
   return found == all.end() ? nullptr : &*found;
 }

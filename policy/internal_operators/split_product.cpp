@@ -16,7 +16,7 @@ namespace cudal1 {
 
 namespace {
 
-constexpr const char* k_name = "cudal1::tf32x3_product";
+constexpr const char *k_name = "cudal1::tf32x3_product", *k_single = "cudal1::tf32_product";
 
 // Rounded to TF32, half away from zero as cvt.rna does; values that are not finite or would overflow are unchanged.
 constexpr const char* k_rounded = "fabsf($0) < 3.4e38f ? __int_as_float((__float_as_int($0) + 0x1000) & ~0x1fff) : $0";
@@ -189,6 +189,19 @@ expected<void> product_splitter::add(const graph_step& s, const aten_step& call)
   return {};
 }
 
+class tf32_writer final : public step_lowering {
+ public:
+  explicit tf32_writer(program_kernels& kernels) : out_(&kernels.into()) {}
+  expected<void> add(const graph_step&, const aten_step& call) override {
+    out_->steps.emplace_back(call);
+    std::get<aten_step>(out_->steps.back()).precision = "tf32";
+    return {};
+  }
+
+ private:
+  program* out_;
+};
+
 }  // namespace
 
 expected<float32_operands> float32_operands_of(const graph& g, const graph_step& s) {
@@ -216,6 +229,14 @@ operator_use split_product(const graph_step& s) {
 internal_operator split_product_operator() {
   return {k_name,
           [](const graph& g, program_kernels& kernels) { return std::make_unique<product_splitter>(g, kernels); }};
+}
+
+operator_use tf32_product(const graph_step& s) {
+  return {k_single, s.use->arguments};
+}
+
+internal_operator tf32_product_operator() {
+  return {k_single, [](const graph&, program_kernels& kernels) { return std::make_unique<tf32_writer>(kernels); }};
 }
 
 }  // namespace cudal1

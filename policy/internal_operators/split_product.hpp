@@ -17,5 +17,8 @@ expected<float32_operands> float32_operands_of(const graph& g, const graph_step&
 // split in setup.
 operator_use split_product(const graph_step& s);
 internal_operator split_product_operator();
+// The step's product as one of the library's in TF32: as exact as one of half types, and accepted only where that is.
+operator_use tf32_product(const graph_step& s);
+internal_operator tf32_product_operator();
 
 }  // namespace cudal1

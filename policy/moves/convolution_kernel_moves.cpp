@@ -44,8 +44,10 @@ const char* why_not_so(const graph_step& s, std::string_view way) {
 }
 
 // The library multiplies a few channels in float32, so that TF32 would be wrong, and in two parts it is slower than
-// without tensor cores.
-bool may_pay(const graph& g, const graph_step& s, std::string_view way) {
+// without tensor cores. Where TF32 is not accepted, a float32 convolution in it is wrong in any case.
+bool may_pay(const graph& g, const graph_step& s, std::string_view way, const lowering_target& target) {
+  if (way == convolution_by_tf32 && s.result_types[0].type == dtype::float32 && target.accepted() == accuracy::strict)
+    return false;
   const auto& calls = g.origin().reference.calls;
   const auto number = static_cast<std::size_t>(s.number);
   return way.empty() || number >= calls.size() || convolves_by_fours(calls[number]);
@@ -133,7 +135,7 @@ std::vector<move> kernel_candidates(std::string_view name, const graph& g, const
     const auto body = build_body(g, steps);
     if (!body) return;
     for (const auto way : ways) {
-      if (!may_pay(g, convolution, way) || why_not_so(convolution, way) != nullptr ||
+      if (!may_pay(g, convolution, way, target) || why_not_so(convolution, way) != nullptr ||
           !target.suits_convolution(*body, way))
         continue;
       into.push_back({std::string(name), {{"steps", print_steps(steps)}}});

@@ -19,8 +19,10 @@ std::vector<move> precision_candidates(const graph& g, const lowering_target& ta
   std::vector<move> out;
   if (!target.has_tf32_products()) return out;
   for (const auto& s : g.steps()) {
-    if (find_product_signature(s.task_op()) != nullptr)
-      out.push_back({"precision", {{"step", std::to_string(s.number)}, {"as", "tf32x3"}}});
+    if (find_product_signature(s.task_op()) == nullptr) continue;
+    out.push_back({"precision", {{"step", std::to_string(s.number)}, {"as", "tf32x3"}}});
+    if (target.accepted() == accuracy::half)
+      out.push_back({"precision", {{"step", std::to_string(s.number)}, {"as", "tf32"}}});
   }
   return out;
 }
@@ -29,10 +31,17 @@ expected<std::string> apply_precision(graph& g, const move& m, const lowering_ta
   if (!target.has_tf32_products()) return fail(errc::invalid_argument, "TF32 exists on CUDA devices only");
   CUDAL1_TRY(const graph_step* s, step_parameter(g, m));
   CUDAL1_TRY(const std::string as, text_parameter(m, "as"));
-  if (as != "tf32x3") return fail(errc::invalid_argument, "as={} is not one of tf32x3", as);
+  if (as != "tf32x3" && as != "tf32") return fail(errc::invalid_argument, "as={} is not one of tf32x3, tf32", as);
   if (s->dropped || s->is_replaced() || s->group >= 0)
     return fail(errc::invalid_argument, "step {} ({}) is not a library product any more", s->number, s->task_op());
   CUDAL1_TRY(const float32_operands operands, float32_operands_of(g, *s));
+  if (as == "tf32") {
+    g.rewrite(s->number,
+              {.by = tf32_product(*s),
+               .certificate = fmt::format("step {}: {} and {} are rounded to 11 bits, which precision half accepts",
+                                          s->number, operands.a, operands.b)});
+    return fmt::format("step {} ({}): one product in TF32, as exact as one of half types", s->number, s->task_op());
+  }
   g.rewrite(s->number,
             {.by = split_product(*s),
              .certificate = fmt::format("step {}: (a_high + a_low)(b_high + b_low) without a_low b_low, which is below "
@@ -183,7 +192,7 @@ std::vector<move_kind> implementation_moves() {
        .apply = apply_index},
       {.name = "precision",
        .summary = "a float32 library product as three TF32 products on split operands, which keeps float32's "
-                  "precision (cuda)",
+                  "precision; or as one (as=tf32), where half precision is accepted (cuda)",
        .parameters = {"step", "as"},
        .phase = move_phase::implementation,
        .parts = {starting_part::other_implementations},

@@ -103,6 +103,15 @@ std::string gates_text(const prompt_task& what) {
       "the maximum before exponentials, compute variances without cancellation. NaN and infinities where PyTorch has "
       "them: `fmaxf` drops NaN, so a maximum or ReLU is written `(a > b) | (a != a) ? a : b`, `v < 0.0f ? 0.0f : v`.\n",
       fmt::join(draws, "; "), what.half ? "1e-2" : "5e-6", close);
+  if (what.precision == "strict")
+    text +=
+        "- As exact as float32 without TensorFloat-32, also where PyTorch uses it: no product of float32 in TF32 or a "
+        "half type, but of split operands (3xTF32).\n";
+  if (what.half_error > 0)
+    text += fmt::format(
+        "- In float32 products, operands may be rounded to float16 or TF32 (not to bfloat16) if sums are float32: then "
+        "the root mean square of the error may be {:.3g} of the output's, and an element off by 1e-2 of that.\n",
+        what.half_error);
   if (what.integers) text += "- Integer and boolean results must be equal.\n";
   return text;
 }

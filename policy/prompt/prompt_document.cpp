@@ -8,9 +8,11 @@
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
 #include "policy/prompt/form_part.hpp"
+#include "sandbox/device/accuracy.hpp"
 #include "sandbox/program/input_spec.hpp"
 #include "sandbox/program/quantiles.hpp"
 #include "sandbox/program/task_fit.hpp"
+#include "sandbox/verify/half_precision.hpp"
 #include "sandbox/verify/verifier.hpp"
 
 namespace cudal1 {
@@ -91,6 +93,9 @@ prompt_task part_of(const task& t, const document_sources& from) {
     part.integers = part.integers || !is_floating(type.type);
   }
   part.draws = kinds_of_draws(t, from.verification);
+  const accuracy held = accuracy_of(from.verification);
+  if (held == accuracy::strict || held == accuracy::half) part.precision = enum_name(held);
+  if (held == accuracy::half) part.half_error = half_precision_error(t.reference);
   return part;
 }
 

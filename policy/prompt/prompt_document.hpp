@@ -59,10 +59,12 @@ struct prompt_task {
   std::vector<std::string> draws;       // kinds of distributions that every variant is checked on
   std::vector<std::string> operators;   // schemas of its operators
   bool half = false, integers = false;  // there are outputs of these types
+  std::string precision;                // strict or half, where variants are held to that; else ""
+  double half_error = 0;                // that half accepts (half_precision.hpp)
 };
 BOOST_DESCRIBE_STRUCT(prompt_task, (),
                       (name, summary, family, part, source, reference, declared_inputs, declared_weights, steps,
-                       tensors, draws, operators, half, integers))
+                       tensors, draws, operators, half, integers, precision, half_error))
 
 struct device_part {
   std::string target, model;

@@ -181,11 +181,12 @@ double row_dot(const step& s, const place& p) {
   return out * s.number("factor", 1);
 }
 // A product in the arguments of the operator that it replaces.
-double split_product(const step& s, const place& p) {
-  if (s.has("weight")) return layer<in_three_products>(s, p);
-  if (s.has("mat1")) return added_product<in_three_products>(s, p, "mat1", "mat2");
-  if (s.has("batch1")) return added_product<in_three_products>(s, p, "batch1", "batch2");
-  return matrix_product<in_three_products>(s, p, "self", s.has("mat2") ? "mat2" : "other");
+template <double (*Times)(double, double)>
+double replaced_product(const step& s, const place& p) {
+  if (s.has("weight")) return layer<Times>(s, p);
+  if (s.has("mat1")) return added_product<Times>(s, p, "mat1", "mat2");
+  if (s.has("batch1")) return added_product<Times>(s, p, "batch1", "batch2");
+  return matrix_product<Times>(s, p, "self", s.has("mat2") ? "mat2" : "other");
 }
 
 // The activation of a layer.
@@ -286,20 +287,22 @@ double convolution_graph(const step& s, const place& p) {
 }  // namespace
 
 element_rules product_rules() {
-  element_rules out = {{"aten::mm", mm},
-                       {"aten::bmm", mm},
-                       {"aten::matmul", matmul},
-                       {"aten::linear", layer<exact>},
-                       {"aten::mv", mv},
-                       {"aten::dot", dot},
-                       {"aten::outer", outer},
-                       {"aten::addmm", addmm},
-                       {"aten::baddbmm", baddbmm},
-                       {"cudal1::row_dot", row_dot},
-                       {"cudal1::tf32x3_product", split_product},
-                       {"cudal1::activated_layer", activated_layer},
-                       {"cudal1::activated_convolution", activated_convolution},
-                       {"cudal1::convolution_graph", convolution_graph}};
+  element_rules out = {
+      {"aten::mm", mm},
+      {"aten::bmm", mm},
+      {"aten::matmul", matmul},
+      {"aten::linear", layer<exact>},
+      {"aten::mv", mv},
+      {"aten::dot", dot},
+      {"aten::outer", outer},
+      {"aten::addmm", addmm},
+      {"aten::baddbmm", baddbmm},
+      {"cudal1::row_dot", row_dot},
+      {"cudal1::tf32x3_product", replaced_product<in_three_products>},
+      {"cudal1::tf32_product", replaced_product<exact>},  // but for rounding, as precision half accepts
+      {"cudal1::activated_layer", activated_layer},
+      {"cudal1::activated_convolution", activated_convolution},
+      {"cudal1::convolution_graph", convolution_graph}};
   for (const char* op : {"aten::conv1d", "aten::conv2d", "aten::conv3d"})
     out.emplace_back(op, convolution);
   for (const char* op : {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"})

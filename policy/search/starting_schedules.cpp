@@ -181,6 +181,10 @@ std::vector<schedule> whole_schedules(const task& t, const lowering_target& targ
   lists.push_back(kinds_of({always, grouping, execution}));
   lists.push_back(moves_of(starting_part::plain_kernels));
   lists.push_back(moves_of(starting_part::unchanged_program));
+  const move_kind* const exact = find_move("float32_convolutions");
+  if (target.accepted() == accuracy::strict && applies(exact, own, target))
+    for (auto& list : lists)
+      if (std::ranges::count(list, exact) == 0) list = in_float32(list);
   return distinct(t, target, lists);
 }
 

@@ -226,7 +226,8 @@ expected<check_report> process_session::check(const checked_program& variant, co
 expected<check_report> process_session::check_timing_draws(const checked_program& variant, const compiled_code& code,
                                                            const timing_plan& plan, const check_plan& gates) {
   CUDAL1_TRY(const unique_fd object, object_file(code));
-  check_pool_request request{text_of(variant, code), plan, gates.close, gates.close_loose, true, gates.eager_alone};
+  check_pool_request request{text_of(variant, code), plan,       gates.close, gates.close_loose, true,
+                             gates.eager_alone,      gates.sized};
   return guarded<check_report>([&]() -> expected<check_report> {
     CUDAL1_CHECK(ensure_task());
     CUDAL1_TRY(const auto known, ask(frame_type::check_pool, to_json(request), {}, std::chrono::milliseconds(0)));

@@ -187,7 +187,7 @@ expected<check_report> checker::check(program_runners& runners, const std::strin
   check_report report;
   first_.reset();
   notes_.clear();
-  pool_.set_tolerances({plan.close, plan.close_loose, plan.eager_alone});
+  pool_.set_tolerances({plan.close, plan.close_loose, plan.eager_alone, plan.sized});
   CUDAL1_CHECK(ours(runners, run(runners, variant, plan, report)));
   report.problem = runners.problem();
   report.load_ms = runners.load_ms();
@@ -213,6 +213,7 @@ expected<check_report> checker::check_pool(program_runners& runners, const check
   plan.close = request.close;
   plan.close_loose = request.close_loose;
   plan.eager_alone = request.eager_alone;
+  plan.sized = request.sized;
   plan.repeat_first = false;
   return check(runners, request.variant.key, plan);
 }

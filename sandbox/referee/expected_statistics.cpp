@@ -13,14 +13,14 @@ tolerance kernelbench_tolerance(dtype type) {
 
 tolerances tolerances_on(draw_kind kind, dtype type, double size, const tolerances& plan) {
   constexpr tolerance equal{0, 0};
-  if (kind == draw_kind::declared && is_floating(type)) return plan;
+  if (kind == draw_kind::declared && is_floating(type) && !plan.sized) return plan;
   if (!is_floating(type)) return {equal, equal, plan.eager_alone && kind == draw_kind::declared};
   const double scale = std::isfinite(size) ? std::max(1.0, size) : 1.0;
   tolerances scaled = plan;
   scaled.eager_alone = false;
   scaled.close.absolute *= scale;
   scaled.loose.absolute *= scale;
-  if (kind == draw_kind::small_integers) scaled.close = equal;
+  if (kind == draw_kind::small_integers && !plan.sized) scaled.close = equal;
   return scaled;
 }
 

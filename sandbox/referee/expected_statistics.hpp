@@ -15,9 +15,11 @@ struct tolerances {
   tolerance close, loose{1e-2, 1e-2};
   // The closer one for all but half types, and against eager alone: an output nearer to the exact one has no more room.
   bool eager_alone = false;
+  bool sized = false;  // as in check_plan
   bool operator==(const tolerances& o) const {
-    return eager_alone == o.eager_alone && close.absolute == o.close.absolute && close.relative == o.close.relative &&
-           loose.absolute == o.loose.absolute && loose.relative == o.loose.relative;
+    return eager_alone == o.eager_alone && sized == o.sized && close.absolute == o.close.absolute &&
+           close.relative == o.close.relative && loose.absolute == o.loose.absolute &&
+           loose.relative == o.loose.relative;
   }
 };
 
@@ -25,11 +27,13 @@ struct tolerances {
 tolerance kernelbench_tolerance(dtype type);
 
 // Gate 2's tolerances on a draw of that kind, from those of the plan. `size`: root mean square of the exact output.
-//   declared         the plan's own, as KernelBench has them; against eager alone if the plan says so
+//   declared         the plan's own, as KernelBench has them; against eager alone, or grown as on the other kinds, if
+//                    the plan says so
 //   other kinds      the absolute term is that of an output of size 1, so it grows with `size`: else products of inputs
 //                    ten times as large would be refused for elements near zero. It does not shrink below size 1: what
 //                    is left of a cancellation (a loss near 0) has the absolute error of what cancelled.
-//   small_integers   equal, where eager equals the exact output; else the looser tolerance of the other kinds
+//   small_integers   equal, where eager equals the exact output; else the looser tolerance of the other kinds. Where the
+//                    plan's are sized, operands are rounded: as the other kinds
 // Integers and flags must be equal everywhere.
 tolerances tolerances_on(draw_kind kind, dtype type, double size, const tolerances& plan);
 

@@ -43,9 +43,9 @@ struct check_pool_request {
   timing_plan plan;
   tolerance close, close_loose;
   bool only_count = false;
-  bool eager_alone = false;  // as in check_plan
+  bool eager_alone = false, sized = false;  // as in check_plan
 };
-BOOST_DESCRIBE_STRUCT(check_pool_request, (), (variant, plan, close, close_loose, only_count, eager_alone))
+BOOST_DESCRIBE_STRUCT(check_pool_request, (), (variant, plan, close, close_loose, only_count, eager_alone, sized))
 
 // forget_tasks: no record. Frees the memory of all tasks' draws and expected outputs; a task must be opened again.
 

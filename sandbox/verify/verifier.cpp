@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "config/base/describe.hpp"
+#include "sandbox/device/accuracy.hpp"
 #include "sandbox/program/operators/integer_arithmetic.hpp"
 #include "sandbox/verify/conditioning.hpp"
+#include "sandbox/verify/half_precision.hpp"
 
 namespace cudal1 {
 
@@ -20,8 +22,37 @@ constexpr double error_factor_shipped = 2;  // gate 3: times the error of eager 
 constexpr double largest_error = 0.25, largest_signal_error = 0.7;
 // Gate 4's floors: rounding alone may reach them if an output hardly varies; replacing it by a constant gives 1.
 constexpr double signal_floor = 1e-2, signal_floor_half = 1e-1, signal_resolution = 1e6;
+// The rounding of operands in half precision over that of float32: 2^-11 over 2^-24. And by how many times the root
+// mean square of all elements' errors one may be off.
+constexpr double half_over_float32 = 0x1p13, largest_over_mean = 16;
 
-double error_floor(dtype t, const verification_options& options) {
+// What the task's gates allow on one kind of draw: the options, and what an accuracy other than `own` makes of them.
+struct error_rules {
+  const verification_options& options;
+  bool strict = false;    // eager's error as shipped allows nothing
+  double half_error = 0;  // relative error that half precision gives float32 outputs; 0 where it is not accepted
+  // On other draws than the declared ones sums may cancel, or functions grow, which makes the errors of operands larger
+  // in half precision as in float32.
+  bool amplifies = false;
+
+  error_rules(const task& t, const verification_options& o)
+      : options(o),
+        strict(accuracy_of(o) == accuracy::strict),
+        half_error(accuracy_of(o) == accuracy::half ? half_precision_error(t.reference) : 0) {}
+  error_rules on(draw_kind kind) const {
+    error_rules here = *this;
+    here.amplifies = kind != draw_kind::declared;
+    return here;
+  }
+  bool allows_half(dtype t) const { return half_error > 0 && t == dtype::float32; }
+  double factor_of_strict(dtype t) const {
+    return amplifies && allows_half(t) ? half_over_float32 : options.error_factor_strict;
+  }
+};
+
+double error_floor(dtype t, const error_rules& rules) {
+  const verification_options& options = rules.options;
+  if (rules.allows_half(t)) return std::max(rules.half_error, options.error_floor_float32);
   if (is_half(t)) return options.error_floor_half;
   return t == dtype::float64 ? error_floor_float64 : options.error_floor_float32;
 }
@@ -87,23 +118,36 @@ failure_reason exactly_equal(const output_check& o, const tensor_type& type, nea
                      worst_element(o, type));
 }
 
-failure_reason close(const output_check& o, const tensor_type& type, near_output near) {
+// The error allowed, given eager's own: a large multiple of strict float32's, up to `largest`, and a small one of
+// eager's as shipped.
+double allowed_error(double strict, double shipped, double floor, double largest, dtype t, const error_rules& rules) {
+  const auto times = [](double factor, double error) { return std::isfinite(error) ? factor * error : 0.0; };
+  const double many = std::min(times(rules.factor_of_strict(t), strict), largest);
+  return std::max({many, rules.strict ? 0 : times(error_factor_shipped, shipped), floor});
+}
+
+double allowed_error(const output_check& o, dtype t, const error_rules& rules) {
+  return allowed_error(o.strict_error, o.reference_error, error_floor(t, rules), largest_error, t, rules);
+}
+
+// In half precision the tolerance is 1e-2 of the output's size (check_plan::sized), which errors that were made larger
+// may exceed: as far as the error of all elements may.
+bool is_near_as_a_whole(const output_check& o, dtype t, const error_rules& rules) {
+  if (!rules.amplifies || !rules.allows_half(t)) return false;
+  const double size = o.within.absolute / close_half.absolute;
+  return o.max_absolute <= largest_over_mean * allowed_error(o, t, rules) * size;
+}
+
+failure_reason close(const output_check& o, const tensor_type& type, near_output near, const error_rules& rules) {
   if (!is_floating(type.type)) return exactly_equal(o, type, near);
   if (near == near_output::of_eager_or_exact && o.loose && o.reference_outside_loose > 0)
     return std::nullopt;  // eager is too inaccurate: gate 3 decides
   // A NaN difference is not counted as outside, so it is tested separately.
   if (o.outside == 0 && !std::isnan(o.max_absolute)) return std::nullopt;
+  if (is_near_as_a_whole(o, type.type, rules)) return std::nullopt;
   return fmt::format(
       "{}: {} of {} elements differ by more than {:.4g} + {:g} |reference|, the worst by {:.4g} more; {}", o.name,
       o.outside, o.elements, o.within.absolute, o.within.relative, o.max_excess, worst_element(o, type));
-}
-
-// The error allowed, given eager's own: a large multiple of strict float32's, up to `largest`, and a small one of
-// eager's as shipped.
-double allowed_error(double strict, double shipped, double floor, double largest, const verification_options& options) {
-  const auto times = [](double factor, double error) { return std::isfinite(error) ? factor * error : 0.0; };
-  const double many = std::min(times(options.error_factor_strict, strict), largest);
-  return std::max({many, times(error_factor_shipped, shipped), floor});
 }
 
 // Whether float32 keeps nothing of the exact output, as of a sum of terms that cancel: eager's own error is more than
@@ -115,27 +159,27 @@ bool is_lost_in_rounding(const output_check& o) {
   return noise > unrelated && o.error <= order_of_sums * noise && o.outside == 0;
 }
 
-failure_reason exact_error(const output_check& o, const tensor_type& type, const verification_options& options) {
+failure_reason exact_error(const output_check& o, const tensor_type& type, const error_rules& rules) {
   if (!is_floating(type.type) || o.elements == 0) return std::nullopt;
-  const double floor = error_floor(type.type, options);
-  const double allowed = allowed_error(o.strict_error, o.reference_error, floor, largest_error, options);
+  const double floor = error_floor(type.type, rules), allowed = allowed_error(o, type.type, rules);
   if (o.error <= allowed) return std::nullopt;
   // Relative errors are undefined if the exact output is 0 everywhere: eager's deviation is allowed, or the floor.
   if (std::isinf(o.error) && (std::isinf(o.reference_error) ? o.outside == 0 : o.max_absolute <= floor))
     return std::nullopt;
   if (is_lost_in_rounding(o)) return std::nullopt;
   return fmt::format("{}: relative error {:.3g} against the exact output; eager's is {:.3g}, and {:.3g} is allowed; {}",
-                     o.name, o.error, o.reference_error, allowed, worst_element(o, type));
+                     o.name, o.error, rules.strict ? o.strict_error : o.reference_error, allowed,
+                     worst_element(o, type));
 }
 
-failure_reason signal(const output_check& o, const tensor_type& type, const verification_options& options) {
+failure_reason signal(const output_check& o, const tensor_type& type, const error_rules& rules) {
   if (!is_floating(type.type) || o.elements <= 1) return std::nullopt;
   // An output that varies by less than a millionth of its size has no signal to compare.
   if (o.error > 0 && (std::isinf(o.error) || o.signal_error > signal_resolution * o.error)) return std::nullopt;
   if (is_lost_in_rounding(o)) return std::nullopt;
-  const double floor = is_half(type.type) ? signal_floor_half : signal_floor;
+  const double floor = is_half(type.type) || rules.allows_half(type.type) ? signal_floor_half : signal_floor;
   if (o.signal_error <=
-      allowed_error(o.strict_signal_error, o.reference_signal_error, floor, largest_signal_error, options))
+      allowed_error(o.strict_signal_error, o.reference_signal_error, floor, largest_signal_error, type.type, rules))
     return std::nullopt;
   return fmt::format("{}: error {:.3g} of the output's variation; eager's is {:.3g}; {}", o.name, o.signal_error,
                      o.reference_signal_error, worst_element(o, type));
@@ -178,10 +222,12 @@ struct gate_failure {
   std::string reason;
 };
 
-std::optional<gate_failure> first_failure(const task& t, const draw_check& draw, const verification_options& options) {
+std::optional<gate_failure> first_failure(const task& t, const draw_check& draw, const error_rules& of_task) {
+  const error_rules rules = of_task.on(draw.draw.kind);
   const auto& names = t.reference.text.outputs;
-  const auto near = is_kernelbench(options) && draw.draw.kind == draw_kind::declared ? near_output::of_eager
-                                                                                     : near_output::of_eager_or_exact;
+  const auto near = is_kernelbench(rules.options) && draw.draw.kind == draw_kind::declared
+                        ? near_output::of_eager
+                        : near_output::of_eager_or_exact;
   std::optional<gate_failure> worst;
   const auto note = [&](std::size_t gate, failure_reason why) {
     if (why && (!worst || gate < worst->gate)) worst = gate_failure{gate, std::move(*why)};
@@ -194,9 +240,9 @@ std::optional<gate_failure> first_failure(const task& t, const draw_check& draw,
     const output_check& o = draw.outputs[i];
     const tensor_type& type = t.reference.types.at(names[i]);
     note(0, form(o, type));
-    note(1, close(o, type, near));
-    note(2, exact_error(o, type, options));
-    note(3, signal(o, type, options));
+    note(1, close(o, type, near, rules));
+    note(2, exact_error(o, type, rules));
+    note(3, signal(o, type, rules));
   }
   return worst;
 }
@@ -213,14 +259,14 @@ void fail_gate(judgement& j, std::string gate, outcome what, std::string reason)
   j.gates.push_back({std::move(gate), false, std::move(reason)});
 }
 
-void judge_declared(judgement& j, const task& t, const check_report& report, const verification_options& options) {
+void judge_declared(judgement& j, const task& t, const check_report& report, const error_rules& rules) {
   worst_numbers worst;
   std::optional<gate_failure> failed;
   for (const auto& d : report.draws) {
     if (d.draw.kind != draw_kind::declared) continue;
     for (const auto& o : d.outputs)
       worst.add(o);
-    auto f = first_failure(t, d, options);
+    auto f = first_failure(t, d, rules);
     if (f && (!failed || f->gate < failed->gate)) failed = gate_failure{f->gate, name_draw(d) + ": " + f->reason};
   }
   for (std::size_t g = 0; g < gate_names.size(); ++g) {
@@ -229,11 +275,11 @@ void judge_declared(judgement& j, const task& t, const check_report& report, con
   }
 }
 
-void judge_others(judgement& j, const task& t, const check_report& report, const verification_options& options) {
+void judge_others(judgement& j, const task& t, const check_report& report, const error_rules& rules) {
   std::string passed;
   for (const auto& d : report.draws) {
     if (d.draw.kind == draw_kind::declared) continue;
-    if (const auto f = first_failure(t, d, options))
+    if (const auto f = first_failure(t, d, rules))
       return fail_gate(j, "5 draws", outcome::wrong_answer,
                        fmt::format("{}: {}: {}", name_draw(d), gate_names[f->gate], f->reason));
     passed += (passed.empty() ? "" : ", ") + enum_name(d.draw.kind);
@@ -267,6 +313,10 @@ check_plan plan_check(const task& t, const verification_options& options) {
   plan.close = close_float32;
   plan.close_loose = close_half;
   plan.eager_alone = is_kernelbench(options);
+  if (accuracy_of(options) == accuracy::half && count_products(t.reference) > 0) {
+    plan.close = close_half;
+    plan.sized = true;
+  }
   plan.call_limit_ms = options.call_limit_ms;
   plan.memory_limit_bytes = options.memory_limit_mb << 20;
   plan.draws.assign(static_cast<std::size_t>(options.declared_draws), {draw_kind::declared, 0});
@@ -304,8 +354,9 @@ judgement judge(const task& t, const check_plan& plan, const check_report& repor
   }
   j.ill_conditioned = why_ill_conditioned(t, report);
   j.near_eager = is_near_eager(report);
-  judge_declared(j, t, report, options);
-  if (j.result == outcome::correct) judge_others(j, t, report, options);
+  const error_rules rules(t, options);
+  judge_declared(j, t, report, rules);
+  if (j.result == outcome::correct) judge_others(j, t, report, rules);
   if (j.result == outcome::correct && plan.repeat_first) {
     if (report.repeatable) {
       j.gates.push_back({"A/B/A", true, "repeating the first draw gave the same bits"});

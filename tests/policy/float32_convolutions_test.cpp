@@ -119,6 +119,16 @@ TEST(float32_convolutions, is_in_whole_schedules_with_rewriting_moves_where_the_
     }
 }
 
+TEST(float32_convolutions, is_in_all_whole_schedules_where_nothing_in_tf32_is_accepted) {
+  const auto& strict = for_cuda().limited_to("compute capability 9.0; held to the error of strict float32");
+  const auto t = of_many_channels();
+  const auto whole = whole_schedules(t, strict);
+  EXPECT_GT(whole.size(), 1U);
+  EXPECT_EQ(count_with(t, strict), std::ssize(whole));
+  for (const auto& s : whole)
+    EXPECT_TRUE(lower(t, s, strict)) << print_schedule(s);
+}
+
 TEST(float32_convolutions, takes_longer_by_its_estimate_where_arithmetic_decides) {
   const auto gpu = find_device_data("NVIDIA H200");
   ASSERT_TRUE(gpu && *gpu);

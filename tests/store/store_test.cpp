@@ -3,6 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "store/ranking_scopes.hpp"
 #include "tests/store/store_fixture.hpp"
 
 namespace cudal1 {
@@ -416,6 +420,42 @@ TEST(store, best_compares_at_one_pace_of_the_host) {
   EXPECT_EQ(best[0].result.score, 3.76) << "the score stays as it was measured";
   EXPECT_EQ(best[2].result.score, 3.0);
   EXPECT_EQ(s->best("task-a", 1, store::ranking::confirmed).value().front().variant.id, best[0].variant.id);
+}
+
+// So that no table or mean has verdicts of two accuracies.
+TEST(store, what_was_accepted_in_half_precision_has_a_ranking_of_its_own) {
+  store_folder folder;
+  auto s = open(folder);
+  const auto measure = [&](const std::string& name, double score, accuracy held, const std::string& experiment) {
+    const auto a = s->reserve(make_variant(name), experiment);
+    ASSERT_TRUE(holds(a));
+    verdict v = make_verdict(*a, score, true);
+    const environment where = held_to(make_environment(), held);
+    v.environment_id = where.id;
+    ASSERT_TRUE(holds(s->commit(*a, v, where)));
+  };
+  measure("as eager", 2, accuracy::own, "e1");
+  measure("strict", 1.5, accuracy::strict, "e2");
+  measure("half", 4, accuracy::half, "e3");
+  measure("strict", 6, accuracy::half, "e3");
+  const auto names = [&](const std::string& scope) {
+    std::vector<std::string> out;
+    const auto ranked = s->best("task-a", 10, store::ranking::confirmed, scope).value();
+    for (const auto& r : ranked)
+      out.push_back(fmt::format("{} {}",
+                                r.variant.id == make_variant("half").id     ? "half"
+                                : r.variant.id == make_variant("strict").id ? "strict"
+                                                                            : "eager",
+                                r.result.score));
+    return out;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(names(""), ElementsAre("eager 2", "strict 1.5"));
+  EXPECT_THAT(names(ranking_scope_of(accuracy::strict)), ElementsAre("strict 1.5"));
+  EXPECT_THAT(names(ranking_scope_of(accuracy::half)), ElementsAre("strict 6", "half 4"));
+  EXPECT_THAT(names("e3"), ElementsAre("strict 6", "half 4"));
+  EXPECT_EQ(s->get_environment(held_to(make_environment(), accuracy::half).id)->id,
+            held_to(make_environment(), accuracy::half).id);
 }
 
 TEST(store, a_variant_is_ranked_by_its_newest_confirmed_verdict) {

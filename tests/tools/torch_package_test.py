@@ -874,6 +874,37 @@ class Parts(unittest.TestCase):
         with self.assertRaisesRegex(PackageError, "cannot compile its kernels"):
             kernels_cuda.compiled_once(b"no C++", options, "sm_80")
 
+    def test_each_architecture_has_its_cubin(self):
+        from torch_package.runtime.package import cubin_for
+
+        kernels = {"architecture": "sm_90a", "object": "measured", "others": {"sm_80": "other"}}
+        self.assertEqual([cubin_for(kernels, a) for a in ("sm_90a", "sm_80", "sm_120a")], ["measured", "other", ""])
+
+    def test_what_is_close_in_half_precision(self):
+        from torch_package.runtime import checks
+
+        wanted = torch.linspace(-100, 100, 1001)
+        found = wanted + 0.1
+        self.assertIn("differs by up to 0.1", checks.why_different([found], [wanted]))
+        self.assertEqual(checks.why_different([found], [wanted], checks.Held("half", 1e-3)), "")
+        self.assertIn("differs by up to 2", checks.why_different([wanted + 2], [wanted], checks.Held("half", 1e-3)))
+        with checks.Held("strict").eager_flags():
+            self.assertFalse(torch.backends.cudnn.allow_tf32)
+        self.assertTrue(torch.backends.cudnn.allow_tf32)
+
+    def test_the_licences_of_what_is_inside(self):
+        from torch_package import writing
+
+        for headers in ([], ["cub", "cuda", "libcu++"], ["cutlass"]):
+            for on_cpu in (False, True):
+                said = writing.notice("name", on_cpu, not on_cpu, headers).lower()
+                for file in writing.licences_of(on_cpu, headers):
+                    self.assertIn(file.partition(".")[0], said)
+                    self.assertIn("permi", (writing.PARTS / "licences" / file).read_text().lower())  # permission, permitted
+        exported = STATE["folder"] / "exported"
+        self.assertEqual(sorted(p.name for p in (exported / "licences").iterdir()),
+                         ["boost.txt", "fmt.txt", "pytorch.txt"] if DEVICE == "cpu" else ["boost.txt", "pytorch.txt"])
+
     def test_running_statistics_are_refused(self):
         from torch_package.staged import Refused, check_statistics
 
@@ -895,11 +926,11 @@ class Parts(unittest.TestCase):
         import apply_model
         from torch_package.runtime import checks
 
-        def verdict(interval, error=1e-7, differs="", **others):
+        def verdict(interval, error=1e-7, differs="", held=(), **others):
             sides = {"eager": {"speedup": 1, "interval": [1, 1], "error": 1e-7},
                      "cudal1": {"speedup": sum(interval) / 2, "interval": interval, "error": error, "differs": differs}}
             sides |= {kind: {"speedup": sum(i) / 2, "interval": i} for kind, i in others.items()}
-            return apply_model.verdict_of(checks, sides, ["eager", *others], torch.float32)["verdict"]
+            return apply_model.verdict_of(checks, sides, ["eager", *others], held, 1e-7, torch.float32)["verdict"]
 
         self.assertEqual(verdict([1.02, 1.1]), "faster")
         self.assertEqual(verdict([0.98, 1.1]), "not faster")
@@ -907,6 +938,10 @@ class Parts(unittest.TestCase):
         self.assertEqual(verdict([1.5, 1.6], compile=[1.4, 1.55]), "not faster")
         self.assertEqual(verdict([2, 3], error=0.1), "wrong")
         self.assertEqual(verdict([2, 3], differs="output 0 differs"), "wrong")
+        strict, half = (checks.Held("strict"),), (checks.Held("half", 2**-10),)
+        self.assertEqual([verdict([2, 3], error=e, held=strict) for e in (4e-6, 6e-6)], ["faster", "wrong"])
+        self.assertEqual([verdict([2, 3], error=e, held=half) for e in (9e-4, 1.1e-3)], ["faster", "wrong"])
+        self.assertEqual(verdict([2, 3], error=9e-3), "faster")  # as it always was
 
 
 if __name__ == "__main__":

@@ -1,9 +1,13 @@
 #include "tools/cli/confined_python.hpp"
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "config/base/text_file.hpp"
 
 namespace cudal1::cli {
 
@@ -33,6 +37,29 @@ child_options python_child(const std::string& folder, std::vector<std::string> c
   o.open_files = 4096;
   o.output_limit_bytes = longest_output;
   return o;
+}
+
+expected<python_result> run_confined_python(const std::string& python, const std::string& script,
+                                            std::vector<std::string> words, const std::string& writable, int stop_fd) {
+  constexpr double longest_s = 86400;  // the limits of time are the program's own
+  CUDAL1_TRY(const auto folder, private_folder::create());
+  const auto report = folder.path() + "/report.json";
+  words.insert(words.begin(), {python, script});
+  words.insert(words.end(), {"--report", report});
+  child_options o = python_child(folder.path(), std::move(words));
+  o.writable = {writable};
+  o.time_limit_s = longest_s;
+  o.cpu_time_limit_s = longest_s * 1000;
+  o.stop_fd = stop_fd;
+  CUDAL1_TRY(const auto ended, run_child(o));
+  if (ended.stopped) return fail(errc::cancelled, "interrupted");
+  std::fputs(ended.output.c_str(), stderr);
+  python_result result;
+  result.code = ended.signal != 0 ? 128 + ended.signal : ended.exit_code;
+  if (std::error_code problem; std::filesystem::is_regular_file(report, problem)) {
+    CUDAL1_TRY(result.out, read_text_file(report));
+  }
+  return result;
 }
 
 }  // namespace cudal1::cli

@@ -15,6 +15,7 @@
 
 #include "actors/clients/remote_node.hpp"
 #include "config/base/deadline.hpp"
+#include "config/base/describe.hpp"
 #include "config/base/process_environment.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/device/device_type.hpp"
@@ -22,6 +23,7 @@
 #include "tools/cli/format.hpp"
 #include "tools/cli/node_child.hpp"
 #include "tools/cli/node_settings.hpp"
+#include "tools/cli/precision_option.hpp"
 
 namespace cudal1::cli {
 
@@ -122,6 +124,21 @@ void add_node_flags(CLI::App& command, node_flags& flags) {
           "eager's, 1e-2 for half types); short for --set verification.tolerance=...")
       ->type_name("NAME")
       ->check(CLI::IsMember({"own", "kernelbench"}));
+}
+
+void add_precision_flag(CLI::App& command, node_flags& flags) {
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [&flags](const std::string& name) {
+            flags.settings.push_back("verification.tolerance=" + enum_name(accuracy_named(name)));
+          },
+          "what error against float64 is accepted: eager (a multiple of PyTorch's as shipped, TF32 included), strict "
+          "(of float32 eager without TF32), or half (float32 products of operands in float16 or TF32: results are "
+          "marked and kept apart); short for --set verification.tolerance=own, strict or half")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"strict", "eager", "half"}))
+      ->excludes(command.get_option("--tolerance"));
 }
 
 expected<void> check_setting_names(const node_flags& flags) {

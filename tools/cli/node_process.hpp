@@ -25,6 +25,8 @@ struct node_flags {
   double start_limit_s = 120;
 };
 void add_node_flags(CLI::App& command, node_flags& flags);
+// --precision, for verification.tolerance; behind add_node_flags.
+void add_precision_flag(CLI::App& command, node_flags& flags);
 // errc::invalid_argument for a --set that names no setting or has a wrong value.
 expected<void> check_setting_names(const node_flags& flags);
 // The configuration of a node that is started with these flags, in this environment.

@@ -91,8 +91,8 @@ expected<std::vector<candidate>> candidates_of(store& s, const search_report& r,
     all.push_back(best_of(row));
     all.back().variant.id = variant.id;
     all.back().variant.program = std::move(variant.program);
-    CUDAL1_TRY(auto others, s.best(row.task, k_ranked, store::ranking::near_eager, r.experiment));
-    CUDAL1_TRY(auto confirmed, s.best(row.task, k_ranked, store::ranking::confirmed, r.experiment));
+    CUDAL1_TRY(auto others, s.best(row.task, k_ranked, store::ranking::near_eager, ranking_of(r)));
+    CUDAL1_TRY(auto confirmed, s.best(row.task, k_ranked, store::ranking::confirmed, ranking_of(r)));
     std::ranges::move(confirmed, std::back_inserter(others));
     std::set<std::string> seen{row.variant, t.reference.id};
     bool has_library_only = false;  // which most often gives eager's bits

@@ -42,7 +42,7 @@ expected<exportable_summary> leave_exportable(store& s, search_report& r, const 
     const auto checks = kept.of_task(row.task);
     for (const auto& c : checks)
       if (c.result.problem.empty() && c.result.strict) right.insert(c.variant);
-    CUDAL1_TRY(const auto ranked, s.best(row.task, k_ranked, store::ranking::confirmed, r.experiment));
+    CUDAL1_TRY(const auto ranked, s.best(row.task, k_ranked, store::ranking::confirmed, ranking_of(r)));
     const auto best = std::ranges::find_if(
         ranked, [&](const store::ranked& v) { return v.result.score > 1 && right.contains(v.variant.id); });
     if (checks.empty()) ++found.unchecked;

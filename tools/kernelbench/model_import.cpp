@@ -63,30 +63,6 @@ std::vector<std::string> importer_words(const import_request& request, const std
   return words;
 }
 
-// Its output is shown at the end: a terminal that is given to a process can be typed into by it.
-expected<python_result> run_confined(const std::string& python, const std::string& script,
-                                     std::vector<std::string> words, const import_request& request) {
-  constexpr double longest_s = 86400;  // each problem has a limit of its own
-  CUDAL1_TRY(const auto folder, private_folder::create());
-  const auto report = folder.path() + "/report.json";
-  words.insert(words.begin(), {python, script});
-  words.insert(words.end(), {"--report", report});
-  child_options o = python_child(folder.path(), std::move(words));
-  o.writable = {fs::absolute(request.out).string()};
-  o.time_limit_s = longest_s;
-  o.cpu_time_limit_s = longest_s * 1000;
-  o.stop_fd = request.execution.wake_fd;
-  CUDAL1_TRY(const auto ended, run_child(o));
-  if (ended.stopped) return fail(errc::cancelled, "interrupted");
-  std::fputs(ended.output.c_str(), stderr);
-  python_result result;
-  result.code = ended.signal != 0 ? 128 + ended.signal : ended.exit_code;
-  if (std::error_code problem; fs::is_regular_file(report, problem)) {
-    CUDAL1_TRY(result.out, read_whole(report));
-  }
-  return result;
-}
-
 // What a report says was written: a name in the folder of the tasks, whatever a model's code has put there.
 expected<void> check_files(const import_report& report) {
   for (const auto& t : report.imported)
@@ -105,8 +81,10 @@ expected<import_report> run_importer(const import_request& request) {
   CUDAL1_TRY(const auto rules, program_beside("cudal1"));
   const auto words = importer_words(request, rules);
   const stopwatch watch;
-  const auto ended = request.execution.confined ? run_confined(python, script, words, request)
-                                                : run_python(python, script, words, request.execution.wake_fd);
+  const auto ended =
+      request.execution.confined
+          ? run_confined_python(python, script, words, fs::absolute(request.out).string(), request.execution.wake_fd)
+          : run_python(python, script, words, request.execution.wake_fd);
   if (!ended && ended.error().code == errc::cancelled) {
     if (const auto err = examine(stderr); err.live) err.print("\r\033[K");  // the line of progress
     return fail(errc::cancelled, "interrupted after {}: nothing was imported", format_clock(watch.ms() / 1e3));

@@ -259,16 +259,21 @@ class variant {
     std::vector<std::string> cubins;
     processor_kernels processor;
     if (const auto* kernels = entry_.if_contains("kernels")) {
-      const auto object = folder_ + "/" + text(kernels->at("object"));
+      auto object = text(kernels->at("object"));
       const auto architecture = text(kernels->at("architecture"));
       if (device.is_cpu()) {
-        processor = kernels_for_processor(object, folder_ + "/libcudal1_cpu_kernels.so", architecture);
+        processor = kernels_for_processor(folder_ + "/" + object, folder_ + "/libcudal1_cpu_kernels.so", architecture);
       } else {
         const auto here = architecture_of(device);
-        if (here != architecture)
-          refuse(join(task(), " has kernels for ", architecture, ", and this GPU is ", here,
-                      ": export the package on one of its kind, or call it from Python, which compiles them once"));
-        cubins = cubins_in(read_file(object));
+        if (here != architecture) {
+          const auto* const others = kernels->as_object().if_contains("others");
+          const auto* const other = others != nullptr ? others->as_object().if_contains(here) : nullptr;
+          if (other == nullptr)
+            refuse(join(task(), " has no kernels for ", here, ", which this GPU is: export the package with --arch ",
+                        here, ", or call it from Python, which compiles them once"));
+          object = text(*other);
+        }
+        cubins = cubins_in(read_file(folder_ + "/" + object));
       }
     }
     return std::make_shared<packaged_program>(plan, cubins, device.is_cpu() ? -1 : device.index(), processor);

@@ -64,6 +64,7 @@ def package_of(o: argparse.Namespace, names: list[str], scratch: str) -> Any:
         return opened(o.package)
     folder = str(pathlib.Path(scratch) / "applied")
     words = [o.cudal1, "export", folder, "--format", "torch", "--no-check", "--data", o.data]
+    words += ["--precision", o.precision] if o.precision else []
     done = subprocess.run([*words, *[w for n in names for w in ("--task", n)]], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise NotMeasured(f"there are no variants of {', '.join(names)} to apply: `cudal1 run {o.model}` searches for them"
@@ -153,7 +154,15 @@ def exact_outputs(subject: Any, given: list) -> tuple[list, str]:
         return [], f"the model does not run in float64 ({type(e).__name__}: {e})"[:200]
 
 
-def side_result(checks: Any, calls: Any, eager: Any, exact: list, given: list) -> dict[str, Any]:
+def strict_error(checks: Any, held: Any, eager: Any, exact: list, given: list) -> float:
+    """Eager's error without TF32."""
+    import torch
+
+    with torch.no_grad(), held.eager_flags():
+        return checks.error_of(pytorch_calls.tensors_of(eager.run(given)), exact)
+
+
+def side_result(checks: Any, calls: Any, eager: Any, exact: list, given: list, held: Any) -> dict[str, Any]:
     import torch
 
     with torch.no_grad():
@@ -163,7 +172,7 @@ def side_result(checks: Any, calls: Any, eager: Any, exact: list, given: list) -
         wanted = [t.clone() for t in pytorch_calls.tensors_of(eager.run(given))]
     speedup, low, high = checks.ratio_interval(eager.call_us, calls.call_us)
     result = {"call_us": statistics.median(calls.call_us), "speedup": speedup, "interval": [low, high],
-              "rounds": len(calls.call_us), "differs": checks.why_different(found, wanted),
+              "rounds": len(calls.call_us), "differs": checks.why_different(found, wanted, *held),
               "error": checks.error_of(found, exact) if exact else None}
     if calls.device_us:
         ratio, low, high = checks.ratio_interval(eager.device_us, calls.device_us)
@@ -184,7 +193,12 @@ def measured(o: argparse.Namespace, package: Any, name: str, source: str, scratc
     eager = pytorch_calls.Calls("eager", subject_of(source, name, scratch, device))
     fast = pytorch_calls.Calls("cudal1", subject_of(source, name, scratch, device))
     given = eager.subject.draws[0]
-    result: dict[str, Any] = {"task": name, "sides": {}, "notes": []}
+    entry = next((p for p in package.index["programs"] if p["task"] == name), {})
+    precision = entry.get("precision", "eager")
+    held = () if precision == "eager" else (checks.held_to(entry),)  # packages of earlier versions know no other
+    result: dict[str, Any] = {"task": name, "precision": precision, "sides": {}, "notes": []}
+    if "of its memory at most" in (details := entry.get("environment", {}).get("details", "")):
+        result["notes"].append("searched with" + details[details.rindex("of its memory at most") - 1:].partition(";")[0])
     model = next((m["name"] for m in package.index["models"] if any(c["task"] == name for c in m["cases"])), None)
     try:
         fast.subject.model = package.optimize(fast.subject.model, model)
@@ -217,23 +231,27 @@ def measured(o: argparse.Namespace, package: Any, name: str, source: str, scratc
     if why:
         result["notes"].append(f"no errors against float64: {why}")
     for calls in sides:
-        result["sides"][calls.kind] = side_result(checks, calls, eager, exact, given)
+        result["sides"][calls.kind] = side_result(checks, calls, eager, exact, given, held if calls is fast else ())
         if calls.prepare_s:
             result["sides"][calls.kind]["prepare_s"] = calls.prepare_s
-    result.update(verdict_of(checks, result["sides"], o.than, checks.dtype_of(pytorch_calls.tensors_of(eager.run(given)))))
+    allowed_by = result["sides"]["eager"]["error"]
+    if precision == "strict" and exact:
+        allowed_by = result["strict_error"] = strict_error(checks, held[0], eager, exact, given)
+    result.update(verdict_of(checks, result["sides"], o.than, held, allowed_by,
+                             checks.dtype_of(pytorch_calls.tensors_of(eager.run(given)))))
     for calls in sides:
         calls.close()
     return result
 
 
-def verdict_of(checks: Any, sides: dict[str, Any], than: list[str], dtype: Any) -> dict[str, Any]:
+def verdict_of(checks: Any, sides: dict[str, Any], than: list[str], held: tuple, eager_error: float | None,
+               dtype: Any) -> dict[str, Any]:
     """Faster than each of `than` by its whole interval, and right."""
     mine = sides["cudal1"]
     if mine["differs"]:
         return {"verdict": "wrong", "why": mine["differs"]}
-    if mine["error"] is not None and checks.is_worse(mine["error"], sides["eager"]["error"], dtype):
-        return {"verdict": "wrong", "why": f"its error against float64 is {mine['error']:.3g}, eager's "
-                                           f"{sides['eager']['error']:.3g}"}
+    if mine["error"] is not None and checks.is_worse(mine["error"], eager_error, dtype, *held):
+        return {"verdict": "wrong", "why": f"its error against float64 is {mine['error']:.3g}, eager's {eager_error:.3g}"}
     for kind in than:
         if kind not in sides:
             return {"verdict": "not faster", "why": f"{kind} was not measured"}
@@ -248,6 +266,8 @@ def verdict_of(checks: Any, sides: dict[str, Any], than: list[str], dtype: Any) 
 
 def text_of(result: dict[str, Any]) -> str:
     lines = [f"{result['task']}: {result['verdict']}" + (f": {result['why']}" if result["why"] else "")]
+    if result["precision"] != "eager":
+        lines.append(f"  its variant is held to precision {result['precision']}")
     on_device = any("device_us" in s for s in result["sides"].values())
     lines.append(f"  {'':14}{'call':>12}{'over eager, 95%':>24}" + (f"{'device':>12}" if on_device else "")
                  + f"{'memory':>12}{'error':>10}")
@@ -265,6 +285,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("model")
     parser.add_argument("--package", default="")
+    parser.add_argument("--precision", default="")
     parser.add_argument("--cudal1", default="cudal1")
     parser.add_argument("--data", default="")
     parser.add_argument("--device", default="")

@@ -6,6 +6,7 @@ kept, on the device that it is for, where that is here."""
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -114,13 +115,16 @@ def say(o: argparse.Namespace, writer: Any, refused: list[str], unchecked: list[
     programs = writer.index["programs"]
     if o.json:
         print(json.dumps({"folder": str(o.out), "name": o.name, "variants": len(programs), "refusals": refused,
-                          "unchecked": unchecked, "programs": programs}, indent=2))
+                          "not_built": o.not_built, "unchecked": unchecked, "programs": programs}, indent=2))
         return
     for p in programs:
+        held = "" if p["precision"] == "eager" else f"; held to precision {p['precision']}"
         if "module_speedup" in p:
             low, high = p["module_interval"]
             print(f"{p['task']}: {p['module_speedup']:.2f}x [{low:.2f}, {high:.2f}] over eager as a module, "
-                  f"{p['eager_us']:.0f} us to {p['module_us']:.0f} us")
+                  f"{p['eager_us']:.0f} us to {p['module_us']:.0f} us{held}")
+    for line in o.not_built:
+        print(f"not compiled: {line}")
     for line in unchecked:
         print(f"not checked here: {line}")
     for line in refused:
@@ -143,9 +147,11 @@ def main(words: list[str]) -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--version", default="")
     parser.add_argument("--refused", action="append", default=[])
+    parser.add_argument("--not-built", action="append", default=[])
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--no-check", dest="check", action="store_false")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--report", help="a file for what is printed otherwise")
     o = parser.parse_args(words)
     # TorchDynamo takes modules with "torch_package" in their names for those of torch.package.
     taken = o.name in sys.stdlib_module_names or o.name in ("torch", "cudal1") or "torch_package" in o.name
@@ -160,7 +166,9 @@ def main(words: list[str]) -> int:
         writer, refused, unchecked = build(o, root)
         if writer.index["programs"]:
             shutil.copytree(root, o.out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    say(o, writer, refused, unchecked)
+    with open(o.report, "w", encoding="utf-8") if o.report else contextlib.nullcontext(sys.stdout) as out:
+        with contextlib.redirect_stdout(out):
+            say(o, writer, refused, unchecked)
     return 0 if writer.index["programs"] else 1
 
 

@@ -10,6 +10,7 @@
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/report/stored_tasks.hpp"
 #include "tools/cli/task_source.hpp"
+#include "tools/serve/package_answer.hpp"
 #include "tools/serve/route_sets.hpp"
 #include "tools/serve/verdict_document.hpp"
 
@@ -153,6 +154,16 @@ expected<json> export_of(const route_context& c, const std::string& task) {
   return json::make_object({{"task", task}, {"files", std::move(files)}});
 }
 
+api_result<json> exported(const route_context& c, const api_call& call) {
+  const bool is_package = call.text("format") == "torch";
+  if (is_package)
+    if (const auto allowed = require(call.client, "import"); !allowed) return tl::unexpected(allowed.error());
+  auto made = is_package ? package_answer(*c.commands, {call.text("task"), call.text("name"), call.text("precision")})
+                         : export_of(c, call.text("task"));
+  if (!made) return refuse(problem_of(made.error()));
+  return std::move(*made);
+}
+
 template <class Make>
 api_handler by_task(const route_context& c, Make make) {
   return answer_with([c, make](const api_call& call) -> api_result<json> {
@@ -262,14 +273,20 @@ void add_task_routes(route_table& table, const route_context& c) {
          if (!source) return refuse(problem_of(source.error()));
          return json::make_object({{"source", std::move(*source)}});
        })});
-  table.add({.method = "GET",
-             .path = "/v1/tasks/{task}/export",
-             .id = "export_task",
-             .about = "the best confirmed variant as files, with its task and verdict",
-             .parameters = {task_value()},
-             .body = {},
-             .result = document_schema({"files"}),
-             .handle = by_task(c, export_of)});
+  table.add(
+      {.method = "GET",
+       .path = "/v1/tasks/{task}/export",
+       .id = "export_task",
+       .about = "the best confirmed variant as files, with its task and verdict; format=torch: as a package for "
+                "PyTorch, whose files are base64, for clients that may import",
+       .parameters = {task_value(),
+                      query_value("format", choice_schema({"programs", "torch"}), "programs: texts; torch: a package"),
+                      query_value("name", pattern_schema("^[a-z_][a-z0-9_]{0,99}$"), "of the package"),
+                      query_value("precision", choice_schema({"strict", "eager", "half"}),
+                                  "of the package: half has what was accepted in half precision")},
+       .body = {},
+       .result = document_schema({"files"}),
+       .handle = answer_with([c](const api_call& call) { return exported(c, call); })});
 }
 
 void add_variant_routes(route_table& table, const route_context& c) {

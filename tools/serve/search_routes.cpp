@@ -11,6 +11,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/imported_tasks.hpp"
 #include "tools/cli/node_process.hpp"
+#include "tools/cli/precision_option.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/kernelbench/model_import.hpp"
 #include "tools/serve/route_sets.hpp"
@@ -47,6 +48,14 @@ expected<client_request> search_request(const route_context& c, const json& body
   const json* device = body.find("device");
   CUDAL1_TRY(const auto devices, cli::choose_devices(node.status, device != nullptr ? device->as_string() : ""));
   CUDAL1_TRY(const std::string profile, cli::profile_of(devices.front().where.device));
+  if (const json* precision = body.find("precision")) {
+    const accuracy held = accuracy_of(devices.front().where);
+    if (cli::accuracy_named(precision->as_string()) != held)
+      return fail(errc::invalid_argument,
+                  "the variants of this node are held to verification.tolerance = {}, and not to precision {}: it must "
+                  "serve with --precision {}",
+                  enum_name(held), precision->as_string(), precision->as_string());
+  }
   std::vector<std::string> names;
   for (const auto& name : body.find("tasks")->as_array())
     names.push_back(name.as_string());
@@ -150,13 +159,15 @@ json search_schema() {
   tasks.set("items", pattern_schema(task_pattern));
   tasks.set("minItems", 1);
   tasks.set("maxItems", 256);
-  json body = object_schema({{"tasks", tasks},
-                             {"device", pattern_schema(device_pattern, "cpu, cuda:0, cuda (every GPU), ...")},
-                             {"policy", choice_schema({"evolutionary", "random", "learned"})},
-                             {"evaluations", number_schema("integer", 1, most_evaluations, "of each task")},
-                             {"time_s", number_schema("number", 0.1, most_time_s, "of the search")},
-                             {"seed", number_schema("integer", 0, 1e9)}},
-                            {"tasks"}, true);
+  json body =
+      object_schema({{"tasks", tasks},
+                     {"device", pattern_schema(device_pattern, "cpu, cuda:0, cuda (every GPU), ...")},
+                     {"policy", choice_schema({"evolutionary", "random", "learned"})},
+                     {"evaluations", number_schema("integer", 1, most_evaluations, "of each task")},
+                     {"time_s", number_schema("number", 0.1, most_time_s, "of the search")},
+                     {"precision", choice_schema({"strict", "eager", "half"}, "refused unless it is the node's")},
+                     {"seed", number_schema("integer", 0, 1e9)}},
+                    {"tasks"}, true);
   return body;
 }
 

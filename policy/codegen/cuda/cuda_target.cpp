@@ -145,17 +145,20 @@ const kernel_tunable* find_tunable(std::span<const kernel_tunable> among, std::s
   return found == among.end() ? nullptr : &*found;
 }
 
-// What the devices' compute capability allows. Other devices than those of 9.0 lack the instructions of warpgroups.
+// What the devices' compute capability allows, and what error is accepted. Other devices than those of 9.0 lack the
+// instructions of warpgroups.
 struct cuda_capability {
   bool tensor_cores = true, warpgroups = true;
+  accuracy accepted = accuracy::own;
   bool operator==(const cuda_capability&) const = default;
 };
 
 // The capability in an environment's details; everything where there are none.
 cuda_capability capability_of(std::string_view details) {
   const std::string number = compute_capability_of(details);
-  if (number.empty()) return {};
-  return {std::strtol(number.c_str(), nullptr, 10) >= 8, number == "9.0"};
+  const accuracy accepted = accuracy_in(details);
+  if (number.empty()) return {.accepted = accepted};
+  return {std::strtol(number.c_str(), nullptr, 10) >= 8, number == "9.0", accepted};
 }
 
 class cuda_target final : public lowering_target {
@@ -243,11 +246,17 @@ class cuda_target final : public lowering_target {
   }
 
   const lowering_target& limited_to(std::string_view details) const override {
-    static const cuda_target with_tensor_cores({true, false}), without_tensor_cores({false, false});
+    static const auto all = [] {
+      std::vector<cuda_target> out;
+      for (const accuracy a : {accuracy::own, accuracy::kernelbench, accuracy::strict, accuracy::half})
+        for (const auto& [tensor_cores, warpgroups] : {std::pair(true, true), {true, false}, {false, false}})
+          out.push_back(cuda_target({tensor_cores, warpgroups, a}));
+      return out;
+    }();
     const cuda_capability can = capability_of(details);
-    if (can == can_) return *this;
-    return can.tensor_cores ? with_tensor_cores : without_tensor_cores;
+    return can == can_ ? *this : *std::ranges::find(all, can, &cuda_target::can_);
   }
+  accuracy accepted() const override { return can_.accepted; }
 
  private:
   cuda_capability can_;

@@ -7,6 +7,7 @@
 #include "policy/search/immediate_policy.hpp"
 #include "policy/search/policy_registry.hpp"
 #include "policy/search/starting_schedules.hpp"
+#include "sandbox/evaluation_records.hpp"
 #include "tests/policy/task_texts.hpp"
 
 namespace cudal1::test {
@@ -63,6 +64,28 @@ TEST(LoweringTarget, IsLimitedToWhatADeviceCanDo) {
   const auto wrong = lower(t, *parse_schedule("product_kernel(steps=0, factors=thirds)"), for_cuda());
   ASSERT_FALSE(wrong);
   EXPECT_THAT(wrong.error().message, HasSubstr("factors=thirds is not halves or tf32"));
+}
+
+// Where variants are held to another accuracy, so are the moves that are proposed.
+TEST(LoweringTarget, ProposesWhatIsAsExactAsItsDeviceAccepts) {
+  const auto held = [](accuracy a) -> const lowering_target& {
+    environment where;
+    where.details = "compute capability 9.0";
+    return for_cuda().limited_to(held_to(where, a).details);
+  };
+  const auto precisions = [&](accuracy a) {
+    std::vector<std::string> out;
+    for (const auto& m : find_move("precision")->candidates(graph(builtin("linear_gelu")), held(a)))
+      out.push_back(m.parameters.back().second);
+    return out;
+  };
+  EXPECT_THAT(precisions(accuracy::own), ElementsAre("tf32x3"));
+  EXPECT_THAT(precisions(accuracy::strict), ElementsAre("tf32x3"));
+  EXPECT_THAT(precisions(accuracy::half), ElementsAre("tf32x3", "tf32"));
+  EXPECT_EQ(&held(accuracy::own), &for_cuda());
+  EXPECT_EQ(held(accuracy::strict).accepted(), accuracy::strict);
+  EXPECT_EQ(&held(accuracy::half), &held(accuracy::half));
+  EXPECT_EQ(for_cuda().accepted(), accuracy::own);
 }
 
 TEST(LoweringTarget, AnAddedTargetWorksInSearchLikeTheBuiltInOnes) {

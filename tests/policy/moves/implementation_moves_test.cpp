@@ -31,6 +31,16 @@ TEST(CudaMoves, AProductBecomesThreeTf32ProductsWithItsWeightSplitOnce) {
   EXPECT_FALSE(lower(diagonal, parsed("diagonal_matmul(step=0); precision(step=0, as=tf32x3)"), for_cuda()));
 }
 
+TEST(CudaMoves, AProductMayBeOneInTf32WithItsBias) {
+  const program p = lowered_for_cuda(builtin("linear_gelu"), "precision(step=0, as=tf32)");
+  const auto* const call = std::get_if<aten_step>(&p.steps.front());
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->op, "aten::linear");
+  EXPECT_EQ(call->precision, "tf32");
+  EXPECT_EQ(std::ranges::count_if(p.setup, [](const auto&) { return true; }), 0);
+  EXPECT_TRUE(check_program(p));
+}
+
 // 131,072 products near one in one sum of a tensor core are off by 2.6e-5.
 TEST(CudaMoves, LongProductsAreMadeOfPieces) {
   const auto pieces_of = [](int64_t k, const char* op) {

@@ -72,6 +72,21 @@ TEST(prompts, show_a_file_by_others_as_foreign) {
   EXPECT_THAT(value_of(render(d, 1000000, prompt_detail::compact)).user, Not(HasSubstr("ModelNew")));
 }
 
+TEST(prompts, say_what_error_is_accepted) {
+  const auto p = prompt_for("linear_gelu", "cuda");
+  const auto requirements = [&](const char* tolerance) {
+    auto from = sources_for(p, answer_form::program);
+    from.verification.tolerance = tolerance;
+    const auto d = value_of(build_document(p, from));
+    const auto text = value_of(render(d, 1000000));
+    return text.system + text.user;
+  };
+  EXPECT_THAT(requirements("own"),
+              AllOf(Not(HasSubstr("rounded to float16")), Not(HasSubstr("also where PyTorch uses"))));
+  EXPECT_THAT(requirements("half"), HasSubstr("may be 0.000977 of the output's"));
+  EXPECT_THAT(requirements("strict"), HasSubstr("As exact as float32 without TensorFloat-32"));
+}
+
 TEST(prompts, have_the_fastest_file_by_others_of_this_device) {
   const temporary_folder folder;
   auto s = value_of(store::open(folder.path() + "/store"));

@@ -3,6 +3,7 @@
 #include <limits>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "config/base/describe.hpp"
@@ -120,6 +121,98 @@ TEST_F(verifier, kernelbenchs_tolerance_has_no_exception_for_eagers_own_error) {
   for (auto& d : report.draws)
     if (d.draw.kind == draw_kind::declared) d.outputs[0].outside = 0;
   EXPECT_EQ(judged().result, outcome::correct) << "KernelBench has no other draws: " << judged().reason;
+}
+
+// A network of so many matrix products, one behind the other.
+task products(int count, const std::string& type = "float32") {
+  std::string steps, last = "x";
+  for (int i = 1; i <= count; ++i) {
+    const std::string next = i == count ? "y" : fmt::format("h{}", i);
+    steps += fmt::format(R"({}{{"aten":"aten::mm","args":{{"self":"{}","mat2":"w"}},"out":["{}"]}})", i > 1 ? "," : "",
+                         last, next);
+    last = next;
+  }
+  const auto tensor = [&](const char* name) {
+    return fmt::format(R"({{"name":"{}","dtype":"{}","shape":[8,8],"draw":{{"distribution":"normal"}}}})", name, type);
+  };
+  auto t = read_task(fmt::format(R"({{"format":1,"name":"t","summary":"s","family":"f","inputs":[{},{}],)"
+                                 R"("steps":[{}],"outputs":["y"]}})",
+                                 tensor("x"), tensor("w"), steps),
+                     "cpu");
+  if (!t) ADD_FAILURE() << t.error().message;
+  return t.value_or(task{});
+}
+
+TEST_F(verifier, strict_precision_allows_no_multiple_of_eagers_error_with_tf32) {
+  const auto with_tf32 = [&](const char* tolerance) {
+    options.tolerance = tolerance;
+    use(products(1));
+    for (auto& d : report.draws) {
+      output_check& o = d.outputs[0];
+      o.error = 4e-4;
+      o.reference_error = 3e-4;
+      o.signal_error = o.reference_signal_error = 1e-3;
+    }
+  };
+  with_tf32("own");
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  with_tf32("strict");
+  EXPECT_EQ(failed_gate(), "3 error");
+  EXPECT_NE(judged().reason.find("eager's is 1e-07, and 5e-06 is allowed"), std::string::npos) << judged().reason;
+  for (auto& d : report.draws)
+    d.outputs[0].error = 3e-6;
+  EXPECT_EQ(judged().result, outcome::correct) << "as exact as float32 eager: " << judged().reason;
+  for (auto& d : report.draws) {
+    d.outputs[0].signal_error = 0.03;
+    d.outputs[0].reference_signal_error = 0.02;
+  }
+  EXPECT_EQ(failed_gate(), "4 signal");
+}
+
+TEST_F(verifier, half_precision_is_accepted_of_products_in_float32_alone) {
+  const auto judged_at = [&](double error) {
+    for (auto& d : report.draws) {
+      d.outputs[0].error = error;
+      d.outputs[0].signal_error = 0.05;
+    }
+    return judged().result;
+  };
+  const double one_product = 0x1p-10, of_half = 0.3 * one_product, of_bfloat16 = 2.4 * one_product;
+  use(products(1));
+  EXPECT_EQ(judged_at(of_half), outcome::wrong_answer) << "unless it is asked for";
+  options.tolerance = "half";
+  use(products(1));
+  EXPECT_TRUE(plan.sized);
+  EXPECT_EQ(plan.close.absolute, 1e-2);
+  EXPECT_EQ(judged_at(of_half), outcome::correct) << judged().reason;
+  EXPECT_EQ(judged_at(0.99 * one_product), outcome::correct) << judged().reason;
+  EXPECT_EQ(judged_at(1.01 * one_product), outcome::wrong_answer);
+  EXPECT_EQ(judged_at(of_bfloat16), outcome::wrong_answer);
+  use(products(4));
+  EXPECT_EQ(judged_at(1.99 * one_product), outcome::correct) << "errors of four products add up by their squares";
+  EXPECT_EQ(judged_at(of_bfloat16 * 2), outcome::wrong_answer);
+  // Sums that cancel, say: eager's error is larger, too.
+  use(products(1));
+  for (auto& d : report.draws) {
+    output_check& o = d.outputs[0];
+    if (d.draw.kind == draw_kind::declared) continue;
+    o.within = {1e-2 * 30, 1e-2};
+    o.outside = 2;
+    o.max_absolute = 1.2;
+    o.error = 7e-3;
+    o.strict_error = o.reference_error = 9e-7;
+  }
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  last().max_absolute = 4;
+  EXPECT_EQ(failed_gate(), "5 draws") << "one element is further off than rounding takes it";
+  last().max_absolute = 1.2;
+  first().outside = 2;
+  EXPECT_EQ(failed_gate(), "2 close");
+  use(relu());
+  EXPECT_FALSE(plan.sized);
+  EXPECT_EQ(judged_at(of_half), outcome::wrong_answer) << "nothing but products may be in half precision";
+  use(products(1, "bfloat16"));
+  EXPECT_FALSE(plan.sized) << "a half type has its own tolerance";
 }
 
 TEST_F(verifier, plans_five_declared_draws_and_one_of_every_other_kind) {

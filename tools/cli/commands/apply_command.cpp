@@ -3,6 +3,7 @@
 
 #include "tools/cli/command.hpp"
 #include "tools/cli/interrupt.hpp"
+#include "tools/cli/precision_option.hpp"
 #include "tools/cli/python_process.hpp"
 
 namespace cudal1::cli {
@@ -10,7 +11,7 @@ namespace cudal1::cli {
 namespace {
 
 struct apply_options {
-  std::string model, package, device;
+  std::string model, package, device, precision;
   std::vector<std::string> inputs, beside, than;
   double seconds = 5;
   int64_t threads = 0;
@@ -25,6 +26,7 @@ expected<int> apply_model(const apply_options& o, const context& c) {
   CUDAL1_TRY(const interrupt_watch interrupt, interrupt_watch::start());
   std::vector<std::string> words{o.model, "--cudal1", own, "--data", c.data, "--seconds", fmt::format("{}", o.seconds)};
   if (!o.package.empty()) words.insert(words.end(), {"--package", o.package});
+  if (!o.precision.empty()) words.insert(words.end(), {"--precision", o.precision});
   if (!o.device.empty()) words.insert(words.end(), {"--device", o.device});
   if (o.threads > 0) words.insert(words.end(), {"--threads", std::to_string(o.threads)});
   for (const auto& [flag, given] : {std::pair{"--inputs", &o.inputs}, {"--beside", &o.beside}, {"--than", &o.than}})
@@ -49,6 +51,10 @@ void add_apply(CLI::App& app, context& c) {
          "a folder of `cudal1 export --format torch`, or an installed package; default: the best variants that "
          "the store has of this model")
       ->type_name("PACKAGE");
+  add_precision_option(*sub, o->precision,
+                       "of the variants that the store has: half, what was accepted in half precision; strict, what "
+                       "was held to strict float32 (default: all but half); a package has its own")
+      ->excludes(sub->get_option("--package"));
   sub->add_option("--inputs", o->inputs, "what gives the example inputs, as for `cudal1 run`; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);

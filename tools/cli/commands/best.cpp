@@ -7,10 +7,13 @@
 #include "config/base/describe.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "sandbox/program/task.hpp"
+#include "store/ranking_scopes.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/precision_option.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
+#include "tools/cli/report/row_parts.hpp"
 #include "tools/cli/report/stored_tasks.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/task_source.hpp"
@@ -21,7 +24,7 @@ namespace {
 
 struct best_options {
   std::string task;
-  std::string experiment;
+  std::string experiment, precision;
   std::string against;  // "": usual_base
   int64_t limit = 10;
   bool json = false;
@@ -39,33 +42,41 @@ struct ranked_row {
   double reference_device_us = 0, variant_device_us = 0;
   double floor_us = 0, roof_us = 0;  // as in best_row
   std::optional<against_times> against;
+  std::string precision;  // as in best_row
 };
 BOOST_DESCRIBE_STRUCT(ranked_row, (),
                       (rank, variant, speedup, speedup_interval, reference_us, variant_us, confirmed, origin, schedule,
-                       experiment, environment_id, reference_device_us, variant_device_us, floor_us, roof_us, against))
+                       experiment, environment_id, reference_device_us, variant_device_us, floor_us, roof_us, against,
+                       precision))
 
-// Empty unless something was replayed into this store.
-expected<std::string> remark_on_replays(store& s) {
+// On what is in rankings of its own: empty unless something was replayed into this store, or accepted in half
+// precision.
+expected<std::string> remark_on_others(store& s, const best_options& o) {
   CUDAL1_TRY(const auto experiments, s.experiments());
-  for (auto e = experiments.rbegin(); e != experiments.rend(); ++e)
-    if (e->device.starts_with(replay_prefix))
-      return fmt::format("Replayed verdicts are not ranked with measured ones; `--experiment {}` shows them.\n", e->id);
-  return std::string();
+  std::string text;
+  const auto newest = [&](auto is_other) { return std::find_if(experiments.rbegin(), experiments.rend(), is_other); };
+  if (const auto e = newest([](const auto& x) { return x.device.starts_with(replay_prefix); }); e != experiments.rend())
+    text += fmt::format("Replayed verdicts are not ranked with measured ones; `--experiment {}` shows them.\n", e->id);
+  const auto is_half = [](const auto& x) { return x.accuracy == enum_name(accuracy::half); };
+  if (o.precision != "half" && newest(is_half) != experiments.rend())
+    text += "What was accepted in half precision is not ranked with others; `--precision half` shows it.\n";
+  return text;
 }
 
 expected<int> overview(store& s, const best_options& o, const context& c) {
-  CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(s) : report_experiment(s, o.experiment));
+  CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(s, "", accuracy_named(o.precision))
+                                               : report_experiment(s, o.experiment));
   CUDAL1_CHECK(compare_with_base_or_usual(s, report, o.against));
   if (o.json) {
     print_json(c, to_json(report));
     return exit_code::success;
   }
   if (report.tasks.empty())
-    c.out.print("The store has no evaluations yet; `cudal1 run` starts a search.\n");
+    c.out.print("The store has " + no_evaluations(o.precision) + ".\n");
   else
     c.out.print(print_report(report, c.out));
   if (o.experiment.empty()) {
-    CUDAL1_TRY(const std::string remark, remark_on_replays(s));
+    CUDAL1_TRY(const std::string remark, remark_on_others(s, o));
     c.out.print(c.out.dim(remark));
   }
   return exit_code::success;
@@ -104,8 +115,8 @@ void print_list(const task_record& task, const std::vector<ranked_row>& rows, co
       cells.push_back(format_against(*row.against));
       cells.push_back(format_time(row.against->base_us));
     }
-    cells.insert(cells.end(), {format_speedup(row.speedup, row.speedup_interval), format_time(row.reference_us),
-                               format_time(row.variant_us)});
+    const auto speedup = format_speedup(row.speedup, row.speedup_interval) + (row.precision == "half" ? " ½" : "");
+    cells.insert(cells.end(), {speedup, format_time(row.reference_us), format_time(row.variant_us)});
     if (on_gpu) {
       cells.push_back(format_time(row.variant_device_us));
       cells.push_back(format_share(row.roof_us, row.variant_device_us));
@@ -223,17 +234,19 @@ expected<int> best(const best_options& o, context& c) {
   CUDAL1_TRY(const auto versions, versions_of_task(*reader, o.task));
   const task_record& task = versions.front().task;
   CUDAL1_TRY(const auto found,
-             reader->best(task.id, static_cast<std::size_t>(o.limit), store::ranking::all, o.experiment));
+             reader->best(task.id, static_cast<std::size_t>(o.limit), store::ranking::all,
+                          o.experiment.empty() ? ranking_scope_of(accuracy_named(o.precision)) : o.experiment));
   std::vector<ranked_row> rows;
   std::vector<environment> environments;
   for (const auto& r : found) {
     rows.push_back(row_of(r, static_cast<int64_t>(rows.size()) + 1));
-    bool known = false;
-    for (const auto& e : environments)
-      known = known || e.id == r.result.environment_id;
-    if (known || r.result.environment_id.empty()) continue;
-    CUDAL1_TRY(auto where, reader->get_environment(r.result.environment_id));
-    environments.push_back(std::move(where));
+    if (r.result.environment_id.empty()) continue;
+    auto where = std::ranges::find(environments, r.result.environment_id, &environment::id);
+    if (where == environments.end()) {
+      CUDAL1_TRY(auto read, reader->get_environment(r.result.environment_id));
+      where = environments.insert(where, std::move(read));
+    }
+    rows.back().precision = precision_of(*where);
   }
   CUDAL1_CHECK(put_floors(rows, task, environments));
   CUDAL1_CHECK(put_base(*reader, rows, task, o.against));
@@ -266,9 +279,11 @@ expected<int> best(const best_options& o, context& c) {
                 "\n");
     break;
   }
+  if (std::ranges::any_of(rows, [](const ranked_row& r) { return r.precision == "half"; }))
+    c.out.print(wrap(half_precision_legend, c.out.width) + "\n");
   if (versions.size() > 1) c.out.print(c.out.dim(wrap(versions_text(versions), c.out.width)) + "\n");
   if (o.experiment.empty()) {
-    CUDAL1_TRY(const std::string remark, remark_on_replays(*reader));
+    CUDAL1_TRY(const std::string remark, remark_on_others(*reader, o));
     c.out.print(c.out.dim(remark));
   }
   c.out.print(base_legend(rows));
@@ -288,6 +303,10 @@ void add_best(CLI::App& app, context& c) {
       ->check(CLI::Range(int64_t{1}, int64_t{100000}))
       ->capture_default_str();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
+  add_precision_option(*sub, o->precision,
+                       "half: what was accepted in half precision; strict: what was held to strict float32 (default: "
+                       "all but half)")
+      ->excludes(sub->get_option("--experiment"));
   add_against_option(*sub, o->against, "eager where it was measured, else program");
   sub->add_flag("--json", o->json, "one JSON document");
   add_csv_flag(*sub, c, o->json, {"tasks", "variants"});

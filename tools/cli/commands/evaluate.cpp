@@ -18,6 +18,7 @@
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/replay_choice.hpp"
 #include "tools/cli/report/floors.hpp"
+#include "tools/cli/report/row_parts.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/report/verdict_text.hpp"
 #include "tools/cli/task_source.hpp"
@@ -205,6 +206,8 @@ expected<int> evaluate(evaluate_options o, context& c) {
   std::ranges::move(lowered, std::back_inserter(candidates));
 
   if (!o.json) print_about(what, device.where.device, device.where.model, c);
+  if (const auto precision = precision_of(device.where); !precision.empty() && !o.json)
+    c.out.print(fmt::format("Held to precision {}.\n", precision));
   for (const auto& remark : device.remarks)
     note(c, remark);
   std::optional<roofline> roof;
@@ -239,6 +242,7 @@ void add_evaluate(CLI::App& app, context& c) {
   sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the first GPU, else cpu)")->type_name("DEVICE");
   sub->add_flag("--json", o->json, "print the verdicts, with all raw samples, as one JSON document");
   add_node_flags(*sub, o->node);
+  add_precision_flag(*sub, o->node);
   sub->footer(
       footer("  cudal1 evaluate diagonal_matmul row_scale.cu1\n"
              "  cudal1 evaluate my_tasks/attention.json a.cu1 b.cu1 --json\n"

@@ -11,7 +11,9 @@
 #include "tools/cli/commands/export_folder.hpp"
 #include "tools/cli/commands/export_models.hpp"
 #include "tools/cli/commands/export_package.hpp"
+#include "tools/cli/commands/package_staging.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/precision_option.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/task_source.hpp"
 
@@ -21,9 +23,10 @@ namespace {
 
 struct export_options {
   std::string folder, experiment, format = "programs";
-  std::string gradients = "error", name;
+  std::string gradients = "error", name, precision;
   std::vector<std::string> tasks;  // by name; all if there are none
-  bool all = false, force = false, json = false, no_check = false, for_cpu = false;
+  std::vector<std::string> architectures;
+  bool all = false, force = false, json = false, no_check = false, for_cpu = false, confined = false;
   double check_seconds = 180;
 };
 
@@ -75,7 +78,8 @@ std::string readme(const search_report& r, const std::vector<exported_task>& tas
     break;
   }
   text += markdown_table(r) + "\n";
-  for (const auto& remark : {print_legend(r), print_ill_conditioned(r), print_in_parts(r), print_unconfirmed(r)})
+  for (const auto& remark :
+       {print_legend(r), print_ill_conditioned(r), print_in_parts(r), print_in_half_precision(r), print_unconfirmed(r)})
     if (!remark.empty()) text += remark + "\n\n";
   text +=
       "Speedups are medians of paired ratios of call time against the task's own program, with their 95% "
@@ -115,7 +119,7 @@ expected<std::vector<output_file>> make_files(store& s, const search_report& r) 
       CUDAL1_TRY(const task_record record, s.get_task(row.task));
       CUDAL1_TRY(files.emplace_back(), definition_of(record, t.definition));
       CUDAL1_TRY(const auto variant, s.get_variant(row.variant));
-      CUDAL1_TRY(const auto best, s.best(row.task, looked_at_for_best, store::ranking::confirmed, r.experiment));
+      CUDAL1_TRY(const auto best, s.best(row.task, looked_at_for_best, store::ranking::confirmed, ranking_of(r)));
       files.push_back({t.program, variant.program + (variant.program.ends_with('\n') ? "" : "\n")});
       for (const auto& candidate : best)
         if (candidate.variant.id == row.variant) {
@@ -199,17 +203,28 @@ expected<int> export_best(const export_options& o, context& c) {
   const bool is_package = o.format == "torch" || o.format == "cpp";
   if (!o.name.empty() && !is_package)
     return fail(errc::invalid_argument, "--name goes with --format torch or cpp: it is the name that Python imports");
+  if (o.confined && !is_package) return fail(errc::invalid_argument, "--confined goes with --format torch or cpp");
   if ((o.for_cpu || o.gradients != "error") && o.format != "kernelbench")
     return fail(errc::invalid_argument, "--for-cpu and --gradients go with --format kernelbench");
-  CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
+  if (!o.architectures.empty() && !is_package)
+    return fail(errc::invalid_argument,
+                "--arch goes with --format torch or cpp: other files are compiled where they run");
+  std::vector<std::string> architectures;
+  for (const auto& name : o.architectures) {
+    CUDAL1_TRY(architectures.emplace_back(), architecture_named(name));
+  }
+  CUDAL1_TRY(auto report, o.experiment.empty() ? report_everything(*reader, "", accuracy_named(o.precision))
+                                               : report_experiment(*reader, o.experiment));
   if (report.tasks.empty())
-    return fail(errc::not_found, "the store in {} has no evaluations yet; `cudal1 run` starts a search", place_of(c));
+    return fail(errc::not_found, "the store in {} has {}", place_of(c), no_evaluations(o.precision));
   CUDAL1_CHECK(select_tasks(report, o.tasks));
   const auto form = o.json ? shown_as::json : shown_as::text;
   using existing_files = export_folder::existing_files;
   const export_folder folder(o.folder, o.force ? existing_files::overwritten : existing_files::refused);
   if (o.format == "programs") return export_programs(*reader, report, folder, form, c);
-  if (is_package) return export_package(*reader, report, {o.name, !o.no_check, o.format == "cpp"}, folder, form, c);
+  if (is_package)
+    return export_package(*reader, report, {o.name, !o.no_check, o.format == "cpp", o.confined, architectures}, folder,
+                          form, c);
   kernelbench_request request;
   request.which = o.all ? exported_tasks::all : exported_tasks::improved;
   request.check = !o.no_check;
@@ -224,6 +239,10 @@ void add_export(CLI::App& app, context& c) {
   auto* sub = app.add_subcommand("export", "write the best confirmed variant of each task to a folder");
   sub->add_option("folder", o->folder, "the folder; created if it does not exist")->type_name("DIR")->required();
   sub->add_option("--experiment", o->experiment, "of this experiment only, as in e3")->type_name("EXPERIMENT");
+  add_precision_option(*sub, o->precision,
+                       "half: what was accepted in half precision; strict: what was held to strict float32 (default: "
+                       "all but half)")
+      ->excludes(sub->get_option("--experiment"));
   sub->add_option("--task", o->tasks, "only these tasks, or those whose names begin so, as in net_*; may be repeated")
       ->type_name("TASK");
   sub->add_option("--format", o->format,
@@ -236,8 +255,18 @@ void add_export(CLI::App& app, context& c) {
   sub->add_flag(
       "--no-check", o->no_check,
       "with --format kernelbench, torch or cpp: do not run and compare what is written; its index says unchecked");
+  sub->add_flag(
+         "--confined", o->confined,
+         "with --format torch and --no-check: the models' sources, which are executed, have no network and write "
+         "to the folder alone")
+      ->needs("--no-check");
   sub->add_option("--name", o->name, "with --format torch or cpp: the name that Python imports; default: the folder's")
       ->type_name("NAME");
+  sub->add_option("--arch", o->architectures,
+                  "with --format torch or cpp: compile the kernels of GPUs for these architectures, too, as in "
+                  "sm_80,sm_90; others are compiled once where they run, which C++ cannot")
+      ->delimiter(',')
+      ->type_name("ARCH");
   sub->add_option("--gradients", o->gradients,
                   "with --format kernelbench, where gradients are needed: error (the default), which backward() "
                   "raises, or eager, which runs Model's own forward")

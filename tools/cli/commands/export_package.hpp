@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/export_folder.hpp"
@@ -13,7 +14,9 @@ namespace cudal1::cli {
 struct package_request {
   std::string name;  // of the package, as Python imports it; "": the folder's
   bool check = true;
-  bool in_cpp = false;  // C++ calls it, too
+  bool in_cpp = false;    // C++ calls it, too
+  bool confined = false;  // Python executes the models' sources without network, and writes to the folder alone
+  std::vector<std::string> architectures;  // that kernels of GPUs are compiled for beside the measured one
 };
 
 // Compiles each variant with the compiler that measured it, and lets Python put the package together and check it.

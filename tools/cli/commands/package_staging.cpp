@@ -1,6 +1,7 @@
 #include "tools/cli/commands/package_staging.hpp"
 
 #include <filesystem>
+#include <regex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,11 +10,14 @@
 #include "sandbox/cpu/compiler/compiler_process.hpp"
 #include "sandbox/cuda/compiler/kernel_text.hpp"
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
+#include "sandbox/device/accuracy.hpp"
 #include "sandbox/device/compute_capability.hpp"
 #include "sandbox/device/device_type.hpp"
+#include "sandbox/verify/half_precision.hpp"
 #include "store/blobs.hpp"
 #include "tools/cli/commands/package_plan.hpp"
 #include "tools/cli/node_process.hpp"
+#include "tools/cli/report/row_parts.hpp"
 #include "tools/cli/task_source.hpp"
 #include "tools/kernelbench/cpp_text.hpp"
 
@@ -31,9 +35,8 @@ expected<std::string> architecture_of(const environment& e) {
   if (dot == std::string::npos)
     return fail(errc::unsupported,
                 "its environment ({}) has no compute capability, so nothing says what to compile for", e.model);
-  const bool specific = std::stoi(capability.substr(0, dot)) >= k_first_specific;
   capability.erase(dot, 1);
-  return fmt::format("sm_{}{}", capability, specific ? "a" : "");
+  return architecture_named("sm_" + capability);
 }
 
 // "x86-64-v3" of "g++ 12.2.0, /usr/bin/g++ (-march=x86-64-v3)".
@@ -66,7 +69,24 @@ json facts_of(const checked_program& p) {
   return json::make_object({{"types", types}, {"views", views}, {"relayout", json(std::move(relayout))}});
 }
 
+// The first line of a compiler's log that says an error; else the first line.
+std::string first_error_in(const std::string& log) {
+  constexpr std::string_view mark = "error: ";
+  auto at = log.find(mark);
+  at = at == std::string::npos ? 0 : at + mark.size();
+  return log.substr(at, log.find('\n', at) - at);
+}
+
 }  // namespace
+
+expected<std::string> architecture_named(const std::string& name) {
+  static const std::regex form("sm_([1-9][0-9]{1,2})a?");
+  std::smatch found;
+  if (!std::regex_match(name, found, form))
+    return fail(errc::invalid_argument, "{} is no architecture of GPUs; one is sm_80, sm_90, sm_100", name);
+  const bool specific = std::stoi(found[1]) / 10 >= k_first_specific;
+  return fmt::format("sm_{}{}", found[1].str(), specific ? "a" : "");
+}
 
 expected<kernel_compiler*> package_staging::compiler_of(const environment& e, const std::string& architecture) {
   auto& made = compilers_[architecture];
@@ -97,7 +117,9 @@ expected<void> package_staging::add(const staged_variant& v) {
   document.set("reference_us", v.reference_us);
   document.set("variant_us", v.variant_us);
   const auto place = fmt::format("{:03}/", count_);
-  CUDAL1_CHECK(add_kernels(p, v.where, place, document));
+  document.set("precision", precision_of(v.where).empty() ? "eager" : precision_of(v.where));
+  if (accuracy_of(v.where) == accuracy::half) document.set("error_bound", half_precision_error(t.reference));
+  CUDAL1_CHECK(add_kernels(p, v, place, document));
   CUDAL1_CHECK(folder_.write({place + "program.cu1", v.program}));
   CUDAL1_CHECK(folder_.write({place + "plan.json", package_plan(p).text()}));
   CUDAL1_CHECK(folder_.write({place + "task.json", record.text}));
@@ -107,24 +129,48 @@ expected<void> package_staging::add(const staged_variant& v) {
   return {};
 }
 
-expected<void> package_staging::add_kernels(const checked_program& p, const environment& where,
-                                            const std::string& place, json& document) {
-  const bool on_gpu = traits_of(where.device).is_accelerator;
+expected<void> package_staging::add_kernels(const checked_program& p, const staged_variant& v, const std::string& place,
+                                            json& document) {
+  const bool on_gpu = traits_of(v.where.device).is_accelerator;
   document.set("device_type", on_gpu ? "cuda" : "cpu");
   if (kernelbench::kernels_of(p).empty()) return {};
-  CUDAL1_TRY(const auto architecture, architecture_of(where));
-  CUDAL1_TRY(auto* const compiler, compiler_of(where, architecture));
+  CUDAL1_TRY(const auto architecture, architecture_of(v.where));
+  CUDAL1_TRY(auto* const compiler, compiler_of(v.where, architecture));
   CUDAL1_TRY(const auto code, compiler->compile(p));
   CUDAL1_CHECK(folder_.write({place + "kernels.object", code.object}));
   document.set("compiler", compiler->describe());
   document.set("architecture", on_gpu ? architecture : level_of(compiler->describe()));
   document.set("resources", to_json(code.resources));
-  if (!on_gpu || !p.text.headers.empty()) return {};
+  if (!on_gpu) return {};
+  has_gpu_kernels_ = true;
+  CUDAL1_TRY(auto others, add_others(p, v, architecture, place));
+  document.set("others", std::move(others));
+  if (!p.text.headers.empty()) return {};
   CUDAL1_TRY(const auto source, cuda_kernel_text(p.text.source));
   CUDAL1_CHECK(folder_.write({place + "kernels.cu", source}));
   const auto& options = nvrtc_options({});
   document.set("options", json(json::array(options.begin(), options.end())));
   return {};
+}
+
+// The files by their architectures. A kernel that another architecture cannot run is left out for it, and noted.
+expected<json> package_staging::add_others(const checked_program& p, const staged_variant& v,
+                                           const std::string& measured, const std::string& place) {
+  json files = json::make_object();
+  for (const auto& other : others_) {
+    if (other == measured) continue;
+    const auto compiler = compiler_of(v.where, other);
+    const auto code = compiler ? (*compiler)->compile(p) : tl::unexpected<error>(compiler.error());
+    if (!code) {
+      if (code.error().code == errc::infrastructure) return tl::unexpected<error>(code.error());
+      not_built_.push_back(fmt::format("{} for {}: {}", v.name, other, first_error_in(code.error().message)));
+      continue;
+    }
+    const auto file = fmt::format("kernels.{}.object", other);
+    CUDAL1_CHECK(folder_.write({place + file, code->object}));
+    files.set(other, file);
+  }
+  return files;
 }
 
 expected<void> package_staging::add_blobs(const task& t) {

@@ -28,28 +28,39 @@ struct staged_variant {
 // Store and context must outlive it.
 class package_staging {
  public:
-  package_staging(store& s, const context& c, std::string folder)
-      : store_(s), c_(c), folder_(std::move(folder), existing_files::refused) {}
+  // `others`: architectures (architecture_named) that kernels of GPUs are compiled for beside the measured one.
+  package_staging(store& s, const context& c, std::string folder, std::vector<std::string> others = {})
+      : store_(s), c_(c), others_(std::move(others)), folder_(std::move(folder), existing_files::refused) {}
 
   // Compiles it with the compiler of the device that measured it. Errors: unsupported (no such compiler here), of the
   // compiler, of the store.
   expected<void> add(const staged_variant& v);
   int64_t count() const { return count_; }
+  // Why a variant is not compiled for one of the other architectures: "softmax for sm_80: ...".
+  const std::vector<std::string>& not_built() const { return not_built_; }
+  bool has_gpu_kernels() const { return has_gpu_kernels_; }
 
  private:
   using existing_files = export_folder::existing_files;
 
   expected<kernel_compiler*> compiler_of(const environment& e, const std::string& architecture);
-  expected<void> add_kernels(const checked_program& p, const environment& where, const std::string& place,
+  expected<void> add_kernels(const checked_program& p, const staged_variant& v, const std::string& place,
                              json& document);
+  expected<json> add_others(const checked_program& p, const staged_variant& v, const std::string& measured,
+                            const std::string& place);
   expected<void> add_blobs(const task& t);
 
   store& store_;
   const context& c_;
+  std::vector<std::string> others_, not_built_;
   std::map<std::string, std::shared_ptr<kernel_compiler>> compilers_;  // by architecture
   export_folder folder_;
   int64_t count_ = 0;
+  bool has_gpu_kernels_ = false;
 };
+
+// "sm_90a" of "sm_90" or "sm_90a", as cudal1 compiles for it. errc::invalid_argument for what is no architecture.
+expected<std::string> architecture_named(const std::string& name);
 
 // The paths of the libraries that packages contain: in ../lib of an installed program, else where they were built.
 struct package_libraries {

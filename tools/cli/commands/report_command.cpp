@@ -8,6 +8,7 @@
 #include "tools/cli/commands/compare_model.hpp"
 #include "tools/cli/commands/report_page.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/precision_option.hpp"
 #include "tools/cli/report/estimate_summary.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/report.hpp"
@@ -20,7 +21,7 @@ namespace cudal1::cli {
 namespace {
 
 struct report_options {
-  std::string experiment;
+  std::string experiment, precision;
   std::string against;  // "": usual_base
   bool exportable = false, json = false;
   std::string comparison;  // a folder of `cudal1 compare --plan`
@@ -109,7 +110,8 @@ expected<int> report(const report_options& o, context& c) {
     return fail(errc::invalid_argument, "--evaluator is for the page or its tables: give --html or --tables, too");
   if (o.files.any()) return write_page(o.files, o.experiment, o.against, c);
   CUDAL1_TRY(const auto reader, open_for_reading(c));
-  CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader) : report_experiment(*reader, o.experiment));
+  CUDAL1_TRY(auto r, o.experiment.empty() ? report_everything(*reader, "", accuracy_named(o.precision))
+                                          : report_experiment(*reader, o.experiment));
   std::optional<exportable_summary> exportable;
   if (o.exportable) {
     CUDAL1_TRY(exportable, leave_exportable(*reader, r, c.data));
@@ -132,7 +134,7 @@ expected<int> report(const report_options& o, context& c) {
     return exit_code::success;
   }
   if (r.tasks.empty()) {
-    c.out.print("The store has no evaluations yet; `cudal1 run` starts a search.\n");
+    c.out.print("The store has " + no_evaluations(o.precision) + ".\n");
     return exit_code::success;
   }
   std::string text;
@@ -143,7 +145,8 @@ expected<int> report(const report_options& o, context& c) {
   if (exportable) text += wrap(print_exportable(*exportable), c.out.width, 0) + "\n";
   for (const auto& line : split_lines(print_against(r)))
     text += wrap(line, c.out.width, 0) + "\n";
-  for (const auto& remark : {print_ill_conditioned(r), print_in_parts(r), print_unconfirmed(r)})
+  for (const auto& remark :
+       {print_ill_conditioned(r), print_in_parts(r), print_in_half_precision(r), print_unconfirmed(r)})
     if (!remark.empty()) text += wrap(remark, c.out.width, 0) + "\n";
   if (estimates) text += wrap(print_estimates(*estimates), c.out.width, 0) + "\n";
   text += c.out.dim(wrap(legend(r, groups.front().over), c.out.width, 0)) + "\n";
@@ -167,18 +170,25 @@ void add_report(CLI::App& app, context& c) {
       ->excludes(exportable);
   auto* as_json = sub->add_flag("--json", o->json, "one JSON document, with the results of each task");
   add_csv_flag(*sub, c, o->json, {"tasks"});
+  auto* precision = add_precision_option(*sub, o->precision,
+                                         "half: what was accepted in half precision; strict: what was held to strict "
+                                         "float32 (default: all but half)")
+                        ->excludes(sub->get_option("--experiment"));
   sub->add_option("--html", o->files.html,
                   "write one page that needs no network: tables, charts, and a section for each task")
       ->type_name("FILE")
       ->excludes(as_json)
+      ->excludes(precision)
       ->excludes(exportable);
   sub->add_option("--plots", o->files.plots, "write each chart of that page as an SVG file")
       ->type_name("DIR")
       ->excludes(as_json)
+      ->excludes(precision)
       ->excludes(exportable);
   sub->add_option("--tables", o->files.tables, "write each table of that page as a CSV file")
       ->type_name("DIR")
       ->excludes(as_json)
+      ->excludes(precision)
       ->excludes(exportable);
   sub->add_option("--evaluator", o->files.evaluator,
                   "results of `cudal1 bench evaluator`, shown in the page and its tables beside ours")

@@ -1,8 +1,8 @@
 // cudal1 run: search for faster variants.
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
-#include <ranges>
 #include <vector>
 
 #include <fmt/format.h>
@@ -104,9 +104,12 @@ expected<std::vector<task>> replayed_tasks(const run_options& o, const context& 
   std::vector<task> chosen;
   for (const auto& name : o.names) {
     const auto found = std::ranges::find(tasks, name, &task::name);
-    if (found == tasks.end())
+    if (found == tasks.end()) {
+      std::vector<std::string> names;
+      std::ranges::transform(tasks, std::back_inserter(names), &task::name);
       return fail(errc::not_found, "--replay-prompts: experiment {} has no task \"{}\"; it has: {}", o.replays, name,
-                  fmt::join(tasks | std::views::transform(&task::name), ", "));
+                  fmt::join(names, ", "));
+    }
     chosen.push_back(*found);
   }
   return chosen;
@@ -387,6 +390,7 @@ void add_run(CLI::App& app, context& c) {
   sub->add_flag("--json", o->json, "print the report as one JSON document on stdout; progress goes to stderr");
   add_csv_flag(*sub, c, o->json, {"tasks"});
   add_node_flags(*sub, o->node);
+  add_precision_flag(*sub, o->node);
   sub->footer(footer_of_run());
   sub->callback([o, &c] { finish(c, run(*o, c)); });
 }

@@ -122,6 +122,7 @@ void add_serve(CLI::App& app, context& c) {
   sub->add_option("--remove-token", o->remove_token, "revoke the token of this client")->type_name("NAME");
   sub->add_flag("--json", o->json, "one JSON document, with --tokens and --new-token");
   add_node_flags(*sub, o->node);
+  add_precision_flag(*sub, o->node);
   sub->footer(
       footer("  cudal1 serve                                        at http://127.0.0.1:4980, for this machine\n"
              "  cudal1 serve --new-token ann --may evaluate,search\n"

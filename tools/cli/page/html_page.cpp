@@ -146,7 +146,8 @@ std::string lines_of(const std::string& text, const std::string& css_class) {
 std::string speedup_part(const page_data& page) {
   const auto& r = page.report;
   return drawn(speedup_chart(page)) + lines_of(print_against(r), "note") + paragraph(print_ill_conditioned(r), "note") +
-         paragraph(print_in_parts(r), "note") + paragraph(print_unconfirmed(r), "note") + shown(task_table(page));
+         paragraph(print_in_parts(r), "note") + paragraph(print_in_half_precision(r), "note") +
+         paragraph(print_unconfirmed(r), "note") + shown(task_table(page));
 }
 
 std::string level_part(const page_data& page) {

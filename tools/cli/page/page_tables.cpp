@@ -114,6 +114,7 @@ data_table task_table(const page_data& page) {
                 {"best", true},
                 {"speedup", true},
                 {"95% interval", true},
+                {"precision"},
                 {"floor", true},
                 {"roof", true},
                 {"evals", true},
@@ -133,6 +134,7 @@ data_table task_table(const page_data& page) {
                       row.is_reference ? data_cell{"-"}
                                        : data_cell{fmt::format("{} to {}", format_number(row.speedup_interval.low),
                                                                format_number(row.speedup_interval.high))},
+                      {row.precision},
                       time_cell(row.floor_us),
                       row.roof_share > 0 ? share(row.roof_share) : data_cell{"-"},
                       whole(row.evaluations),

@@ -31,7 +31,8 @@ std::string head(const task_page& t) {
   const auto& row = t.row;
   const bool faster = !row.is_reference && row.speedup > 1;
   return fmt::format("<summary><h3>{}</h3><span class=\"score{}\">{}</span><span class=\"times\">{}</span></summary>\n",
-                     escaped(row.name), faster ? "" : " even", row.reference_us > 0 ? format_speedup(row.speedup) : "-",
+                     escaped(row.name), faster ? "" : " even",
+                     row.reference_us > 0 ? format_speedup(row.speedup) + (row.precision == "half" ? " ½" : "") : "-",
                      escaped(times_line(row)));
 }
 

@@ -39,9 +39,10 @@ expected<best_row> quick_rows::made(store& s, const task_record& t, const std::s
   CUDAL1_TRY(const auto best, best_faster_variant(s, t.id, own, experiment));
   if (best) put_best(row, *best);
   CUDAL1_TRY(row.unconfirmed, unconfirmed_of(s, row, own, experiment));
-  if (!parsed || row.environment_id.empty()) return row;
+  if (row.environment_id.empty()) return row;
   CUDAL1_TRY(const auto where, s.get_environment(row.environment_id));
-  if (traits_of(where.device).is_accelerator) CUDAL1_CHECK(put_floor(row, *parsed, where.model, floors_));
+  row.precision = precision_of(where);
+  if (parsed && traits_of(where.device).is_accelerator) CUDAL1_CHECK(put_floor(row, *parsed, where.model, floors_));
   return row;
 }
 

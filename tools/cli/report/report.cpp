@@ -13,6 +13,7 @@
 #include "policy/search/why_no_moves.hpp"
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/program/task.hpp"
+#include "store/ranking_scopes.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
 #include "tools/cli/report/move_failures.hpp"
@@ -48,6 +49,11 @@ expected<void> put_floor(best_row& row, const task& t, const std::string& model,
   return {};
 }
 
+std::string precision_of(const environment& where) {
+  const accuracy a = accuracy_of(where);
+  return a == accuracy::strict || a == accuracy::half ? enum_name(a) : "";
+}
+
 expected<std::optional<unconfirmed_score>> unconfirmed_of(store& s, const best_row& row, const std::string& own,
                                                           const std::string& experiment) {
   std::optional<unconfirmed_score> found;
@@ -70,26 +76,26 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// What was replayed is reported with its experiment only, never together with what was measured.
-expected<void> leave_out_replayed(store& s, std::vector<verdict>& verdicts) {
-  std::map<std::string, bool> replayed;
+// What was replayed, or held to another accuracy, is reported with its experiment only.
+expected<void> leave_out_others(store& s, accuracy held, std::vector<verdict>& verdicts) {
+  std::map<std::string, bool> counts{{"", held == accuracy::own}};
   for (const auto& v : verdicts) {
-    if (v.environment_id.empty() || replayed.contains(v.environment_id)) continue;
+    if (counts.contains(v.environment_id)) continue;
     CUDAL1_TRY(const auto where, s.get_environment(v.environment_id));
-    replayed[v.environment_id] = is_replayed(where);
+    counts[v.environment_id] = is_ranked_with(where, held);
   }
-  std::erase_if(verdicts, [&](const verdict& v) { return replayed[v.environment_id]; });
+  std::erase_if(verdicts, [&](const verdict& v) { return !counts[v.environment_id]; });
   return {};
 }
 
-// The row of a task; also adds its verdicts to the totals. `experiment`: "" for all.
-expected<best_row> row_of(store& s, const task_record& t, const std::string& experiment, search_report& totals,
-                          floor_finder& floors) {
+// The row of a task; also adds its verdicts to the totals.
+expected<best_row> row_of(store& s, const task_record& t, search_report& totals, floor_finder& floors) {
+  const std::string ranking = ranking_of(totals);
   best_row row;
   row.task = t.id;
   row.name = t.name;
-  CUDAL1_TRY(auto verdicts, s.verdicts_of_task(t.id, experiment));
-  if (experiment.empty()) CUDAL1_CHECK(leave_out_replayed(s, verdicts));
+  CUDAL1_TRY(auto verdicts, s.verdicts_of_task(t.id, totals.experiment));
+  if (totals.experiment.empty()) CUDAL1_CHECK(leave_out_others(s, totals.held, verdicts));
   std::vector<double> reference_times, reference_device_times;
   for (const auto& v : verdicts) {
     ++row.evaluations;
@@ -111,15 +117,16 @@ expected<best_row> row_of(store& s, const task_record& t, const std::string& exp
   row.reference_us = row.best_us = median(std::move(reference_times));
   row.reference_device_us = row.best_device_us = median(std::move(reference_device_times));
   const auto read = read_task(t.text, t.profile);
-  CUDAL1_TRY(const auto best, best_faster_variant(s, t.id, read ? read->reference.id : "", experiment));
+  CUDAL1_TRY(const auto best, best_faster_variant(s, t.id, read ? read->reference.id : "", ranking));
   if (best) put_best(row, *best);
-  CUDAL1_TRY(row.unconfirmed, unconfirmed_of(s, row, read ? read->reference.id : "", experiment));
+  CUDAL1_TRY(row.unconfirmed, unconfirmed_of(s, row, read ? read->reference.id : "", ranking));
   row.family = t.family;
   if (read && read->origin) row.level = read->origin->level.value_or(0);
   if (read && read->origin) row.uncompared = read->origin->uncompared;
-  if (!read || row.environment_id.empty()) return row;
+  if (row.environment_id.empty()) return row;
   CUDAL1_TRY(const auto where, s.get_environment(row.environment_id));
-  if (traits_of(where.device).is_accelerator) CUDAL1_CHECK(put_floor(row, *read, where.model, floors));
+  row.precision = precision_of(where);
+  if (read && traits_of(where.device).is_accelerator) CUDAL1_CHECK(put_floor(row, *read, where.model, floors));
   return row;
 }
 
@@ -149,6 +156,7 @@ expected<void> finish_report(store& s, search_report& r, const floor_finder& flo
     if (row.beats_reference) ++r.beat_reference;
     if (!row.ill_conditioned.empty()) ++r.ill_conditioned;
     if (row.reference_parts > 1) ++r.in_parts;
+    if (row.precision == enum_name(accuracy::half)) ++r.in_half_precision;
     const bool known = std::any_of(r.environments.begin(), r.environments.end(),
                                    [&](const environment& e) { return e.id == row.environment_id; });
     if (row.environment_id.empty() || known) continue;
@@ -247,7 +255,7 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
   r.active_s = e.active_s;
   for (const auto& id : e.tasks) {
     CUDAL1_TRY(const task_record t, s.get_task(id));
-    CUDAL1_TRY(auto row, row_of(s, t, e.id, r, floors));
+    CUDAL1_TRY(auto row, row_of(s, t, r, floors));
     r.tasks.push_back(std::move(row));
   }
   if (e.active_s > 0) r.policy_wait = std::min(1.0, e.policy_wait_s / e.active_s);
@@ -264,8 +272,13 @@ expected<search_report> report_experiment(store& s, const std::string& experimen
   return r;
 }
 
-expected<search_report> report_everything(store& s, const std::string& task) {
+std::string ranking_of(const search_report& r) {
+  return r.experiment.empty() ? ranking_scope_of(r.held) : r.experiment;
+}
+
+expected<search_report> report_everything(store& s, const std::string& task, accuracy held) {
   search_report r;
+  r.held = held;
   floor_finder floors;
   std::vector<task_record> records;
   if (task.empty()) {
@@ -277,7 +290,7 @@ expected<search_report> report_everything(store& s, const std::string& task) {
   std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& t : records) {
     if (task.empty() && t.family == part_family) continue;
-    CUDAL1_TRY(auto row, row_of(s, t, "", r, floors));
+    CUDAL1_TRY(auto row, row_of(s, t, r, floors));
     if (row.evaluations > 0 || !task.empty()) r.tasks.push_back(std::move(row));
   }
   CUDAL1_CHECK(finish_report(s, r, floors));

@@ -9,6 +9,7 @@
 
 #include <boost/describe.hpp>
 
+#include "sandbox/device/accuracy.hpp"
 #include "store/store.hpp"
 #include "tools/cli/report/against.hpp"
 #include "tools/cli/report/assembled_rows.hpp"
@@ -56,6 +57,7 @@ struct best_row {
   std::string ill_conditioned;  // why the task is, as the newest verdict that shows it says; "" if none does
   int64_t reference_parts = 1;  // of the batch, in which its own program was timed (verdict::reference_parts)
   std::string no_moves;         // "no move applies", where its search ended for that, or "no move but graph applies"
+  std::string precision;        // "half" or "strict", where its variants were held to that (accuracy.hpp); else ""
 
   // A task whose evaluations have all failed has no times.
   bool is_reached() const { return evaluations > 0 || reference_us > 0; }
@@ -64,7 +66,7 @@ BOOST_DESCRIBE_STRUCT(best_row, (),
                       (task, name, evaluations, correct, is_reference, reference_us, best_us, speedup, speedup_interval,
                        beats_reference, variant, origin, schedule, explanation, environment_id, reference_device_us,
                        best_device_us, floor_us, roof_us, roof_limit, roof_share, family, level, uncompared, against,
-                       remark, no_moves, unconfirmed, ill_conditioned, reference_parts))
+                       remark, no_moves, unconfirmed, ill_conditioned, reference_parts, precision))
 
 // One experiment of a search over several models.
 struct search_member {
@@ -103,19 +105,24 @@ struct search_report {
   int64_t in_parts = 0;                  // tasks whose own program was timed in parts
   std::optional<double> geometric_mean_of_others;  // without those; nothing if there are none
   std::optional<speedup_summary> over_of_others;   // the same of `over`
+  int64_t in_half_precision = 0;                   // tasks whose variants may multiply in half precision
+  accuracy held = accuracy::own;                   // of a report on the whole store: what it is about
 };
 BOOST_DESCRIBE_STRUCT(search_report, (),
                       (experiment, state, policy, device, environments, tasks, beat_reference, geometric_mean,
                        evaluations, active_s, evaluations_per_s, outcomes, last_unmeasurable, move_failures,
                        infrastructure_faults, unrecorded, stage_ms, devices, device_busy, gap_closed, unknown_models,
                        against, over, policy_wait, reused, models, model, search, assembled, pruned_unix_ms,
-                       ill_conditioned, in_parts, geometric_mean_of_others, over_of_others))
+                       ill_conditioned, in_parts, geometric_mean_of_others, over_of_others, in_half_precision, held))
 
 // One experiment, with its tasks in its order.
 expected<search_report> report_experiment(store& s, const std::string& experiment);
 // All experiments and hand-written variants together, except those on replay devices: every evaluated task of the store
-// but for parts of tasks (or the one with that name or id), sorted by name.
-expected<search_report> report_everything(store& s, const std::string& task = "");
+// but for parts of tasks (or the one with that name or id), sorted by name. `held`: of `strict` and `half` only what
+// was held to that; else all but what was accepted in half precision.
+expected<search_report> report_everything(store& s, const std::string& task = "", accuracy held = accuracy::own);
+// The ranking that its rows are from, as store::best takes it.
+std::string ranking_of(const search_report& r);
 
 // The stored verdict of a summary, with gates, samples and notes. Errors: not_found.
 expected<verdict> with_details(store& s, const verdict& summary);
@@ -131,6 +138,10 @@ std::string print_unconfirmed(const search_report& r);
 std::string print_ill_conditioned(const search_report& r);
 // What the mark of tasks says whose own program does not fit the device; "" if there are none.
 std::string print_in_parts(const search_report& r);
+
+// What the mark of tasks says whose products may be in half precision; "" if there are none.
+extern const char* const half_precision_legend;
+std::string print_in_half_precision(const search_report& r);
 
 // As many of a task's confirmed variants are looked at for the best one.
 inline constexpr std::size_t looked_at_for_best = 8;

@@ -36,9 +36,11 @@ bool on_gpu(const search_report& r) {
                      [](const environment& e) { return traits_of(e.device).is_accelerator; });
 }
 
-// Behind the speedups of an ill-conditioned task, and of one whose own program was timed in parts.
+// Behind the speedups of an ill-conditioned task, of one whose own program was timed in parts, and of one whose
+// products may be in half precision.
 std::string mark_of(const best_row& row) {
-  return std::string(row.ill_conditioned.empty() ? "" : " †") + (row.reference_parts > 1 ? " ‡" : "");
+  return std::string(row.ill_conditioned.empty() ? "" : " †") + (row.reference_parts > 1 ? " ‡" : "") +
+         (row.precision == "half" ? " ½" : "");
 }
 
 std::string unmarked_speedup_of(const best_row& row) {
@@ -274,11 +276,22 @@ std::string print_in_parts(const search_report& r) {
       format_count(r.in_parts, "task"));
 }
 
+const char* const half_precision_legend =
+    "½ held to --precision half: float32 products of operands in float16 or TF32 are accepted, with an error against "
+    "float64 of up to 2^-10 of the output's size, times the root of the number of products. Such speedups are in no "
+    "table and no mean with others.";
+
+std::string print_in_half_precision(const search_report& r) {
+  if (r.in_half_precision == 0) return "";
+  return half_precision_legend;
+}
+
 std::string print_summary(const search_report& r) {
   std::string text = print_successes(r);
   if (r.gap_closed) text += fmt::format("; {:.0f}% of the log gap to the floor is closed", 100 * *r.gap_closed);
   text += ".";
-  for (const auto& remark : {print_ill_conditioned(r), print_in_parts(r), print_unconfirmed(r)})
+  for (const auto& remark :
+       {print_ill_conditioned(r), print_in_parts(r), print_in_half_precision(r), print_unconfirmed(r)})
     if (!remark.empty()) text += "\n" + remark;
   text += "\n" + format_count(r.evaluations, "evaluation");
   if (r.evaluations_per_s > 0)

@@ -57,7 +57,8 @@ class Writer:
         self.root, self.o = root, o
         self.module = root / o.name
         self.index: dict[str, Any] = {"format": 1, "name": o.name, "version": "1.0.0", "made_by": f"cudal1 {o.version}",
-                                      "models": [], "programs": [], "refused": list(o.refused), "files": {}}
+                                      "models": [], "programs": [], "refused": list(o.refused),
+                                      "not_built": list(o.not_built), "files": {}}
 
     def put(self, place: str, data: bytes | str) -> None:
         path = self.module / place
@@ -76,7 +77,9 @@ class Writer:
         self.put(f"{place}/program.json", json.dumps(document))
         self.put(f"{place}/plan.json", (s.folder / "plan.json").read_bytes())
         entry: dict[str, Any] = {k: facts[k] for k in ("task", "id", "variant", "device_type", "environment", "explanation",
-                                                       "speedup", "speedup_interval", "reference_us", "variant_us")}
+                                                       "speedup", "speedup_interval", "reference_us", "variant_us", "precision")}
+        if "error_bound" in facts:
+            entry["error_bound"] = facts["error_bound"]
         entry["program"], entry["plan"] = f"{place}/program.json", f"{place}/plan.json"
         entry["operator"] = f"{word(self.o.name)}__{word(s.name)}_{facts['variant'][:12]}"
         entry["headers"] = s.head.get("headers", [])
@@ -86,6 +89,10 @@ class Writer:
                        "object": f"{place}/kernels.{facts['architecture']}.{ending}"}
             self.put(kernels["object"], (s.folder / "kernels.object").read_bytes())
             self.put(f"{place}/program.cu", s.source)
+            kernels["others"] = {}
+            for architecture, file in facts.get("others", {}).items():
+                kernels["others"][architecture] = f"{place}/kernels.{architecture}.cubin"
+                self.put(kernels["others"][architecture], (s.folder / file).read_bytes())
             if (s.folder / "kernels.cu").is_file():
                 kernels.update(source=f"{place}/kernels.cu", options=facts["options"])
                 self.put(kernels["source"], (s.folder / "kernels.cu").read_bytes())
@@ -124,6 +131,7 @@ class Writer:
         self.put("__init__.py", (PARTS / "package_init.py").read_bytes())
         self.put("__main__.py", (PARTS / "package_main.py").read_bytes())
         on_cpu = any(p["device_type"] == "cpu" and "kernels" in p for p in self.index["programs"])
+        on_gpu = any(p["device_type"] != "cpu" and "kernels" in p for p in self.index["programs"])
         if on_cpu:
             self.put("libcudal1_cpu_kernels.so", self.o.library.read_bytes())
         self.put(self.o.runtime.name, self.o.runtime.read_bytes())
@@ -136,12 +144,12 @@ class Writer:
             'tag = "py3-none-linux_x86_64"\n', encoding="utf-8")
         shutil.copy(PARTS / "backend.py", self.root / "backend.py")
         (self.root / "licences").mkdir(exist_ok=True)
-        for name in ("boost.txt", "fmt.txt") if on_cpu else ("boost.txt",):
+        headers = sorted({h for p in self.index["programs"] for h in p["headers"]})
+        for name in licences_of(on_cpu, headers):
             shutil.copy(PARTS / "licences" / name, self.root / "licences" / name)
         if self.o.cpp:
             self.cpp_parts()
-        headers = sorted({h for p in self.index["programs"] for h in p["headers"]})
-        (self.root / "NOTICE").write_text(notice(self.o.name, on_cpu, headers), encoding="utf-8")
+        (self.root / "NOTICE").write_text(notice(self.o.name, on_cpu, on_gpu, headers), encoding="utf-8")
 
     def cpp_parts(self) -> None:
         """What a program in C++ needs beside the package."""
@@ -176,11 +184,16 @@ class Writer:
         (self.root / "README.md").write_text(readme(self.index), encoding="utf-8")
 
 
-def notice(name: str, on_cpu: bool, headers: list[str]) -> str:
+def licences_of(on_cpu: bool, headers: list[str]) -> list[str]:
+    """Files of licences/ for what is inside. libcu++'s exceptions to its licence ask for no copy with compiled code."""
+    return ["boost.txt", "pytorch.txt", *(["fmt.txt"] if on_cpu else []), *[f"{h}.txt" for h in ("cub", "cutlass") if h in headers]]
+
+
+def notice(name: str, on_cpu: bool, on_gpu: bool, headers: list[str]) -> str:
     text = (f"{name}\n\nA package of programs that cudal1 found, with cudal1's code to run them (_cudal1/).\n\n"
             "models/ has the source of the models, which is its authors', under their licence.\n")
-    text += ("\nlibcudal1_package_runtime.so and libcudal1_package.so contain code of Boost.JSON (Boost Software License 1.0);\n"
-             "licences/ has its text.\n")
+    text += ("\nlibcudal1_package_runtime.so and libcudal1_package.so contain code of Boost.JSON (Boost Software License 1.0) and "
+             "inline\nfunctions of PyTorch's headers (BSD 3-Clause); licences/ has their texts.\n")
     if on_cpu:
         text += ("\nlibcudal1_cpu_kernels.so contains code of Boost.Context (Boost Software License 1.0) and fmt (MIT); "
                  "licences/ has\ntheir texts.\n")
@@ -191,6 +204,9 @@ def notice(name: str, on_cpu: bool, headers: list[str]) -> str:
     used = [of[h] for h in headers if h in of]
     if used:
         text += "\nCubins contain code of " + "; ".join(used) + ".\n"
+    if on_gpu:
+        text += ("\nCubins may contain functions of libdevice, which NVRTC links into kernels (the CUDA Toolkit's End User License\n"
+                 "Agreement, https://docs.nvidia.com/cuda/eula).\n")
     return text
 
 
@@ -200,14 +216,17 @@ def readme(index: dict[str, Any]) -> str:
     text += "          # checks and measures it on this machine\n```\n\n```python\n"
     text += f"import {name}\nmodule = {name}.optimize(model)    # shares the model's parameters; runs the variants where they fit\n"
     text += f"print({name}.report())              # which calls did, and why others ran the model's own forward\n```\n\n"
-    text += "| task | device | call of the module | eager | speedup, 95% | as a program |\n|---|---|---|---|---|---|\n"
+    text += ("| task | device | precision | call of the module | eager | speedup, 95% | as a program |\n"
+             "|---|---|---|---|---|---|---|\n")
     for p in index["programs"]:
         measured = "unmeasured | | "
         if "module_speedup" in p:
             low, high = p["module_interval"]
             measured = f"{p['module_us']:.0f} us | {p['eager_us']:.0f} us | {p['module_speedup']:.2f}x [{low:.2f}, {high:.2f}]"
         where = p["environment"]["model"]
-        text += f"| {p['task']} | {where} | {measured} | {p['speedup']:.2f}x over its own steps |\n"
+        text += f"| {p['task']} | {where} | {p['precision']} | {measured} | {p['speedup']:.2f}x over its own steps |\n"
+    for line in index["not_built"]:
+        text += f"\nNot compiled: {line}.\n"
     for m in index["models"]:
         if "source_needs" in m:
             text += (f"\nThe source of {m['name']} imports from {', '.join(m['source_needs'])}: where that is not, use "

@@ -24,7 +24,7 @@ from .compiled_graph import CompiledGraph, alike, in_aten, problem_with, weights
 from .errors import InvalidRequest
 from .optimize import package_of
 
-_OPTIONS = ("data", "evaluations", "program", "search", "show", "time_s")
+_OPTIONS = ("data", "evaluations", "precision", "program", "search", "show", "time_s")
 _ROUNDS, _WARM_UP = 25, 3
 _FASTER = 1.0  # the least of the interval of what runs in Inductor's place
 _MOST_WEIGHTS = 64  # sets of weights of one graph, such as those of a model's layers
@@ -196,7 +196,8 @@ def _is_faster(ours: _Variants, theirs: Callable, inputs: Sequence[torch.Tensor]
 
     for _ in range(_WARM_UP):
         found, wanted = call(ours), call(theirs)
-    problem = checks.why_different(found, wanted)
+    package = ours.package._package
+    problem = checks.why_different(found, wanted, package.held_to(package.models[0]))
     if problem:
         decision.why = f"the variant's outputs are not Inductor's: {problem}"
         return False

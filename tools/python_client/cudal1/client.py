@@ -110,11 +110,12 @@ class Client:
 
     def search(self, *tasks: str, evaluations: Optional[int] = None, time_s: Optional[float] = None,
                device: Optional[str] = None, policy: Optional[str] = None, seed: Optional[int] = None,
-               show: bool = True, wait: bool = True) -> "Search":
+               precision: Optional[str] = None, show: bool = True, wait: bool = True) -> "Search":
         """Searches for faster variants of the tasks, until one of the limits. With `show` its progress is seen in the
-        terminal or the notebook; without `wait` it goes on by itself."""
+        terminal or the notebook; without `wait` it goes on by itself. `precision`: strict, eager or half; refused unless it
+        is the node's."""
         given = {"tasks": list(tasks), "evaluations": evaluations, "time_s": time_s, "device": device, "policy": policy,
-                 "seed": seed}
+                 "seed": seed, "precision": precision}
         started = self._http.ask("POST", "/v1/searches", {k: v for k, v in given.items() if v is not None}, limit_s=180)
         search = Search(self, Progress.of(started))
         return search.wait(show=show) if wait else search

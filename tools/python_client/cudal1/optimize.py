@@ -1,11 +1,12 @@
 """A model of this process with its forward replaced by what a search found: by the program `cudal1`, which imports the model,
-searches on its data folder and writes a package of variants (`cudal1 export --format torch`)."""
+searches on its data folder and writes a package of variants (`cudal1 export --format torch`), or by a node that serves."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import inspect
+import json
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ import sys
 import warnings
 from typing import Any, List, Optional, Sequence, Tuple
 
+from .client import Client, connect
 from .errors import Cudal1Error, InfrastructureError, InvalidRequest
 
 _SOURCE = '''"""Written by cudal1.optimize: {name}, as it was in a process of Python."""
@@ -64,7 +66,9 @@ class NothingFaster(UserWarning):
 
 
 def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: float = 120.0, evaluations: int = 60,
-             search: bool = True, folder: Optional[str] = None, program: Optional[str] = None, show: bool = True) -> Any:
+             search: bool = True, folder: Optional[str] = None, program: Optional[str] = None, show: bool = True,
+             precision: Optional[str] = None, node: Optional[str] = None, token: Optional[str] = None,
+             ca_file: Optional[str] = None) -> Any:
     """A module that computes what `model` does, faster where a variant was found for the call: of the same class, with the
     model's own parameters, buffers, state_dict and signature; `cudal1_package(module).report()` counts its calls. Its
     device is that of the model's parameters. Other calls than `inputs` run the model's own forward.
@@ -75,14 +79,22 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
     ~/.local/share/cudal1) knows of this model is taken; else it is searched for `time_s` seconds and `evaluations`
     evaluations for each of the inputs, unless `search` is false. `folder`: of the package, which stays (default: below ~/.cache/cudal1).
 
+    `precision`: what error against float64 is accepted. "eager" (as exact as PyTorch ships it, TF32 where it uses that),
+    "strict" (as float32 without TF32), "half" (float32 products of operands in float16 or TF32).
+
+    `node`: the URL of a node that serves, as in "https://gpu-box:4980", which imports a text of the model and searches in the
+    place of this machine; with `token` (default: $CUDAL1_TOKEN), which must be one that may import and search, and for https
+    `ca_file`, as for connect(). One call, given by one of `inputs`. The package that it answers with is code that this process
+    runs: name only a node that you trust. It is checked and measured here before it is used.
+
     Where nothing faster is found the model itself is returned, with the warning NothingFaster. Raises InvalidRequest
-    (a model that cannot be imported), InfrastructureError (no program, a search that failed)."""
+    (a model that cannot be imported), InfrastructureError (no program, a search that failed), NotAllowed (a node's token)."""
     import torch
 
     if not isinstance(model, torch.nn.Module):
         raise InvalidRequest(f"optimize takes a torch.nn.Module, and was given a {type(model).__name__}")
     package, _ = package_of(model, inputs, data=data, time_s=time_s, evaluations=evaluations, search=search, folder=folder,
-                            program=program, show=show)
+                            program=program, show=show, precision=precision, node=node, token=token, ca_file=ca_file)
     if package is None:
         warnings.warn(f"no variant of {type(model).__name__} was found that is faster than its own forward", NothingFaster,
                       stacklevel=2)
@@ -92,21 +104,31 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
 
 def package_of(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: float = 120.0, evaluations: int = 60,
                search: bool = True, folder: Optional[str] = None, program: Optional[str] = None,
-               show: bool = True) -> Tuple[Any, Optional[pathlib.Path]]:
+               show: bool = True, precision: Optional[str] = None, node: Optional[str] = None, token: Optional[str] = None,
+               ca_file: Optional[str] = None) -> Tuple[Any, Optional[pathlib.Path]]:
     """The imported package with the variants of a model, and its folder; None twice where nothing faster was found. The
     arguments and errors are those of optimize()."""
-    run = _Program(program, data, show)
-    name = f"{_word(type(model).__name__)}_{_digest(model, inputs)}"
-    place = pathlib.Path(folder) if folder else _cache() / name
+    if precision not in (None, "strict", "eager", "half"):
+        raise InvalidRequest(f"there is no precision {precision!r}; there is strict, eager and half")
+    kept_apart = precision if precision in ("strict", "half") else ""
+    name = f"{_word(type(model).__name__)}_{_digest(model, inputs, kept_apart)}"
     device = _device_of(model, inputs)
+    if node is not None:
+        if data or program:
+            raise InvalidRequest("data and program are of a search on this machine, and node of one elsewhere: give one")
+        return _by_node(connect(node, token, ca_file=ca_file), model, inputs, _task_name(name), folder, time_s=time_s,
+                        evaluations=evaluations, search=search, precision=precision, show=show, device=device)
+    run = _Program(program, data, show)
+    place = pathlib.Path(folder) if folder else _cache() / name
+    held = ["--precision", precision] if precision else []
     if not _is_exported(place, name):
         calls = _calls(inputs)
         file = _written(model, calls, place, name)
         tasks = f"{name}.make" if len(calls) == 1 else f"{name}.make_*"  # several are named by their shapes
-        words = ["--format", "torch", "--name", name, "--task", tasks, "--force"]
+        words = ["--format", "torch", "--name", name, "--task", tasks, "--force", *held]
         known = run("export", str(place), *words, quiet=True) == 0  # what the store knows, if it knows the model
         if not known and search:
-            limits = ["--time", f"{time_s * len(calls):g}s", "--evaluations", str(evaluations), "--device", str(device)]
+            limits = ["--time", f"{time_s * len(calls):g}s", "--evaluations", str(evaluations), "--device", str(device), *held]
             if run("run", f"{file}:make", *limits) != 0:
                 raise InvalidRequest(f"cudal1 could not search for variants of {type(model).__name__}: " + run.said())
             known = run("export", str(place), *words) == 0
@@ -121,6 +143,40 @@ def cudal1_package(module: Any) -> Any:
     if name is None:
         raise InvalidRequest(f"{type(module).__name__} is not a module that cudal1 has made")
     return sys.modules[name]
+
+
+def _by_node(client: Client, model: Any, inputs: Any, name: str, folder: Optional[str], *, device: Any,
+             **limits: Any) -> Tuple[Any, Optional[pathlib.Path]]:
+    from .by_node import fetch_package
+
+    calls = _calls(inputs)
+    if len(calls) != 1:
+        raise InvalidRequest("a node searches for one call: name the inputs of one, or search on this machine")
+    place = pathlib.Path(folder) if folder else _cache() / "nodes" / name
+    if not _is_exported(place, name):
+        why = fetch_package(client, model, calls[0], name, place, device=device.type, **limits)
+        if not why:
+            why = _problem_with(place, name)
+            if why:
+                shutil.rmtree(place)
+        if why:
+            warnings.warn(f"the node has nothing that is used here: {why}", NothingFaster, stacklevel=4)
+            return None, None
+    return _imported(place, name), place
+
+
+def _problem_with(place: pathlib.Path, name: str) -> str:
+    """Why a fetched package is not used on this machine; "" if it is right and not slower."""
+    environment = {**os.environ, "PYTHONPATH": str(place.resolve()), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-m", name, "--json"], env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        lines = (done.stderr or "").strip().splitlines()
+        return f"its check ended with exit code {done.returncode}" + (f": {lines[-1]}" if lines else "")
+    bad = [c for c in found["cases"] if c["status"] in ("wrong", "slower", "cannot run")]
+    return "; ".join([f"{c['status']} on this machine" + (f": {c['why']}" if c.get("why") else "") for c in bad])
 
 
 class _Program:
@@ -162,6 +218,13 @@ def _device_of(model: Any, inputs: Any) -> Any:
     return next((t.device for t in tensors), torch.device("cpu"))
 
 
+def _task_name(name: str) -> str:
+    """As a node takes it: of lower case, with a letter in front."""
+    named, _, digest = name.lower().rpartition("_")
+    named = named.strip("_")[:40]
+    return f"{named if named[:1].isalpha() and named.isascii() else 'model'}_{digest}"
+
+
 def _word(text: str) -> str:
     return re.sub(r"\W", "_", text, flags=re.ASCII)
 
@@ -177,7 +240,7 @@ def _leaves(value: Any) -> List[Any]:
     return torch.utils._pytree.tree_flatten(value)[0]
 
 
-def _digest(model: Any, inputs: Any) -> str:
+def _digest(model: Any, inputs: Any, precision: str = "") -> str:
     """What decides which program a model is: its classes with their text, its hyperparameters as it prints them, modes and
     types, and the inputs' types. Its weights' values do not."""
     import torch
@@ -198,6 +261,8 @@ def _digest(model: Any, inputs: Any) -> str:
     parts += [repr([(n, m.training) for n, m in model.named_modules()]),
               repr([(n, form(t)) for n, t in [*model.named_parameters(), *model.named_buffers()]]),
               repr([form(v) for v in _leaves(inputs)])]
+    if precision:
+        parts.append(precision)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 

@@ -84,11 +84,13 @@ cli::data_table variant_table(const page_input& in, const variant_query& q, cons
   for (const auto& r : found.rows) {
     const bool timed = r.score > 0;
     const auto record = in.data.with_store([&](store& s) { return s.get_variant(r.variant); });
+    const auto of = in.data.with_store([&](store& s) { return s.get_experiment(r.experiment); });
+    const char* const mark = of && of->accuracy == "half" ? " ½" : "";  // as in cli/report's tables
     t.rows.push_back({variant_cell(r.variant),
                       task_cell(in.records(), r.task),
                       experiment_cell(r.experiment),
                       {enum_name(r.result)},
-                      {timed ? cli::format_speedup(r.score) : "-"},
+                      {timed ? cli::format_speedup(r.score) + mark : "-"},
                       {timed ? fmt::format("{} to {}", cli::format_number(r.score_interval.low),
                                            cli::format_number(r.score_interval.high))
                              : "-"},

@@ -131,6 +131,18 @@ TEST(comparison, eager_alone_counts_on_declared_draws_where_it_is_asked_for) {
   EXPECT_EQ(compared(draw_kind::standard_normal, as_kernelbench).outside, 0) << "KernelBench has no such draws";
 }
 
+TEST(comparison, absolute_tolerances_grow_with_the_output_where_it_is_asked_for) {
+  tolerances plan{{1e-2, 1e-2}, {1e-2, 1e-2}};
+  EXPECT_EQ(tolerances_on(draw_kind::declared, dtype::float32, 30, plan).close.absolute, 1e-2);
+  plan.sized = true;
+  EXPECT_EQ(tolerances_on(draw_kind::declared, dtype::float32, 30, plan).close.absolute, 0.3);
+  EXPECT_EQ(tolerances_on(draw_kind::declared, dtype::float32, 0.1, plan).close.absolute, 1e-2);
+  EXPECT_EQ(tolerances_on(draw_kind::declared, dtype::float32, 30, plan).close.relative, 1e-2);
+  EXPECT_EQ(tolerances_on(draw_kind::declared, dtype::int32, 30, plan).close.absolute, 0);
+  EXPECT_EQ(tolerances_on(draw_kind::small_integers, dtype::float32, 30, plan).close.absolute, 0.3)
+      << "what was computed before a product may have more bits than its operands";
+}
+
 // Elements 7 and 8 are off alike; on moved inputs eager is off at 7 alone.
 TEST(comparison, rounding_explains_only_the_elements_that_it_moves) {
   three t(5000);

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import random
 import statistics
-from typing import Any
+from typing import Any, Iterator
 
 import torch
 
@@ -18,6 +20,36 @@ _TIMES_WORSE = 4.0  # than eager's own error
 _NO_ERROR = {torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of all elements against float64: no reason to doubt a variant
 _USUAL_NO_ERROR = 1e-2
 _BOOTSTRAPS = 400
+_STRICT_TIMES_WORSE, _STRICT_NO_ERROR = 32.0, 5e-6  # as the search's own check of float32 outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """What error is accepted of a variant (`cudal1 run --precision`): "eager"; "strict", where eager's own error is that
+    without TF32; "half", whose float32 outputs may be off by `bound` of their size."""
+
+    precision: str = "eager"
+    bound: float = 0.0
+
+    @contextlib.contextmanager
+    def eager_flags(self) -> Iterator[None]:
+        """Within it PyTorch computes as what the error is compared with."""
+        cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+        before = cuda.allow_tf32, cudnn.allow_tf32
+        if self.precision == "strict":
+            cuda.allow_tf32 = cudnn.allow_tf32 = False
+        try:
+            yield
+        finally:
+            cuda.allow_tf32, cudnn.allow_tf32 = before
+
+
+EAGER = Held()
+
+
+def held_to(entry: dict[str, Any]) -> Held:
+    """Of a program in a package's index."""
+    return Held(entry.get("precision", "eager"), entry.get("error_bound", 0.0))
 
 
 def tolerance_of(t: torch.Tensor) -> float:
@@ -42,8 +74,8 @@ def error_of(found: list[torch.Tensor], exact: list[torch.Tensor]) -> float:
     return worst
 
 
-def why_different(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
-    """"" where all are close; else where they are not."""
+def why_different(found: list[torch.Tensor], wanted: list[torch.Tensor], held: Held = EAGER) -> str:
+    """"" where all are close; else where they are not. In half precision elements near 0 are as far off as others."""
     if len(found) != len(wanted):
         return f"{len(found)} tensors, and {len(wanted)} were expected"
     for i, (a, w) in enumerate(zip(found, wanted)):
@@ -52,24 +84,30 @@ def why_different(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> str:
         a, w, close = a.detach().cpu(), w.detach().cpu(), tolerance_of(w)
         if a.is_floating_point():
             a, w = a.double(), w.double()
-            if not torch.allclose(a, w, rtol=close, atol=close, equal_nan=True):
+            size = w[w.isfinite()].square().mean().sqrt().item() if held.precision == "half" and w.isfinite().any() else 1.0
+            if not torch.allclose(a, w, rtol=close, atol=close * max(size, 1.0), equal_nan=True):
                 return f"output {i} differs by up to {(a - w).abs().nan_to_num(posinf=0).max().item():.3g}"
         elif not torch.equal(a, w):
             return f"output {i} differs in {int((a != w).sum())} of {a.numel()} values"
     return ""
 
 
-def compare_modules(model: torch.nn.Module, new: torch.nn.Module, example: tuple | dict) -> str:
+def compare_modules(model: torch.nn.Module, new: torch.nn.Module, example: tuple | dict, held: Held = EAGER) -> str:
     call = (lambda m: m(**example)) if isinstance(example, dict) else (lambda m: m(*example))
     with torch.no_grad():
         state = torch.random.get_rng_state()
         wanted = leaves(call(model))
         torch.random.set_rng_state(state)
-        return why_different(leaves(call(new)), wanted)
+        return why_different(leaves(call(new)), wanted, held)
 
 
-def is_worse(error: float, of_eager: float, dtype: torch.dtype) -> bool:
-    """Whether an error is that of a broken variant: beyond eager's own by a factor, and beyond the tolerance."""
+def is_worse(error: float, of_eager: float, dtype: torch.dtype, held: Held = EAGER) -> bool:
+    """Whether an error is that of a broken variant: beyond eager's own (under eager_flags) by a factor, and beyond the
+    tolerance."""
+    if dtype == torch.float32 and held.precision == "strict":
+        return error > max(_STRICT_TIMES_WORSE * of_eager, _STRICT_NO_ERROR)
+    if dtype == torch.float32 and held.precision == "half":
+        return error > max(_TIMES_WORSE * of_eager, held.bound)
     return error > max(_TIMES_WORSE * of_eager, _NO_ERROR.get(dtype, _USUAL_NO_ERROR))
 
 

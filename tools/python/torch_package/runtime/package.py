@@ -13,6 +13,7 @@ from typing import Any, Iterator
 import torch
 
 from . import kernels_cpu, kernels_cuda, native
+from .checks import Held, compare_modules, held_to
 from .constants import read_tensors
 from .dispatch import Arguments, Calls, Case, Dispatcher
 from .module import optimized, optimized_class
@@ -83,8 +84,8 @@ class Package:
         if device.type == "cpu":
             return kernels_cpu.Library(measured, self.folder / CPU_KERNELS, kernels["architecture"])
         here = kernels_cuda.architecture_of(device)
-        if here == kernels["architecture"]:
-            return kernels_cuda.Library(kernels_cuda.cubins_in(measured.read_bytes()), device)
+        if built := cubin_for(kernels, here):
+            return kernels_cuda.Library(kernels_cuda.cubins_in((self.folder / built).read_bytes()), device)
         if not kernels.get("source"):
             raise PackageError(f"{entry['task']} has kernels for {kernels['architecture']} alone, since they include "
                                f"headers that a package lacks, and this GPU is {here}: search and export on it")
@@ -123,7 +124,7 @@ class Package:
             raise PackageError(f"{type(model).__name__} is not the model {name} of {self.name}: {why}")
         new = optimized(self.name, found, model)
         if example is not None:
-            self._compare(model, new, example)
+            self._compare(model, new, example, self.held_to(name))
         return new
 
     def _only(self) -> str:
@@ -132,10 +133,8 @@ class Package:
         return self.models[0]
 
     @staticmethod
-    def _compare(model: torch.nn.Module, new: torch.nn.Module, example: tuple) -> None:
-        from .checks import compare_modules
-
-        problem = compare_modules(model, new, example)
+    def _compare(model: torch.nn.Module, new: torch.nn.Module, example: tuple, held: Held) -> None:
+        problem = compare_modules(model, new, example, held)
         if problem:
             raise PackageError(f"the variant's outputs are not those of {type(model).__name__}: {problem}")
 
@@ -148,6 +147,12 @@ class Package:
     def source(self, name: str) -> Any:
         """The module of the model's source, executed."""
         return importlib.import_module(f"{self.name}.models.{self.entry(name)['module']}")
+
+    def held_to(self, name: str) -> Held:
+        """What error is accepted of a model's variants: the largest that is of one of them."""
+        tasks = {c["task"] for c in self.entry(name)["cases"]}
+        held = [held_to(p) for p in self.index["programs"] if p["task"] in tasks]
+        return max(held, key=lambda h: (h.bound, h.precision == "eager"))
 
     # ---- what happened
 
@@ -177,6 +182,11 @@ class Package:
             elif file_digest(path) != digest:
                 changed.append(f"{file} was changed (SHA-256 {file_digest(path)[:12]}, exported {digest[:12]})")
         return changed
+
+
+def cubin_for(kernels: dict[str, Any], architecture: str) -> str:
+    """The file for GPUs of an architecture: what was measured, or was compiled for another one; "" if there is none."""
+    return kernels["object"] if architecture == kernels["architecture"] else kernels["others"].get(architecture, "")
 
 
 class _NoKernels:

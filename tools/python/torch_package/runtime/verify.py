@@ -22,9 +22,9 @@ from typing import Any, Callable
 
 import torch
 
-from . import checks
+from . import checks, kernels_cuda
 from .module import leaves, optimized_class
-from .package import Package
+from .package import Package, cubin_for
 from .program import PackageError, float64_of
 
 _DRAWS = 3
@@ -89,6 +89,7 @@ class Pair:
         self.eager = model_of(self.source, self.source.Model, seed, device)
         self.fast = model_of(self.source, optimized_class(package.name, self.dispatcher, self.source.Model), seed, device)
         self.operator = package.operator(case["task"])
+        self.held = checks.held_to(next(p for p in package.index["programs"] if p["task"] == case["task"]))
 
     def inputs(self, draw: int) -> list[Any]:
         return inputs_of(self.source, self.seed + 1 + draw, self.device)
@@ -105,14 +106,15 @@ class Pair:
         weights = [self.dispatcher.weight(self.eager, n, self.device).detach() for n in case.weights]
         with torch.no_grad():
             exact = self.operator.reference(self.device, as_float64=True).steps(float64_of(tensors), float64_of(weights), [])
-            own = self.operator.reference(self.device).steps(tensors, weights, [])
+            with self.held.eager_flags():
+                own = self.operator.reference(self.device).steps(tensors, weights, [])
             before = self.operator.calls
             found = leaves(self.fast(*given))
             if self.operator.calls == before:
                 raise PackageError(f"the module does not run the variant: {self.package.report()}")
             wanted = leaves(self.eager(*given))
             outputs = self.operator.run(tensors, weights)
-        return checks.error_of(outputs, exact), checks.error_of(own, exact), checks.why_different(found, wanted)
+        return checks.error_of(outputs, exact), checks.error_of(own, exact), checks.why_different(found, wanted, self.held)
 
 
 def check(pair: Pair, result: dict[str, Any]) -> None:
@@ -125,7 +127,7 @@ def check(pair: Pair, result: dict[str, Any]) -> None:
         error, own, why = pair.errors(draw)
         worst, worst_own = max(worst, error), max(worst_own, own)
         dtype = getattr(torch, pair.operator.outputs[0]["dtype"])
-        if why or math.isinf(error) or checks.is_worse(error, own, dtype):
+        if why or math.isinf(error) or checks.is_worse(error, own, dtype, pair.held):
             result.update(status=WRONG, why=why or f"its error against float64 is {error:.3g}, and eager's {own:.3g}")
             break
     else:
@@ -191,6 +193,18 @@ def searched_threads(package: Package) -> int:
     return max([int(m.group(1)) for m in found if m], default=0)
 
 
+def kernels_on(entry: dict[str, Any], device: torch.device) -> str:
+    """For which architecture the kernels are that run there, and what else the package has; "" without kernels."""
+    kernels = entry.get("kernels")
+    if kernels is None or entry["device_type"] == "cpu" or device.type == "cpu" or not torch.cuda.is_available():
+        others = ", ".join(kernels["others"]) if kernels else ""
+        return "" if kernels is None else kernels["architecture"] + (f" (measured), {others}" if others else "")
+    here = kernels_cuda.architecture_of(device)
+    how = "measured" if here == kernels["architecture"] else "compiled at the export" if cubin_for(kernels, here) else (
+        "compiled here once")
+    return f"{here} ({how})"
+
+
 def usable_device(package: Package, wanted: str) -> torch.device:
     if wanted:
         return torch.device(wanted if wanted != "cuda" else "cuda:0")
@@ -218,7 +232,8 @@ def verify(package: Package, wanted: str = "", seconds: float = 1.0, times: bool
             entry = next(p for p in package.index["programs"] if p["task"] == case["task"])
             result: dict[str, Any] = {"task": case["task"], "model": model["name"], "device": str(device),
                                       "variant": entry["variant"], "exported_speedup": entry.get("module_speedup"),
-                                      "searched_speedup": entry.get("speedup")}
+                                      "searched_speedup": entry.get("speedup"), "precision": entry["precision"],
+                                      "kernels": kernels_on(entry, device)}
             if case["device_type"] != device.type or device.type == "cuda" and not torch.cuda.is_available():
                 result.update(status=CANNOT, why=f"it was made for {case['device_type']}, and this is {device.type}" if
                               case["device_type"] != device.type else "PyTorch finds no GPU here")
@@ -251,6 +266,8 @@ def text_of(found: dict[str, Any]) -> str:
                      f"{c['eager_us']:.0f} us to {c['module_us']:.0f} us" + (f"; at the export {was:.2f}x" if was else ""))
         if "error" in c:
             line += f"; error {c['error']:.2g}, eager's {c['eager_error']:.2g}"
+        line += f"; held to precision {c['precision']}" if c["precision"] != "eager" else ""
+        line += f"; kernels for {c['kernels']}" if c["kernels"] else ""
         lines.append(line + (f"; {c['why']}" if c.get("why") else ""))
     return "\n".join(lines)
 

@@ -8,9 +8,9 @@
 
 namespace cudal1 {
 
-// Of $0, the part that TF32 holds; of what is left of $0 without that part, $1, the same. As cuDNN rounds in most of its
-// convolutions (seen on an H200): with ties the other way, one element in 8,192, a result is as exact, but further from
-// eager's than KernelBench's evaluator allows.
+// Of $0, the part that TF32 holds; of what is left of $0 without that part, $1, the same. As cuDNN rounds in most of
+// its convolutions (seen on an H200): with ties the other way, one element in 8,192, a result is as exact, but further
+// from eager's than KernelBench's evaluator allows.
 inline constexpr const char* rounded_to_tf32 = "__uint_as_float(tf32_even_of_float($0))";
 inline constexpr const char* rest_as_tf32 = "__uint_as_float(tf32_even_of_float($0 - $1))";
 

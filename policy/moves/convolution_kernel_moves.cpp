@@ -114,14 +114,13 @@ std::vector<int> reductions_behind(const graph& g, const graph_step& convolution
   return {out.begin(), out.end()};
 }
 
-// Whether the group is a norm over so few elements of space that its own kernel reads them once: with the convolution
-// it is not one pass.
-bool is_better_apart(const graph& g, const std::vector<int>& group) {
+// Whether the convolution's kernel has a norm over so few elements of space that a kernel of its own reads them once:
+// with the convolution it is not one pass.
+bool is_better_apart(const kernel_body& body) {
   constexpr int64_t k_most_elements = 1 << 14;
-  const auto body = build_body(g, group);
-  return body && !body->is_elementwise() && body->windows.empty() && body->columns() <= k_most_elements &&
-         std::ranges::any_of(group, [&](int n) { return family_of(g.step_at(n)) == operator_family::normalization; }) &&
-         !std::ranges::all_of(body->results, [&](const body_result& r) { return body->is_one_per_row(r.target); });
+  return body.columns() <= k_most_elements &&
+         std::ranges::any_of(body.windows, [&](const body_window& w) { return w.row >= body.row_dims(); }) &&
+         !std::ranges::all_of(body.results, [&](const body_result& r) { return body.is_one_per_row(r.target); });
 }
 
 // Each convolution with a group that reads it, or with reductions in none, where there are such, and alone. What is
@@ -130,10 +129,12 @@ std::vector<move> kernel_candidates(std::string_view name, const graph& g, const
   std::vector<move> out, last;
   const auto ways = ways_of(name, target);
   if (ways.empty()) return out;
-  const auto add = [&](std::vector<int> steps, const graph_step& convolution, std::vector<move>& into) {
+  enum class reader { group, no_group };
+  const auto add = [&](std::vector<int> steps, const graph_step& convolution, reader read_by) {
     std::ranges::sort(steps);
     const auto body = build_body(g, steps);
     if (!body) return;
+    auto& into = read_by == reader::group && is_better_apart(*body) ? last : out;
     for (const auto way : ways) {
       if (!may_pay(g, convolution, way, target) || why_not_so(convolution, way) != nullptr ||
           !target.suits_convolution(*body, way))
@@ -146,15 +147,14 @@ std::vector<move> kernel_candidates(std::string_view name, const graph& g, const
     if (!is_free_convolution(s)) continue;
     if (std::vector<int> steps = reductions_behind(g, s); !steps.empty()) {
       steps.push_back(s.number);
-      add(std::move(steps), s, out);
+      add(std::move(steps), s, reader::no_group);
     }
     for (const int group : groups_behind(g, s)) {
       std::vector<int> steps = g.groups()[static_cast<std::size_t>(group)].steps;
-      auto& into = is_better_apart(g, steps) ? last : out;
       steps.push_back(s.number);
-      add(std::move(steps), s, into);
+      add(std::move(steps), s, reader::group);
     }
-    add({s.number}, s, out);
+    add({s.number}, s, reader::no_group);
   }
   out.insert(out.end(), last.begin(), last.end());
   return out;

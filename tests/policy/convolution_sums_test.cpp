@@ -169,6 +169,25 @@ TEST_F(convolution_sums, are_of_norms_in_whole_schedules) {
   }
 }
 
+// A short norm's own kernel reads its rows once; a softmax over channels stays with its convolution.
+TEST_F(convolution_sums, leave_short_norms_apart_in_whole_schedules) {
+  const auto count = [](const char* behind, const char* wanted) {
+    const task t =
+        task_of_case({"apart", "2, 3, 9, 10", "8, 3, 3, 3", R"(conv2d {"input": "x", "weight": "w"})", behind, ""});
+    return std::ranges::count_if(whole_schedules(t, for_cuda()), [&](const schedule& s) {
+      return print_schedule(s).find(wanted) != std::string::npos && !has_move(s, "separate_statistics");
+    });
+  };
+  const char *const
+      norm =
+          R"(y = instance_norm {"input": "c", "weight": null, "bias": null, "running_mean": null, "running_var": null, "use_input_stats": true, "momentum": 0.1, "eps": 0.00001, "cudnn_enabled": true})",
+      *const softmax = R"(y = softmax.int {"self": "c", "dim": 1})", *const together = "convolution_kernel(steps=0..1)",
+      *const apart = "convolution_kernel(steps=0)";
+  EXPECT_GT(count(softmax, together), 0);
+  EXPECT_GT(count(norm, apart), 0);
+  EXPECT_EQ(count(norm, together), 0);
+}
+
 TEST_F(convolution_sums, are_refused_where_they_would_be_wrong) {
   const auto why = [](const char* behind, const char* schedule, const char* type = "float32") {
     const task t = task_of_case(

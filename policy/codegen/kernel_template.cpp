@@ -4,7 +4,7 @@
 
 #include <fmt/ranges.h>
 
-#include "policy/codegen/cuda/templates/attention.hpp"
+#include "policy/codegen/cuda/templates/fused_attention.hpp"
 #include "policy/codegen/cuda/templates/recurrent_layers.hpp"
 #include "policy/codegen/cuda/templates/row_topk.hpp"
 

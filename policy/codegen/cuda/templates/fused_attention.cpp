@@ -1,4 +1,4 @@
-#include "policy/codegen/cuda/templates/attention.hpp"
+#include "policy/codegen/cuda/templates/fused_attention.hpp"
 
 #include <algorithm>
 #include <array>

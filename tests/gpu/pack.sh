@@ -27,10 +27,11 @@ done
 cp "$root"/tests/gpu/{accept.sh,compare_arms.sh,check_exports.sh,check_packages.sh,check_precision.py,check_resumed_export.sh,load_times.py} "$target/"
 cp -r "$root/tools/bench/plans" "$target/"
 mkdir -p "$target/tests/tools" "$target/tools"
-for part in accept_exports operator_database exported_module_test.py torch_package_test.py; do
+for part in accept_exports operator_database exported_module_test.py torch_package_test.py serve_load.py served_node.py; do
   cp -r "$root/tests/tools/$part" "$target/tests/tools/"
 done
-mkdir -p "$target/tests/gpu"
+mkdir -p "$target/tests/gpu" "$target/config"
+cp -r "$root"/config/{tasks,programs} "$target/config/"  # of serve_load.py
 cp -r "$root"/tests/gpu/{referee_on_gpu.py,submissions} "$target/tests/gpu/"
 cp "$build/bin/write_model_files" "$target/bin/"
 ln -s ../share/cudal1/python ../share/cudal1/python_client "$target/tools/"

@@ -222,7 +222,13 @@ def get_inputs():
 class Confinement(unittest.TestCase):
     def test_a_worker_sees_and_may_nothing(self):
         os.environ["CUDAL1_TEST_SECRET"] = "secret"
-        zygote = Zygote(-1, True, places.place_of("cpu", 1 << 20))
+        self.addCleanup(os.chdir, os.getcwd())
+        with tempfile.TemporaryDirectory() as folder:  # whose torch is not PyTorch's
+            (pathlib.Path(folder) / "torch").mkdir()
+            (pathlib.Path(folder) / "torch/__init__.py").write_text("raise ImportError('of the working directory')\n")
+            os.chdir(folder)
+            zygote = Zygote(-1, True, places.place_of("cpu", 1 << 20))
+            zygote.wait()
         limits = Limits(tmp_bytes=32 << 20)
         with Worker(zygote, limits) as worker:
             problem = PROBE.replace("WHERE", repr(str(HERE)))

@@ -70,9 +70,10 @@ class Zygote:
         environment.update(PYTHONPATH=PACKAGE, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
                            PYTHONDONTWRITEBYTECODE="1", TORCHINDUCTOR_COMPILE_THREADS="1", PYTORCH_NVML_BASED_CUDA_CHECK="1",
                            CUDA_VISIBLE_DEVICES=visible_gpus() if place.is_gpu else "")
+        # In a folder of ours: modules of the user's own, as in a checkout of PyTorch, would come before the installed ones.
         self.process = subprocess.Popen([sys.executable, "-m", "submissions.zygote", str(its.fileno()), place.device],
                                         pass_fds=[its.fileno()], env=environment, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL)
+                                        stdout=subprocess.DEVNULL, cwd=PACKAGE)
         its.close()
         self.line = ours
         self.ready = False

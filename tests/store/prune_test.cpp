@@ -15,9 +15,7 @@
 namespace cudal1 {
 namespace {
 
-using testing::Contains;
 using testing::ElementsAre;
-using testing::Not;
 
 constexpr int64_t day = 86'400'000;
 

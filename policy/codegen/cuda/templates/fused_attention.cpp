@@ -268,8 +268,8 @@ expected<template_kernel> write(const graph& g, const graph_step& s, const tunab
   }
   const bool masks = form != mask_form::none && form != mask_form::added;
   const double tiles = static_cast<double>((count + keys - 1) / keys);
-  const double of_tile =
-      k_mma * 6 * static_cast<double>(keys / 8 * ((depth + width) / 8)) + k_of_score * static_cast<double>(keys);
+  const int64_t products = 6 * (keys / 8) * ((depth + width) / 8);
+  const double of_tile = k_mma * static_cast<double>(products) + k_of_score * static_cast<double>(keys);
   b.add({tile::call{
       value::operation(
           fmt::format(

@@ -32,8 +32,8 @@ tolerance kernelbench_tolerance(dtype type);
 //   other kinds      the absolute term is that of an output of size 1, so it grows with `size`: else products of inputs
 //                    ten times as large would be refused for elements near zero. It does not shrink below size 1: what
 //                    is left of a cancellation (a loss near 0) has the absolute error of what cancelled.
-//   small_integers   equal, where eager equals the exact output; else the looser tolerance of the other kinds. Where the
-//                    plan's are sized, operands are rounded: as the other kinds
+//   small_integers   equal, where eager equals the exact output; else the looser tolerance of the other kinds. As the
+//                    other kinds where the plan's are sized, since operands are rounded then
 // Integers and flags must be equal everywhere.
 tolerances tolerances_on(draw_kind kind, dtype type, double size, const tolerances& plan);
 

@@ -267,7 +267,7 @@ expected<template_kernel> write(const graph& g, const graph_step& s, const tunab
     masked = "return column > row;";
   }
   const bool masks = form != mask_form::none && form != mask_form::added;
-  const double tiles = static_cast<double>((count + keys - 1) / keys);
+  const int64_t tiles = (count + keys - 1) / keys;
   const int64_t products = 6 * (keys / 8) * ((depth + width) / 8);
   const double of_tile = k_mma * static_cast<double>(products) + k_of_score * static_cast<double>(keys);
   b.add({tile::call{
@@ -279,7 +279,7 @@ expected<template_kernel> write(const graph& g, const graph_step& s, const tunab
               depth, width, keys, warps, masks, batch_offset(q, batches), q.strides[row], batch_offset(k, batches),
               k.strides[row], batch_offset(v, batches), v.strides[row], batch_offset(result, batches),
               result.strides[row], rows, count, score, masked),
-          {}, dtype::int32, tiles * of_tile),
+          {}, dtype::int32, static_cast<double>(tiles) * of_tile),
       {out.writes[0], shared}}});
   out.comment =
       fmt::format("attention of {} rows to {} keys of {} elements, {} batches", rows, count, depth, batches.count());

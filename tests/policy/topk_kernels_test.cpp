@@ -61,8 +61,9 @@ TEST(TopkKernels, AreOfferedWhereTheyFit) {
   EXPECT_FALSE(offers(topk("cpu", "4, 100", 10).what, "template", for_cpu()));
   EXPECT_FALSE(offered(topk("too_many", "4, 100", 65)));
   EXPECT_FALSE(offered(topk("float64", "4, 100", 3, "", true, "float64")));
-  EXPECT_THAT(refusal_of(topk("x", "4, 100", 3).what, "template(step=0, kernel=column_topk)"),
-              HasSubstr("there is no kernel template \"column_topk\"; there are attention, recurrent_layers, row_topk"));
+  EXPECT_THAT(
+      refusal_of(topk("x", "4, 100", 3).what, "template(step=0, kernel=column_topk)"),
+      HasSubstr("there is no kernel template \"column_topk\"; there are attention, recurrent_layers, row_topk"));
   EXPECT_THAT(refusal_of(topk("x", "4, 100", 3).what, "template(step=0, kernel=row_topk, warps=3)"),
               HasSubstr("warps=3 is not one of 1, 2, 4, 8, 16, 32"));
   EXPECT_THAT(refusal_of(topk("x", "4, 100", 3).what, "template(step=0, kernel=row_topk, warps=32)"),

@@ -61,7 +61,8 @@ class file_checker {
   std::string python_;
   kept_checks kept_;
   std::counting_semaphore<> builds_, checks_;
-  // Has the locks by which checks on a GPU take turns, or those on all GPUs where timed calls are made on the same cores.
+  // Has the locks by which checks on a GPU take turns, or those on all GPUs where timed calls are made on the same
+  // cores.
   std::optional<private_folder> turns_;
   std::map<std::string, std::unique_ptr<held_device>> devices_;
 };

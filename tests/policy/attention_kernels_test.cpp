@@ -120,6 +120,18 @@ TEST(AttentionKernels, AreOfferedWhereTheyFit) {
   EXPECT_FALSE(offers(composed("cpu", {}, scaled).what, "template", for_cpu()));
   EXPECT_FALSE(offered(composed("depth", {.depth = 12}, scaled)));
   EXPECT_FALSE(offered(composed("wide", {.width = 136}, scaled)));
+  const task one_key =
+      made("one_key_for_all",
+           tensor("q", "2, 40, 16") + ", " + tensor("k", "2, 1, 16") + ", " + tensor("v", "2, 48, 16") + ", " +
+               tensor("m", "2, 40, 48"),
+           "",
+           R"({"aten": "aten::transpose.int", "args": {"self": "k", "dim0": 1, "dim1": 2}, "out": ["t"]},
+                               {"aten": "aten::bmm", "args": {"self": "q", "mat2": "t"}, "out": ["s"]},
+                               {"aten": "aten::add.Tensor", "args": {"self": "s", "other": "m"}, "out": ["e"]},
+                               {"aten": "aten::softmax.int", "args": {"self": "e", "dim": -1}, "out": ["w"]},
+                               {"aten": "aten::bmm", "args": {"self": "w", "mat2": "v"}, "out": ["y"]})",
+           R"("y")");
+  EXPECT_THAT(refusal_of(one_key, "template(step=4, kernel=attention)"), HasSubstr("its mask makes more keys of one"));
   EXPECT_THAT(refusal_of(composed("x", {.width = 136}, scaled).what, "template(step=4, kernel=attention)"),
               HasSubstr("rows of v have 136 elements, not a multiple of 8 up to 128"));
   EXPECT_THAT(refusal_of(composed("x", {}, scaled).what, "template(step=1, kernel=attention)"),

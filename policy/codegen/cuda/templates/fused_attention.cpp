@@ -172,6 +172,7 @@ expected<void> fits(const graph& g, const graph_step& s) {
       q.shape.size() != v.shape.size())
     return no("its matrices are of different batches");
   const std::size_t row = q.shape.size() - 2;
+  if (of->k_type.shape[row] != v.shape[row]) return no("its mask makes more keys of one");
   if (q.shape[row] < 1 || v.shape[row] < 1 || q.shape[row] > k_most_rows || v.shape[row] > k_most_rows ||
       batch_of(q).count() < 1 || batch_of(q).count() > k_most_batch)
     return no("it has no rows, or too many");

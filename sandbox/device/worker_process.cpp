@@ -29,7 +29,9 @@ constexpr std::size_t max_exit_notices = 256;
 // A worker inherits only the variables that locate its libraries. OpenMP's threads must not spin: on a machine with few
 // cores they would slow down the timed calls.
 std::vector<std::string> worker_environment(const worker_settings& settings) {
-  std::vector<std::string> environment{"OMP_WAIT_POLICY=passive",
+  // Functions are bound when a process begins: while kernels run, its libraries' memory may be closed (memory_lock).
+  std::vector<std::string> environment{"LD_BIND_NOW=1",
+                                       "OMP_WAIT_POLICY=passive",
                                        "GOMP_SPINCOUNT=0",
                                        "OMP_DYNAMIC=false",
                                        "MALLOC_ARENA_MAX=1",

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "config/base/error.hpp"
 #include "sandbox/program/program.hpp"
@@ -21,6 +22,7 @@ struct kernel_launch {
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t shared_bytes = 0;
   bool cooperative = false, programmatic = false;  // as in launch_step
+  std::vector<std::size_t> argument_bytes = {};    // of each; only a library that closes memory needs them
 };
 
 // The memory of a tensor map as a kernel's argument; each kind of device has its own form.

@@ -71,7 +71,7 @@ class planner {
   expected<void> plan_step(const launch_step& s, const operator_call&, const std::vector<operator_result>&,
                            step_plan& planned) {
     if (!kernels_) return fail(errc::invalid_argument, "the program launches kernels, but none were compiled");
-    launch_plan launch{{nullptr, s.grid, s.block, s.shared_bytes, s.cooperative, s.programmatic}, {}, {}, {}, {}};
+    launch_plan launch{{nullptr, s.grid, s.block, s.shared_bytes, s.cooperative, s.programmatic, {}}, {}, {}, {}, {}};
     CUDAL1_TRY(launch.what.kernel, kernels_->find(s.kernel));
     if (const int wanted = kernels_->parameter_count(launch.what.kernel); std::cmp_not_equal(wanted, s.args.size()))
       return fail(errc::invalid_program, "the kernel has {} parameters, but {} arguments are given", wanted,
@@ -84,6 +84,7 @@ class planner {
       else if (a.is_tensor())
         launch.tensors.emplace_back(parameter, slot(a.tensor));
       launch.values.push_back(scalar_bits(a));
+      launch.what.argument_bytes.push_back(a.map ? sizeof(tensor_map_value) : sizeof(uint64_t));
     }
     planned.what = std::move(launch);
     auto& kept = std::get<launch_plan>(planned.what);

@@ -151,6 +151,7 @@ expected<std::vector<sock_filter>> runner_filter(int channel) {
                            "getrusage",
                            "close",
                            "fstat",
+                           "pread64",
                            "read"})
     CUDAL1_CHECK(add_rule(context, SCMP_ACT_ALLOW, call));
   for (const char* call : {"mmap", "mprotect"})

@@ -214,9 +214,10 @@ expected<void> cpu_runner_link::set_weights(const std::shared_ptr<const drawn_te
   return {};
 }
 
-expected<void> cpu_runner_link::prepare() {
+expected<void> cpu_runner_link::prepare(bool is_timed) {
   const uint64_t seed = system_seed();
-  const draw_message message{.seed = seed, .shift_pages = static_cast<int64_t>(seed >> 32) % 64};
+  const draw_message message{
+      .seed = seed, .shift_pages = static_cast<int64_t>(seed >> 32) % 64, .closes_memory = !is_timed};
   const int file = window_->file();
   control().state.store(static_cast<uint32_t>(call_state::idle), std::memory_order_release);
   CUDAL1_TRY(const double before_us, processor_time_us());

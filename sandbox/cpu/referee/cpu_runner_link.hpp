@@ -39,7 +39,7 @@ class cpu_runner_link {
   expected<void> load(const checked_program& p, int object);
   // Does nothing if the runner already has these weights.
   expected<void> set_weights(const std::shared_ptr<const drawn_tensors>& weights);
-  expected<void> prepare();
+  expected<void> prepare(bool is_timed);
   // Stops it until begin().
   expected<void> hold();
   // The inputs of its call, while it is stopped.

@@ -44,7 +44,7 @@ expected<call_record> cpu_runners::call(const planned_call& planned) {
   const cpu_tensors& inputs = cpu_tensors::of(planned.draw->inputs);
   call_record record;
   CUDAL1_CHECK(runner.set_weights(planned.draw->weights));
-  CUDAL1_CHECK(runner.prepare());
+  CUDAL1_CHECK(runner.prepare(planned.mode != call_mode::untimed));
   CUDAL1_CHECK(runner.hold());
   if (planned.mode == call_mode::untimed) {
     CUDAL1_CHECK(runner.give(inputs));

@@ -2,6 +2,7 @@
 #include "sandbox/cpu/runner/cpu_runner.hpp"
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "sandbox/cpu/runner/cpu_runner_messages.hpp"
 #include "sandbox/cpu/runner/fault_handler.hpp"
 #include "sandbox/cpu/runtime/launch_threads.hpp"
+#include "sandbox/cpu/runtime/memory_lock.hpp"
 #include "sandbox/cpu/runtime/object_library.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/isolation/frame.hpp"
@@ -44,7 +46,7 @@ class runner {
   expected<runner_reply> prepare(frame& f);
   expected<void> map_arena(int arena, int64_t bytes, uint64_t seed);
   expected<void> start_threads();
-  void forget(uint64_t seed);
+  void forget(const draw_message& message);
   void take_call();
   void list_outputs();
   output_place place_of(const tensor_view& output) const;
@@ -55,6 +57,7 @@ class runner {
   control_block& control_;
   fault_context faults_;
   mapping arena_;
+  std::unique_ptr<memory_lock> lock_;  // only with one thread: the stacks of others cannot be closed
   std::unique_ptr<kernel_library> kernels_;
   std::unique_ptr<interpreter> program_;
   std::vector<tensor_type> input_types_, weight_types_;
@@ -112,7 +115,15 @@ expected<void> runner::load(frame& f, int arena, int zygote) {
   CUDAL1_CHECK(map_arena(arena, request.arena_bytes, request.seed));
   if (!f.descriptors.empty()) {
     CUDAL1_CHECK(sealed_size(f.descriptors[0].get()));
-    CUDAL1_TRY(kernels_, load_object(f.descriptors[0].get()));
+    if (settings_.threads <= 1) {
+      if (std::getenv("LD_BIND_NOW") == nullptr)
+        return fail(errc::infrastructure,
+                    "a runner needs LD_BIND_NOW=1: functions that are bound later write to memory "
+                    "that is closed while kernels run");
+      const auto arena_range = memory_range::of(arena_.data(), arena_.size());
+      CUDAL1_TRY(lock_, memory_lock::create({&arena_range, 1}));
+    }
+    CUDAL1_TRY(kernels_, load_object(f.descriptors[0].get(), lock_.get()));
     f.descriptors.clear();
   }
   confinement_options limits{.role = confined_role::runner, .channel = channel_, .expected_parent = zygote};
@@ -131,11 +142,12 @@ expected<void> runner::load(frame& f, int arena, int zygote) {
   CUDAL1_CHECK(start_threads());
   CUDAL1_TRY(program_, interpreter::load(std::move(checked), kernels_.get(), {.threads = settings_.threads}));
   program_->rehearse();
+  if (lock_) CUDAL1_CHECK(lock_->make_code_read_only());
   faults_.running = program_.get();
   faults_.inputs = &inputs_;
   faults_.weights = &weights_;
   faults_.constants = &constants_;
-  CUDAL1_CHECK(install_fault_handler(&faults_));
+  CUDAL1_CHECK(install_fault_handler(&faults_, lock_ ? lock_->signal_stack() : std::span<std::byte>()));
   prepared.filter_calls(confined);
   if (const auto* step = confined.failed(); step != nullptr && !settings_.allow_weak_confinement)
     return fail(errc::infrastructure, "confinement of the runner: {}: {}", step->name,
@@ -167,16 +179,17 @@ expected<void> runner::guarded(auto&& work) {
   (void)::madvise(end - all_bytes, all_bytes, MADV_DONTNEED);
 }
 
-void runner::forget(uint64_t seed) {
+void runner::forget(const draw_message& message) {
   program_->release();
-  arena_begin_call(seed);
-  wipe_stack(seed);
+  arena_begin_call(message.seed);
+  wipe_stack(message.seed);
   if (kernels_) kernels_->forget();
+  if (lock_) lock_->set_wanted(message.closes_memory, message.seed);
 }
 
 expected<runner_reply> runner::set_weights(frame& f) {
   CUDAL1_TRY(const auto message, record_of<draw_message>(f));
-  forget(message.seed);
+  forget(message);
   CUDAL1_TRY(mapped_tensors fresh, map_tensors(f, weight_types_, message.shift_pages));
   f.descriptors.clear();
   // The old weights stay mapped until the program has released them.
@@ -193,7 +206,7 @@ expected<runner_reply> runner::set_weights(frame& f) {
 
 expected<runner_reply> runner::prepare(frame& f) {
   CUDAL1_TRY(const auto message, record_of<draw_message>(f));
-  forget(message.seed);
+  forget(message);
   CUDAL1_TRY(inputs_, map_tensors(f, input_types_, message.shift_pages));
   f.descriptors.clear();
   prepared_ = true;

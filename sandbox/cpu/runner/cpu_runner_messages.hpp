@@ -17,12 +17,14 @@ struct load_request {
 BOOST_DESCRIBE_STRUCT(load_request, (), (program, arena_bytes, seed))
 
 // weights: descriptor {draw's file}; prepare: {file of the input window}, which holds the inputs only once the call has
-// begun. `shift_pages` moves the addresses it is mapped at.
+// begun. `shift_pages` moves the addresses it is mapped at. `closes_memory`: while the call's kernels run, all memory
+// that is not theirs is closed.
 struct draw_message {
   uint64_t seed = 0;
   int64_t shift_pages = 0;
+  bool closes_memory = true;
 };
-BOOST_DESCRIBE_STRUCT(draw_message, (), (seed, shift_pages))
+BOOST_DESCRIBE_STRUCT(draw_message, (), (seed, shift_pages, closes_memory))
 
 // done: from a runner. Times in milliseconds, for reports only.
 struct runner_reply {

@@ -8,6 +8,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "sandbox/cpu/runtime/memory_lock.hpp"
 #include "sandbox/interpreter/interpreter.hpp"
 #include "sandbox/isolation/zygote.hpp"
 
@@ -88,6 +89,7 @@ void locate(const fault_context& context, fault_record& record, const void* addr
 }
 
 void handle(int signal, siginfo_t* info, void* raw) {
+  memory_lock::reopen();
   auto& machine = *static_cast<ucontext_t*>(raw);
   const fault_context& context = *installed;
   const char* step = context.running != nullptr ? context.running->current_step() : "";
@@ -116,11 +118,11 @@ void handle(int signal, siginfo_t* info, void* raw) {
 
 }  // namespace
 
-expected<void> install_fault_handler(const fault_context* context) {
+expected<void> install_fault_handler(const fault_context* context, std::span<std::byte> on) {
   installed = context;
   stack_t stack{};
-  stack.ss_sp = handler_stack;
-  stack.ss_size = sizeof handler_stack;
+  stack.ss_sp = on.empty() ? handler_stack : reinterpret_cast<char*>(on.data());
+  stack.ss_size = on.empty() ? sizeof handler_stack : on.size();
   if (::sigaltstack(&stack, nullptr) != 0) return fail(errc::infrastructure, "sigaltstack: {}", std::strerror(errno));
   struct sigaction action {};
   action.sa_sigaction = handle;

@@ -1,6 +1,7 @@
 // Handles a fault of a runner's native code: records what happened and where in the control block, and exits.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "config/base/error.hpp"
@@ -23,8 +24,8 @@ struct fault_context {
   int64_t arena_bytes = 0;
 };
 
-// For this thread and, without an alternate stack, for those made later. With SIGXCPU the referee asks which step an
-// overdue call is in.
-expected<void> install_fault_handler(const fault_context* context);
+// For this thread, on that stack or if there is none on one of its own, and, without an alternate stack, for those made
+// later. With SIGXCPU the referee asks which step an overdue call is in.
+expected<void> install_fault_handler(const fault_context* context, std::span<std::byte> on);
 
 }  // namespace cudal1

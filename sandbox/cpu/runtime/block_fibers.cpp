@@ -5,6 +5,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <tuple>
 
 #include <sys/mman.h>
@@ -22,6 +23,8 @@ using boost::context::detail::transfer_t;
 constexpr std::size_t page = 4096;
 constexpr std::size_t stack_bytes = std::size_t{64} << 10;
 constexpr std::size_t slot_bytes = stack_bytes + page;
+// At most: records, operations under way.
+constexpr std::size_t kept_bytes_of_block = std::size_t{256} << 10, kept_bytes_of_thread = std::size_t{32} << 10;
 // Uninitialised shared memory must not look like zeros.
 constexpr int shared_poison = 0xff;
 
@@ -88,6 +91,19 @@ uint64_t matching_lanes(const block_fiber* first, unsigned lanes, uint64_t value
   return matching;
 }
 
+// What block_fibers keep is limited, since it is in memory that a kernel's launch has to itself.
+class out_of_kept_memory final : public std::pmr::memory_resource {
+  void* do_allocate(std::size_t, std::size_t) override {
+    kernel_fault("the threads of a block have too many asynchronous operations under way");
+  }
+  void do_deallocate(void*, std::size_t, std::size_t) override {}
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+std::pmr::memory_resource* no_more_memory() {
+  static out_of_kept_memory none;
+  return &none;
+}
+
 char* map(std::size_t bytes, int protection) {
   void* p = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
@@ -95,31 +111,88 @@ char* map(std::size_t bytes, int protection) {
 
 }  // namespace
 
-expected<std::unique_ptr<block_fibers>> block_fibers::create(int threads) {
+expected<std::unique_ptr<block_memory>> block_memory::create(int threads) {
   const auto count = static_cast<std::size_t>(threads);
-  std::unique_ptr<block_fibers> made(new block_fibers);
-  made->fibers_.resize(count);
-  made->ready_.resize(count);
+  std::unique_ptr<block_memory> made(new block_memory);
+  made->threads_ = threads;
   // Guard pages: below each stack, and below and above the shared memory.
   made->stacks_ = map(slot_bytes * count, PROT_NONE);
   made->shared_memory_ = map(max_shared_bytes + 2 * page, PROT_NONE);
-  bool ok = made->stacks_ != nullptr && made->shared_memory_ != nullptr;
+  made->kept_ = map(made->kept().size(), PROT_READ | PROT_WRITE);
+  bool ok = made->stacks_ != nullptr && made->shared_memory_ != nullptr && made->kept_ != nullptr;
   for (std::size_t i = 0; ok && i < count; ++i)
     ok = ::mprotect(made->stacks_ + i * slot_bytes + page, stack_bytes, PROT_READ | PROT_WRITE) == 0;
   ok = ok && ::mprotect(made->shared_memory_ + page, max_shared_bytes, PROT_READ | PROT_WRITE) == 0;
   if (!ok) return fail(errc::infrastructure, "cannot map the stacks of a block's threads: {}", std::strerror(errno));
+  made->make_fibers();
   return made;
 }
 
-block_fibers::~block_fibers() {
-  if (stacks_ != nullptr) ::munmap(stacks_, slot_bytes * fibers_.size());
+block_memory::~block_memory() {
+  if (stacks_ != nullptr) ::munmap(stacks_, slot_bytes * static_cast<std::size_t>(threads_));
   if (shared_memory_ != nullptr) ::munmap(shared_memory_, max_shared_bytes + 2 * page);
+  if (kept_ != nullptr) ::munmap(kept_, kept().size());
+}
+
+std::span<std::byte> block_memory::kept() const {
+  return {reinterpret_cast<std::byte*>(kept_),
+          kept_bytes_of_block + kept_bytes_of_thread * static_cast<std::size_t>(threads_)};
+}
+
+// The last object is not destroyed: it owns nothing but this memory, and a kernel may have changed it.
+void block_memory::make_fibers() {
+  new (kept_) block_fibers(threads_, stacks_, shared_memory_, kept().subspan(sizeof(block_fibers)));
+}
+
+block_fibers& block_memory::fibers_for(int threads) {
+  used_ = std::max(used_, threads);
+  return *std::launder(reinterpret_cast<block_fibers*>(kept_));
+}
+
+std::array<memory_range, 3> block_memory::ranges() const {
+  return {memory_range::of(kept_, kept().size()),
+          memory_range::of(stacks_, slot_bytes * static_cast<std::size_t>(threads_)),
+          memory_range::of(shared_memory_, max_shared_bytes + 2 * page)};
+}
+
+// The top page of a stack and the first part of what is kept, which is all that most kernels use, are overwritten; the
+// rest is dropped.
+void block_memory::forget() {
+  constexpr std::size_t usual = std::size_t{1} << 20;
+  if (used_ == 0) return;
+  for (int i = 0; i < used_; ++i) {
+    char* const top = stacks_ + (static_cast<std::size_t>(i) + 1) * slot_bytes;
+    (void)::madvise(top - stack_bytes, stack_bytes - page, MADV_DONTNEED);
+    std::memset(top - page, shared_poison, page);
+  }
+  used_ = 0;
+  std::memset(shared_memory_ + page, shared_poison, static_cast<std::size_t>(max_shared_bytes));
+  std::memset(kept_, 0, std::min(usual, kept().size()));
+  if (kept().size() > usual) (void)::madvise(kept_ + usual, kept().size() - usual, MADV_DONTNEED);
+  make_fibers();
+}
+
+block_fibers::block_fibers(int threads, char* stacks, char* shared_memory, std::span<std::byte> memory)
+    : buffer_(memory.data(), memory.size(), no_more_memory()),
+      pool_(&buffer_),
+      stacks_(stacks),
+      shared_memory_(shared_memory),
+      variables_(&pool_),
+      transfers_(&pool_),
+      fibers_(&buffer_),
+      ready_(static_cast<std::size_t>(threads), &buffer_) {
+  fibers_.reserve(static_cast<std::size_t>(threads));
+  for (int i = 0; i < threads; ++i)
+    fibers_.emplace_back(&pool_);
 }
 
 void block_fibers::prepare(block_fiber& f, int index, const cudal1_launch& launch, const unsigned block[3]) {
   const auto bx = static_cast<unsigned>(launch.block[0]), by = static_cast<unsigned>(launch.block[1]);
   const auto i = static_cast<unsigned>(index);
-  f = {};
+  f.copies.clear();
+  f.products.clear();
+  f.stores.clear();
+  f.groups = f.product_groups = f.store_groups = 0;
   f.owner = this;
   f.index = index;
   f.start.launch = &launch;
@@ -136,7 +209,8 @@ void block_fibers::prepare(block_fiber& f, int index, const cudal1_launch& launc
 
 void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, const unsigned block[3],
                              int64_t dynamic_bytes) {
-  block_cluster alone{{this}};
+  block_fibers* const self = this;
+  block_cluster alone{{&self, 1}};
   begin(alone, entry, launch, block, dynamic_bytes);
   while (exited_ < count_) {
     if (ready_count_ > 0)
@@ -147,7 +221,7 @@ void block_fibers::run_block(entry_point entry, const cudal1_launch& launch, con
 }
 
 void block_fibers::run_cluster(block_cluster& cluster, entry_point entry, const cudal1_launch& launch,
-                               const std::vector<std::array<unsigned, 3>>& places, int64_t dynamic_bytes) {
+                               std::span<const std::array<unsigned, 3>> places, int64_t dynamic_bytes) {
   for (std::size_t i = 0; i < cluster.blocks.size(); ++i)
     cluster.blocks[i]->begin(cluster, entry, launch, places[i].data(), dynamic_bytes);
   while (true) {
@@ -172,7 +246,6 @@ void block_fibers::begin(block_cluster& cluster, entry_point entry, const cudal1
   cluster_ = &cluster;
   entry_ = entry;
   count_ = launch.block[0] * launch.block[1] * launch.block[2];
-  used_ = std::max(used_, count_);
   // Every other block runs its threads in reverse order, which shows races that the usual order hides. They are the
   // same blocks at every call, so that a sum by atomics has the same bits each time.
   backwards_ = ((block[0] + block[1] + block[2]) & 1) == 0;
@@ -185,17 +258,6 @@ void block_fibers::begin(block_cluster& cluster, entry_point entry, const cudal1
   std::memset(shared_memory_ + page, shared_poison, dynamic_bytes_);
   for (int i = 0; i < count_; ++i)
     prepare(fibers_[static_cast<std::size_t>(turn(i))], turn(i), launch, block);
-}
-
-// The top page of a stack, which is all that most threads use, is overwritten; the rest is dropped.
-void block_fibers::forget() {
-  for (int i = 0; i < used_; ++i) {
-    char* const top = stacks_ + (static_cast<std::size_t>(i) + 1) * slot_bytes;
-    (void)::madvise(top - stack_bytes, stack_bytes - page, MADV_DONTNEED);
-    std::memset(top - page, shared_poison, page);
-  }
-  used_ = 0;
-  std::memset(shared_memory_ + page, shared_poison, static_cast<std::size_t>(max_shared_bytes));
 }
 
 void block_fibers::fiber_main(transfer_t from) {
@@ -229,7 +291,7 @@ void block_fibers::make_ready(block_fiber& f) {
 // Current GPUs count a thread that has ended as arrived, at barriers and in warp operations.
 void block_fibers::exited(block_fiber& f) {
   if (!f.stores.empty())
-    kernel_fault(fmt::format("thread {} of a block ends before it has waited for the tiles that it stores", f.index));
+    kernel_fault("thread {} of a block ends before it has waited for the tiles that it stores", f.index);
   f.state = fiber_state::exited;
   ++exited_;
   if (arrived_ > 0 && arrived_ + exited_ == count_) complete_barrier();
@@ -303,11 +365,11 @@ unsigned block_fibers::cluster_rank() const {
 
 void* block_fibers::cluster_address(const void* shared, std::size_t bytes, unsigned rank) const {
   if (rank >= cluster_size())
-    kernel_fault(fmt::format("load_cluster or store_cluster names block {} of a cluster of {}", rank, cluster_size()));
+    kernel_fault("load_cluster or store_cluster names block {} of a cluster of {}", rank, cluster_size());
   if (!is_shared(shared, bytes)) kernel_fault("load_cluster or store_cluster: the address is not in shared memory");
   const auto& other = cluster_->is_grid ? *this : *cluster_->blocks[rank];
   if (other.exited_ == other.count_)
-    kernel_fault(fmt::format("load_cluster or store_cluster: block {} of the cluster has ended", rank));
+    kernel_fault("load_cluster or store_cluster: block {} of the cluster has ended", rank);
   return other.shared_memory_ + (static_cast<const char*>(shared) - shared_memory_);
 }
 
@@ -320,9 +382,8 @@ unsigned block_fibers::lanes_of(int warp) const {
 
 uint64_t block_fibers::warp(block_fiber& f, int operation, unsigned mask, uint64_t value, int lane) {
   if ((mask >> (f.index % 32) & 1u) == 0)
-    kernel_fault(
-        fmt::format("thread {} of a block calls a warp operation with the mask {:#x}, which leaves out its own lane {}",
-                    f.index, mask, f.index % 32));
+    kernel_fault("thread {} of a block calls a warp operation with the mask {:#x}, which leaves out its own lane {}",
+                 f.index, mask, f.index % 32);
   f.operation = operation;
   f.mask = mask;
   f.value = value;
@@ -362,8 +423,7 @@ void block_fibers::complete_warp(int warp, unsigned mask) {
 // The parts of all lanes are local variables of theirs, which wait in this operation.
 void block_fibers::complete_whole_warp(const block_fiber* first, unsigned lanes, int operation) const {
   if (lanes != 0xffffffffu)
-    kernel_fault(
-        fmt::format("mma or load_matrix by a warp that has only the lanes {:#x}: all 32 must take part", lanes));
+    kernel_fault("mma or load_matrix by a warp that has only the lanes {:#x}: all 32 must take part", lanes);
   const auto parts = [first]<class Part>(const Part*) {
     std::array<const Part*, warp_lanes> all{};
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -378,9 +438,9 @@ void block_fibers::complete_whole_warp(const block_fiber* first, unsigned lanes,
   const bool two = operation == cudal1_warp_load_x2 || operation == cudal1_warp_load_x2_transposed;
   for (std::size_t i = 0; i < (two ? 16u : 32u); ++i) {
     if (!is_shared(loads[i]->row, 16))
-      kernel_fault(fmt::format("load_matrix: the row that lane {} names is not in shared memory", i));
+      kernel_fault("load_matrix: the row that lane {} names is not in shared memory", i);
     if (reinterpret_cast<uintptr_t>(loads[i]->row) % 16 != 0)
-      kernel_fault(fmt::format("load_matrix: the address of lane {}'s row is no multiple of 16", i));
+      kernel_fault("load_matrix: the address of lane {}'s row is no multiple of 16", i);
   }
   load_matrices(loads, two ? 2 : 4,
                 operation == cudal1_warp_load_x2_transposed || operation == cudal1_warp_load_x4_transposed);
@@ -394,12 +454,11 @@ bool block_fibers::is_shared(const void* address, std::size_t bytes) const {
 void block_fibers::copy(block_fiber& f, char* to, const char* from, int bytes, bool real) {
   constexpr std::size_t most = 1 << 14;
   const auto size = static_cast<std::size_t>(bytes);
-  if (bytes != 4 && bytes != 8 && bytes != 16) kernel_fault(fmt::format("copy_async of {} bytes", bytes));
-  if (!is_shared(to, size)) kernel_fault(fmt::format("copy_async<{}>: the target is not in shared memory", bytes));
+  if (bytes != 4 && bytes != 8 && bytes != 16) kernel_fault("copy_async of {} bytes", bytes);
+  if (!is_shared(to, size)) kernel_fault("copy_async<{}>: the target is not in shared memory", bytes);
   if (reinterpret_cast<uintptr_t>(to) % size != 0 || (real && reinterpret_cast<uintptr_t>(from) % size != 0))
-    kernel_fault(fmt::format("copy_async<{0}>: an address is no multiple of {0}", bytes));
-  if (f.copies.size() == most)
-    kernel_fault(fmt::format("a thread has {} asynchronous copies under way and waits for none", most));
+    kernel_fault("copy_async<{0}>: an address is no multiple of {0}", bytes);
+  if (f.copies.size() == most) kernel_fault("a thread has {} asynchronous copies under way and waits for none", most);
   std::memset(to, shared_poison, size);
   f.copies.push_back({to, real ? from : nullptr, size, f.groups});
 }
@@ -421,18 +480,17 @@ void block_fibers::multiply(block_fiber& f, pending_product p) {
   const auto check_rows = [&](const char* first, std::size_t rows, char name) {
     const auto within = reinterpret_cast<uintptr_t>(first) % tile;
     if (within % 32 != 0 || within >= row)
-      kernel_fault(
-          fmt::format("warpgroup_mma: {} is {} bytes from a multiple of {}, not 0, 32, 64 or 96", name, within, tile));
+      kernel_fault("warpgroup_mma: {} is {} bytes from a multiple of {}, not 0, 32, 64 or 96", name, within, tile);
     if (!is_shared(first - within, rows * row))
-      kernel_fault(fmt::format("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name));
+      kernel_fault("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name);
   };
   const auto check_quads = [&](const float* first, std::size_t rows, int step, int eight_rows, char name) {
     const auto* at = reinterpret_cast<const char*>(first);
     if ((reinterpret_cast<uintptr_t>(at) | static_cast<unsigned>(step) | static_cast<unsigned>(eight_rows)) % 16 != 0)
-      kernel_fault(fmt::format("warpgroup_mma: a place or step of {} is not at a multiple of 16 bytes", name));
+      kernel_fault("warpgroup_mma: a place or step of {} is not at a multiple of 16 bytes", name);
     const auto octets = (rows / 8 - 1) * static_cast<std::size_t>(eight_rows);
     if (step < 0 || eight_rows < 0 || !is_shared(at, octets + static_cast<std::size_t>(step) + 128))
-      kernel_fault(fmt::format("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name));
+      kernel_fault("warpgroup_mma: the {} rows of {} are not in shared memory", rows, name);
   };
   if (!p.quads) check_rows(p.a, 64, 'a');
   if (p.quads) {
@@ -442,12 +500,11 @@ void block_fibers::multiply(block_fiber& f, pending_product p) {
     check_rows(p.b, columns, 'b');
   } else {
     const auto within = reinterpret_cast<uintptr_t>(p.b) % tile;
-    if (within != 0) kernel_fault(fmt::format("warpgroup_mma: b is {} bytes from a multiple of {}", within, tile));
+    if (within != 0) kernel_fault("warpgroup_mma: b is {} bytes from a multiple of {}", within, tile);
     if (!is_shared(p.b, (columns / warpgroup_strip - 1) * warpgroup_strip_bytes + 16 * row))
-      kernel_fault(fmt::format("warpgroup_mma: the 16 rows of b's {} columns are not in shared memory", columns));
+      kernel_fault("warpgroup_mma: the 16 rows of b's {} columns are not in shared memory", columns);
   }
-  if (f.products.size() == most)
-    kernel_fault(fmt::format("a thread has {} products under way and waits for none", most));
+  if (f.products.size() == most) kernel_fault("a thread has {} products under way and waits for none", most);
   p.group = f.product_groups;
   f.products.push_back(p);
 }
@@ -487,15 +544,15 @@ void block_fibers::wake_at_transfers() {
 void block_fibers::move_tile(block_fiber& f, tile t, const void* barrier, int dimensions) {
   constexpr std::size_t most = 1 << 10;
   const char* const name = barrier != nullptr ? "load_tile" : "store_tile";
-  if (!t.is_sound()) kernel_fault(fmt::format("{}: the tensor map is none that a launch has passed", name));
+  if (!t.is_sound()) kernel_fault("{}: the tensor map is none that a launch has passed", name);
   if (dimensions != t.map.dimensions)
-    kernel_fault(fmt::format("{} with {} coordinates of a map of {} dimensions", name, dimensions, t.map.dimensions));
+    kernel_fault("{} with {} coordinates of a map of {} dimensions", name, dimensions, t.map.dimensions);
   if (!is_shared(t.shared, t.bytes()))
-    kernel_fault(fmt::format("{}: the box of {} bytes does not lie in shared memory", name, t.bytes()));
+    kernel_fault("{}: the box of {} bytes does not lie in shared memory", name, t.bytes());
   if (reinterpret_cast<uintptr_t>(t.shared) % t.alignment() != 0)
-    kernel_fault(fmt::format("{}: the address in shared memory is no multiple of {}", name, t.alignment()));
+    kernel_fault("{}: the address in shared memory is no multiple of {}", name, t.alignment());
   if (barrier == nullptr) {
-    if (f.stores.size() == most) kernel_fault(fmt::format("a thread has {} tiles under way and waits for none", most));
+    if (f.stores.size() == most) kernel_fault("a thread has {} tiles under way and waits for none", most);
     f.stores.push_back({t, f.store_groups});
     return;
   }
@@ -543,8 +600,7 @@ void* block_fibers::shared(int site, const char* instance, std::size_t bytes, st
   const std::size_t step = std::max<std::size_t>(alignment, 16);
   const std::size_t begin = (shared_used_ + step - 1) / step * step;
   if (begin + bytes > static_cast<std::size_t>(max_shared_bytes))
-    kernel_fault(fmt::format("a block needs more than {} bytes of shared memory ({} dynamic)", max_shared_bytes,
-                             dynamic_bytes_));
+    kernel_fault("a block needs more than {} bytes of shared memory ({} dynamic)", max_shared_bytes, dynamic_bytes_);
   for (auto* const b : cluster_->blocks) {
     std::memset(b->shared_memory_ + page + begin, shared_poison, bytes);
     b->shared_used_ = begin + bytes;
@@ -554,6 +610,7 @@ void* block_fibers::shared(int site, const char* instance, std::size_t bytes, st
 }
 
 void block_fibers::deadlock() const {
+  memory_lock::reopen();
   int at_barrier = 0, at_cluster_barrier = 0, at_transfer_barrier = 0, at_warp_operation = 0;
   const block_fiber* example = nullptr;
   for (int i = 0; i < count_; ++i) {
@@ -577,7 +634,7 @@ void block_fibers::deadlock() const {
                         at_transfer_barrier);
   if (example != nullptr)
     text += fmt::format("; thread {} waits for the lanes {:#x} of its warp", example->index, example->mask);
-  kernel_fault(text);
+  end_process(text);
 }
 
 }  // namespace cudal1

@@ -6,14 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
-#include <string>
+#include <span>
 #include <vector>
 
 #include <boost/context/detail/fcontext.hpp>
 
 #include "config/base/error.hpp"
 #include "sandbox/cpu/dialect/abi.hpp"
+#include "sandbox/cpu/runtime/memory_lock.hpp"
 #include "sandbox/cpu/runtime/tile_transfers.hpp"
 
 namespace cudal1 {
@@ -37,7 +39,7 @@ enum class fiber_state : uint8_t {
 // The blocks that run together, in the order of their ranks; the first one's table of variables serves all. All blocks
 // of a cooperative launch, or those of a cluster.
 struct block_cluster {
-  std::vector<block_fibers*> blocks;
+  std::span<block_fibers* const> blocks;
   bool is_grid = false;  // then each block is a cluster of its own
   int arrived = 0;       // threads at the barrier of these blocks
 };
@@ -72,6 +74,8 @@ struct pending_store {
 };
 
 struct block_fiber {
+  explicit block_fiber(std::pmr::memory_resource* memory) : copies(memory), products(memory), stores(memory) {}
+
   block_fibers* owner = nullptr;
   boost::context::detail::fcontext_t context = nullptr;
   cudal1_fiber_start start{};
@@ -84,13 +88,13 @@ struct block_fiber {
   unsigned mask = 0;
   uint64_t value = 0;
   uint64_t result = 0;
-  std::vector<pending_copy> copies;       // in order
-  int groups = 0;                         // of copies, that it has closed
-  std::vector<pending_product> products;  // in order
-  int product_groups = 0;                 // that it has closed
-  std::vector<pending_store> stores;      // in order
-  int store_groups = 0;                   // that it has closed
-  const void* transfer = nullptr;         // the barrier that it waits at, for the phase of that parity
+  std::pmr::vector<pending_copy> copies;       // in order
+  int groups = 0;                              // of copies, that it has closed
+  std::pmr::vector<pending_product> products;  // in order
+  int product_groups = 0;                      // that it has closed
+  std::pmr::vector<pending_store> stores;      // in order
+  int store_groups = 0;                        // that it has closed
+  const void* transfer = nullptr;              // the barrier that it waits at, for the phase of that parity
   int parity = 0;
 };
 
@@ -98,10 +102,8 @@ class block_fibers {
  public:
   using entry_point = void (*)(const cudal1_fiber_start*);
 
-  // Maps a stack of 64 KiB with a guard page for each thread of a block of at most that many, and the shared memory.
-  // Errors: infrastructure.
-  static expected<std::unique_ptr<block_fibers>> create(int threads = max_block_threads);
-  ~block_fibers();
+  // Of blocks of at most that many threads. `memory`: for what it keeps about them.
+  block_fibers(int threads, char* stacks, char* shared_memory, std::span<std::byte> memory);
   block_fibers(const block_fibers&) = delete;
   block_fibers& operator=(const block_fibers&) = delete;
 
@@ -110,10 +112,9 @@ class block_fibers {
   // Runs the blocks of one cluster, taking turns: places[i] is that of the grid's block that cluster.blocks[i]
   // runs.
   static void run_cluster(block_cluster& cluster, entry_point entry, const cudal1_launch& launch,
-                          const std::vector<std::array<unsigned, 3>>& places, int64_t dynamic_bytes);
-
-  // Overwrites what the threads of earlier blocks left on their stacks and in shared memory. Not during a block.
-  void forget();
+                          std::span<const std::array<unsigned, 3>> places, int64_t dynamic_bytes);
+  // Of what it keeps: kernels may use it while others are closed to them.
+  std::pmr::memory_resource* memory() { return &pool_; }
 
   // For the runtime functions, called on a fiber.
   int barrier(block_fiber& f, int operation, int predicate);
@@ -143,7 +144,6 @@ class block_fibers {
     std::size_t offset;  // in the shared memory of each block of the cluster
   };
 
-  block_fibers() = default;
   static void fiber_main(boost::context::detail::transfer_t from);
   void prepare(block_fiber& f, int index, const cudal1_launch& launch, const unsigned block[3]);
   void begin(block_cluster& cluster, entry_point entry, const cudal1_launch& launch, const unsigned block[3],
@@ -162,21 +162,52 @@ class block_fibers {
   unsigned lanes_of(int warp) const;  // that exist and have not exited
   [[noreturn]] void deadlock() const;
 
+  std::pmr::monotonic_buffer_resource buffer_;
+  std::pmr::unsynchronized_pool_resource pool_;
   char* stacks_ = nullptr;
   char* shared_memory_ = nullptr;
   std::size_t dynamic_bytes_ = 0, shared_used_ = 0;
-  std::vector<shared_variable> variables_;
+  std::pmr::vector<shared_variable> variables_;
   transfer_barriers transfers_;
-  std::vector<block_fiber> fibers_;
-  std::vector<int> ready_;  // a ring of as many entries
+  std::pmr::vector<block_fiber> fibers_;
+  std::pmr::vector<int> ready_;  // a ring of as many entries
   std::size_t ready_first_ = 0, ready_count_ = 0;
   block_cluster* cluster_ = nullptr;  // during a block
   int count_ = 0, exited_ = 0, arrived_ = 0;
-  int used_ = 0;            // stacks that a thread ran on since forget()
   bool backwards_ = false;  // this block's threads run in reverse order
   int turn(int i) const { return backwards_ ? count_ - 1 - i : i; }
   boost::context::detail::fcontext_t scheduler_ = nullptr;
   entry_point entry_ = nullptr;
+};
+
+// The memory of block_fibers: the object and what it keeps, the stacks, the shared memory. A kernel can write to all of
+// it, so what is needed to overwrite it stands here.
+class block_memory {
+ public:
+  // Maps a stack of 64 KiB with a guard page for each thread of a block of at most that many, and the shared memory.
+  // Errors: infrastructure.
+  static expected<std::unique_ptr<block_memory>> create(int threads = max_block_threads);
+  ~block_memory();
+  block_memory(const block_memory&) = delete;
+  block_memory& operator=(const block_memory&) = delete;
+
+  // For a launch whose blocks have that many threads.
+  block_fibers& fibers_for(int threads);
+  // Overwrites what earlier launches left: a new object, poison on the stacks that were used and in shared memory. Not
+  // during a launch.
+  void forget();
+  std::array<memory_range, 3> ranges() const;
+
+ private:
+  block_memory() = default;
+  std::span<std::byte> kept() const;
+  void make_fibers();
+
+  int threads_ = 0;
+  int used_ = 0;  // stacks that a thread ran on since forget()
+  char* kept_ = nullptr;
+  char* stacks_ = nullptr;
+  char* shared_memory_ = nullptr;
 };
 
 }  // namespace cudal1

@@ -9,8 +9,8 @@
 
 namespace cudal1 {
 
-void kernel_fault(const std::string& message) {
-  const std::string line = "kernel fault: " + message + "\n";
+void end_process(std::string_view message) {
+  const std::string line = fmt::format("kernel fault: {}\n", message);
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 
   std::abort();

@@ -85,8 +85,9 @@ void tile::store() const {
 }
 
 void transfer_barriers::init(const void* barrier, int arrivals) {
-  if (arrivals < 1) kernel_fault(fmt::format("transfer_init for {} arrivals", arrivals));
-  phases_[barrier] = {arrivals, arrivals, 0, 0, {}};
+  if (arrivals < 1) kernel_fault("transfer_init for {} arrivals", arrivals);
+  phases_[barrier] = {arrivals, arrivals, 0, 0};
+  std::erase_if(tiles_, [&](const auto& t) { return t.barrier == barrier; });
 }
 
 transfer_barriers::phase& transfer_barriers::current(const void* barrier) {
@@ -95,9 +96,11 @@ transfer_barriers::phase& transfer_barriers::current(const void* barrier) {
     kernel_fault("transfer_arrive, transfer_wait or load_tile: the barrier is not initialised");
   auto& p = found->second;
   if (p.missing == 0 && p.announced == 0) {
-    for (const auto& t : p.tiles)
-      t.load();
-    p = {p.arrivals, p.arrivals, 0, p.parity ^ 1, {}};
+    std::erase_if(tiles_, [&](const auto& t) {
+      if (t.barrier == barrier) t.what.load();
+      return t.barrier == barrier;
+    });
+    p = {p.arrivals, p.arrivals, 0, p.parity ^ 1};
   }
   return p;
 }
@@ -112,7 +115,7 @@ void transfer_barriers::arrive(const void* barrier, int bytes) {
 void transfer_barriers::load(const void* barrier, const tile& t) {
   auto& p = current(barrier);
   p.announced -= static_cast<int64_t>(t.bytes());
-  p.tiles.push_back(t);
+  tiles_.push_back({barrier, t});
 }
 
 bool transfer_barriers::ended(const void* barrier, int parity) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory_resource>
 #include <vector>
 
 #include "sandbox/cpu/dialect/abi.hpp"
@@ -35,7 +36,11 @@ struct tile {
 // Transfers are made as late as they may be: when their phase has ended and somebody asks.
 class transfer_barriers {
  public:
-  void clear() { phases_.clear(); }
+  explicit transfer_barriers(std::pmr::memory_resource* memory) : phases_(memory), tiles_(memory) {}
+  void clear() {
+    phases_.clear();
+    tiles_.clear();
+  }
   void init(const void* barrier, int arrivals);
   // One arrival, which announces that many bytes.
   void arrive(const void* barrier, int bytes);
@@ -48,12 +53,16 @@ class transfer_barriers {
     int arrivals = 0, missing = 0;
     int64_t announced = 0;  // bytes that are not on their way
     int parity = 0;
-    std::vector<tile> tiles;
+  };
+  struct expected_tile {
+    const void* barrier;
+    tile what;
   };
   // A kernel fault where it was not initialised. Ends the phase first, if all has come.
   phase& current(const void* barrier);
 
-  std::map<const void*, phase> phases_;
+  std::pmr::map<const void*, phase> phases_;
+  std::pmr::vector<expected_tile> tiles_;  // in order
 };
 
 }  // namespace cudal1

@@ -1,5 +1,7 @@
 // Memory that a kernel may not use: inputs, memory outside the tensors, and data of earlier calls.
 #include "attempt.hpp"
+#include <dlfcn.h>
+#include <link.h>
 
 namespace cudal1::testing_adversarial {
 namespace {
@@ -182,6 +184,34 @@ TEST_F(adversarial_test, data_of_one_call_cannot_be_found_in_the_next) {
          __shared__ unsigned kept[64]; __syncthreads();
          bool found = kept[threadIdx.x] == 0x600df00d; __syncthreads(); kept[threadIdx.x] = 0x600df00d; __syncthreads();
          for (int i = threadIdx.x; i < 4096; i += 32) y[i] = (a[i] > 0 ? a[i] : 0) * (found ? 2.0f : 1.0f); })"},
+  });
+}
+
+// What keeps a mark where no call may write, and makes nothing of it: the results are right. The highest address among
+// the frames of a launch is one of the thread's own stack, on which the runner's frames last as long as it does.
+TEST_F(adversarial_test, nothing_can_be_kept_beside_the_tensors) {
+  const task relu = relu_of_positive();
+  const std::string start = "__global__ void k(const float* a, float* y) { int seen = 0; volatile int here = 0; ";
+  const std::string beside =
+      "volatile int* kept = (volatile int*)((const char*)&here + 6400); seen = *kept; *kept = seen + 1; ";
+  const std::string of_thread =
+      "const unsigned long long* at = (const unsigned long long*)((unsigned long long)&here & ~7ull), *top = at + 40;"
+      "unsigned long long highest = 0; for (; at < top; ++at) if (*at >> 47 == 0 && *at > highest) highest = *at;"
+      "volatile int* kept = (volatile int*)((highest & ~7ull) + 3000); seen = *kept; *kept = seen + 1; ";
+  const std::string answer = " y[i] = (a[i] > 0 ? a[i] : 0) + (seen < 0 ? 1.0f : 0); }";
+  expect_all({
+      {"beside_the_stack",
+       relu,
+       {1, 1},
+       start + beside + "for (int i = 0; i < 4096; ++i)" + answer,
+       {outcome::out_of_bounds, outcome::crash},
+       "SIGSEGV"},
+      {"on_the_stack_of_the_thread",
+       relu,
+       {1, 1},
+       start + of_thread + "for (int i = 0; i < 4096; ++i)" + answer,
+       {outcome::out_of_bounds},
+       "a read outside every tensor"},
   });
 }
 

@@ -52,15 +52,20 @@ TEST_F(adversarial_test, a_call_that_sometimes_does_not_end_is_a_hang) {
   EXPECT_EQ(timed->problem->kind, outcome::hang) << timed->problem->reason;
 }
 
-// Searches its stack for the page that it shares with the referee, reports there where its output will be (or, by
-// `named`, a place whose content stays) and that it is done, and only then computes. (It needs a system call to search
-// without faults; a kernel that the object rules accept would have to guess.)
+// Searches its thread's stack for the page that it shares with the referee, reports there where its output will be (or,
+// by `named`, a place whose content stays) and that it is done, and only then computes. (It needs a system call to
+// search without faults, and to see in which calls memory is open; a kernel that the object rules accept would have to
+// guess.)
 enum class named_place { of_the_output, another };
 
 std::string early_done(int64_t elements, named_place named) {
   return fmt::format(
       "static float* before; static long base; unsigned* page = nullptr; long at = (long)&page & -8;\n"
       "const auto readable = [](long p) {{ return call(14, 99, p, 0, 8) != -14; }};\n"
+      "if (!readable((long)environ & -8)) {{ for (long i = 0; i < {n}; ++i) y[i] = a[i] > 0 ? a[i] : 0; return; }}\n"
+      "long stack = 0;\n"  // of the thread: the highest address on the launch's
+      "for (; readable(at); at += 8) if (*(long*)at > stack && *(long*)at < 1L << 47) stack = *(long*)at;\n"
+      "at = stack & -8;\n"
       "const auto is_page = [&](long p) {{ return p > 65536 && (p & 4095) == 0 && p < (1L << 47) && readable(p) &&\n"
       "  *(unsigned*)p == {go} && *((unsigned*)p + 1) == 1 && *(long*)(p + {outputs}) == 0 &&\n"
       "  *(long*)(p + {outputs} + 8) > 0 && *(long*)(p + {outputs} + 8) < 1 << 30; }};\n"
@@ -89,7 +94,8 @@ TEST_F(adversarial_test, writes_after_done_do_not_count) {
   constexpr int64_t elements = 1 << 20;
   const task relu = testing_device::relu_task(elements);
   const auto program = testing_device::one_launch(elements);
-  const auto code = testing_device::native(early_done(elements, named_place::of_the_output), elements);
+  const auto code =
+      testing_device::native(early_done(elements, named_place::of_the_output), elements, "#include <unistd.h>\n");
   const finding f = evaluate(relu, program, code);
   if (f.result != outcome::correct) {
     EXPECT_TRUE(f.result == outcome::wrong_answer || f.result == outcome::inconsistent) << f;
@@ -102,7 +108,8 @@ TEST_F(adversarial_test, writes_after_done_do_not_count) {
 // Few elements, so that they are complete, and named by the runner, before the referee's stop reaches it.
 TEST_F(adversarial_test, an_output_is_read_where_it_was_when_the_call_was_done) {
   constexpr int64_t elements = 64;
-  const auto code = testing_device::native(early_done(elements, named_place::another), elements);
+  const auto code =
+      testing_device::native(early_done(elements, named_place::another), elements, "#include <unistd.h>\n");
   const finding f = evaluate(testing_device::relu_task(elements), testing_device::one_launch(elements), code);
   EXPECT_TRUE(f.result == outcome::wrong_answer || f.result == outcome::inconsistent) << f;
 }

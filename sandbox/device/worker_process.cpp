@@ -9,16 +9,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/child_process.hpp"
 #include "config/base/pipe.hpp"
 #include "config/installation.hpp"
 #include "sandbox/isolation/zygote.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace cudal1 {
 namespace {
@@ -43,52 +41,6 @@ std::vector<std::string> worker_environment(const worker_settings& settings) {
   return environment;
 }
 
-class spawn_plan {
- public:
-  spawn_plan() {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawnattr_init(&attributes_);
-  }
-  ~spawn_plan() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  spawn_plan(const spawn_plan&) = delete;
-  spawn_plan& operator=(const spawn_plan&) = delete;
-
-  expected<pid_t> run(const std::string& worker, std::string role, std::string settings,
-                      std::vector<std::string> environment, int socket) {
-    ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions_, 1, "/dev/null", O_WRONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions_, socket, zygote_socket);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, zygote_socket + 1);
-    // A separate process group, so that Ctrl-C at the terminal reaches only the node. Signal handlers and masks are not
-    // inherited.
-    sigset_t none, all;
-    ::sigemptyset(&none);
-    ::sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    ::posix_spawnattr_setpgroup(&attributes_, 0);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    std::string name = worker;
-    std::array<char*, 4> arguments{name.data(), role.data(), settings.data(), nullptr};
-    std::vector<char*> variables;
-    for (auto& entry : environment)
-      variables.push_back(entry.data());
-    variables.push_back(nullptr);
-    pid_t pid = 0;
-    if (const int e = ::posix_spawn(&pid, worker.c_str(), &actions_, &attributes_, arguments.data(), variables.data());
-        e != 0)
-      return fail(errc::infrastructure, "{}: {}", worker, std::strerror(e));
-    return pid;
-  }
-
- private:
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
-
 }  // namespace
 
 expected<std::string> find_worker(const std::string& wanted, const std::string& program) {
@@ -105,7 +57,17 @@ expected<std::string> find_worker(const std::string& wanted, const std::string& 
 
 expected<pid_t> start_worker(const std::string& worker, const std::string& role, const std::string& settings,
                              const std::vector<std::string>& environment, int socket) {
-  return spawn_plan().run(worker, role, settings, environment, socket);
+  // A separate process group, so that Ctrl-C at the terminal reaches only the node. Signal handlers and masks are not
+  // inherited.
+  return child_start()
+      .reads_nothing()
+      .drops(STDOUT_FILENO)
+      .has(zygote_socket, socket)
+      .closes_from(zygote_socket + 1)
+      .default_signals()
+      .own_group()
+      .environment(environment)
+      .run(worker, {worker, role, settings});
 }
 
 namespace {
@@ -127,19 +89,12 @@ std::string loader_message(const std::string& worker) {
   auto ends = make_pipe();
   if (!ends) return "";
   auto& [reading, writing] = *ends;
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, writing.get(), STDERR_FILENO);
-  std::string name = worker;
-  std::array<char*, 2> arguments{name.data(), nullptr};
-  pid_t pid = 0;
-  const int problem = ::posix_spawn(&pid, worker.c_str(), &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
+  const auto pid = child_start().has(STDERR_FILENO, writing.get()).run(worker, {worker});
   writing.reset();
-  if (problem != 0) return "";
+  if (!pid) return "";
   std::array<char, 1024> text{};
   const auto got = ::read(reading.get(), text.data(), text.size());
-  ::waitpid(pid, nullptr, 0);
+  ::waitpid(*pid, nullptr, 0);
   const std::string_view all(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
   return std::string(all.substr(0, all.find('\n')));
 }

@@ -8,15 +8,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config/base/child_process.hpp"
 #include "config/base/deadline.hpp"
-#include "tools/cli/arguments.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
 namespace cudal1::cli {
 
@@ -26,26 +23,14 @@ expected<void> line_process::start() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return fail(errc::infrastructure, "cannot create a socket: {}", std::strerror(errno));
   unique_fd ours(ends[0]), its(ends[1]);
-  auto words = options_.words;
-  const std::vector<char*> arguments = arguments_of(words);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, its.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&files, its.get(), STDOUT_FILENO);
-  if (!options_.log.empty())
-    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  const int problem = ::posix_spawn(&pid_, arguments.front(), &files, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  if (problem != 0) {
-    pid_ = -1;
-    const auto log = options_.log.empty() ? "" : " with its log in " + options_.log;
-    return fail(errc::infrastructure, "cannot start {}{}: {}", options_.words.front(), log, std::strerror(problem));
-  }
+  child_start start;
+  start.has(STDIN_FILENO, its.get()).has(STDOUT_FILENO, its.get()).own_group();
+  if (!options_.log.empty()) start.appends_to(STDERR_FILENO, options_.log);
+  const auto& program = options_.words.front();
+  auto started =
+      start.run(program, options_.words, program + (options_.log.empty() ? "" : " with its log in " + options_.log));
+  pid_ = started.value_or(-1);
+  if (!started) return tl::unexpected(std::move(started).error());
   link_ = std::move(ours);
   bytes_.clear();
   return {};

@@ -7,15 +7,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/cli/arguments.hpp"
+#include "config/base/child_process.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/node_process.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
 namespace cudal1::cli {
 
@@ -46,23 +43,13 @@ expected<node_child> node_child::spawn(const std::string& data, const std::vecto
 
   std::vector<std::string> words = {program, "--data", data};
   words.insert(words.end(), flags.begin(), flags.end());
-  const std::vector<char*> arguments = arguments_of(words);
-
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, child.log_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
   // A session of its own: Ctrl-C in this terminal does not reach the node, and it may outlive this process.
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  const int problem = ::posix_spawn(&child.pid_, program.c_str(), &files, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  if (problem != 0)
-    return fail(errc::infrastructure, "cannot start {} with its log in {}: {}", program, child.log_,
-                std::strerror(problem));
+  CUDAL1_TRY(child.pid_, child_start()
+                             .reads_nothing()
+                             .appends_to(STDOUT_FILENO, child.log_)
+                             .has(STDERR_FILENO, STDOUT_FILENO)
+                             .own_session()
+                             .run(program, words, program + " with its log in " + child.log_));
   return child;
 }
 

@@ -4,10 +4,9 @@
 #include <cstring>
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <unistd.h>
 
-#include "tools/cli/arguments.hpp"
+#include "config/base/child_process.hpp"
 #include "tools/cli/child_status.hpp"
 
 namespace cudal1::cli {
@@ -61,26 +60,12 @@ struct child_output {
 expected<int> run(const std::vector<std::string>& words, const child_output& output) {
   std::vector<std::string> all{"cudal1"};
   all.insert(all.end(), words.begin(), words.end());
-  const std::vector<char*> arguments = arguments_of(all);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  if (!output.file.empty())
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  if (output.is_error) posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t defaults;
-  sigemptyset(&defaults);
-  sigaddset(&defaults, SIGINT);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  child_start start;
+  if (!output.file.empty()) start.replaces(STDOUT_FILENO, output.file);
+  if (output.is_error) start.has(STDOUT_FILENO, STDERR_FILENO);
+  start.default_signal(SIGINT);
   const interrupts_left_to_child guard;
-  pid_t child = -1;
-  const int problem = ::posix_spawn(&child, "/proc/self/exe", &files, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (problem != 0)
-    return fail(errc::infrastructure, "cannot start `{}`: {}", command_text(words), std::strerror(problem));
+  CUDAL1_TRY(const pid_t child, start.run("/proc/self/exe", all, "`" + command_text(words) + "`"));
   return shell_code_at_end(child);
 }
 

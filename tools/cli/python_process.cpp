@@ -10,16 +10,13 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <unistd.h>
 
+#include "config/base/child_process.hpp"
 #include "config/base/pipe.hpp"
 #include "config/base/unique_fd.hpp"
 #include "config/installation.hpp"
-#include "tools/cli/arguments.hpp"
 #include "tools/cli/child_status.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
 namespace cudal1::cli {
 
@@ -46,36 +43,18 @@ next_step wait_for_output(int output, int wake_fd) {
   return waiting[1].revents != 0 ? next_step::end : next_step::read;
 }
 
-// A terminal sends Ctrl-C to the child, too. With `wake_fd` it is ours to end the child, without Python's traceback.
-void leave_interrupts_to_us(posix_spawnattr_t& attributes) {
-  sigset_t blocked;
-  sigemptyset(&blocked);
-  sigaddset(&blocked, SIGINT);
-  posix_spawnattr_setsigmask(&attributes, &blocked);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-}
-
 // Runs a command with /dev/null as its standard input and reads its output to the end. errc::cancelled once `wake_fd`
 // (-1: none) is readable.
 enum class error_output { shown, dropped };
-expected<python_result> run_words(std::vector<std::string> words, error_output errors, int wake_fd = -1) {
+expected<python_result> run_words(const std::vector<std::string>& words, error_output errors, int wake_fd = -1) {
   CUDAL1_TRY(auto ends, make_pipe());
   auto& [reading, writing] = ends;
-  const std::vector<char*> arguments = arguments_of(words);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, writing.get(), STDOUT_FILENO);
-  if (errors == error_output::dropped)
-    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  if (wake_fd >= 0) leave_interrupts_to_us(attributes);
-  pid_t child = -1;
-  const int problem = ::posix_spawnp(&child, words.front().c_str(), &files, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (problem != 0) return fail(errc::infrastructure, "cannot start {}: {}", words.front(), std::strerror(problem));
+  child_start start;
+  start.reads_nothing().has(STDOUT_FILENO, writing.get());
+  if (errors == error_output::dropped) start.drops(STDERR_FILENO);
+  // A terminal sends Ctrl-C to the child, too. With `wake_fd` it is ours to end the child, without Python's traceback.
+  if (wake_fd >= 0) start.blocked_signal(SIGINT);
+  CUDAL1_TRY(const pid_t child, start.run(words.front(), words));
   writing.reset();
   python_result result;
   std::array<char, 4096> part{};

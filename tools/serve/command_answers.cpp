@@ -8,17 +8,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <unistd.h>
 
+#include "config/base/child_process.hpp"
 #include "config/base/deadline.hpp"
 #include "config/base/pipe.hpp"
-#include "tools/cli/arguments.hpp"
 #include "tools/cli/child_status.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/node_process.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
 namespace cudal1::serve {
 
@@ -32,18 +29,8 @@ struct finished_command {
   std::string out, err;
 };
 
-expected<pid_t> spawn(std::vector<std::string> words, int out, int err) {
-  const auto arguments = cli::arguments_of(words);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
-  pid_t pid = -1;
-  const int problem = ::posix_spawn(&pid, arguments.front(), &files, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  if (problem != 0) return fail(errc::infrastructure, "cannot start {}: {}", words.front(), std::strerror(problem));
-  return pid;
+expected<pid_t> spawn(const std::vector<std::string>& words, int out, int err) {
+  return child_start().reads_nothing().has(STDOUT_FILENO, out).has(STDERR_FILENO, err).run(words.front(), words);
 }
 
 // Reads both until their ends. False: it takes too long, or prints too much.

@@ -7,19 +7,16 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/cli/arguments.hpp"
+#include "config/base/child_process.hpp"
 #include "tools/cli/child_status.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/node_process.hpp"
 #include "tools/cli/python_process.hpp"
 #include "tools/serve/serving_node.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves its declaration to us
 
 namespace cudal1::cli {
 
@@ -49,12 +46,7 @@ expected<pid_t> start_bridge(const std::string& url, const std::string& data) {
   } else {
     ::setenv("CUDAL1_URL", url.c_str(), 1);
   }
-  std::vector<std::string> words = {"python3", "-m", "cudal1.mcp"};
-  const auto arguments = arguments_of(words);
-  pid_t pid = -1;
-  if (const int problem = ::posix_spawnp(&pid, "python3", nullptr, nullptr, arguments.data(), environ); problem != 0)
-    return fail(errc::not_found, "cannot start python3, which the protocol needs: {}", std::strerror(problem));
-  return pid;
+  return child_start().run("python3", {"python3", "-m", "cudal1.mcp"}, "python3, which the protocol needs");
 }
 
 expected<int> wait_for(pid_t pid, serve::serving_node* n) {

@@ -111,6 +111,10 @@ expected<filter_context> without_administration() {
 
 }  // namespace
 
+// libseccomp's macros are compound literals, as C has them.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 expected<std::vector<sock_filter>> runner_filter(int channel) {
   CUDAL1_TRY(const auto context, make_context(SCMP_ACT_TRAP));
   // Memory, synchronisation of threads, clocks, and the return from a signal handler.
@@ -169,6 +173,8 @@ expected<std::vector<sock_filter>> runner_filter(int channel) {
     CUDAL1_CHECK(add_rule(context, SCMP_ACT_ERRNO(EPERM), call));
   return export_filter(context);
 }
+
+#pragma GCC diagnostic pop
 
 expected<std::vector<sock_filter>> referee_filter() {
   CUDAL1_TRY(const auto context, without_administration());

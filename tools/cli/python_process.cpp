@@ -154,7 +154,7 @@ expected<python_result> run_python(const std::string& python, const std::string&
                                    const std::vector<std::string>& arguments, int wake_fd) {
   std::vector<std::string> words = {python, script};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_words(std::move(words), error_output::shown, wake_fd);
+  return run_words(words, error_output::shown, wake_fd);
 }
 
 }  // namespace cudal1::cli

@@ -53,11 +53,11 @@ bool read_both(const unique_fd& out, const unique_fd& err, finished_command& f) 
   return true;
 }
 
-expected<finished_command> run(std::vector<std::string> words) {
+expected<finished_command> run(const std::vector<std::string>& words) {
   CUDAL1_TRY(auto out, make_pipe());
   CUDAL1_TRY(auto err, make_pipe());
   const std::string name = words.size() > 1 ? words[1] : "";
-  CUDAL1_TRY(const pid_t pid, spawn(std::move(words), out.writer.get(), err.writer.get()));
+  CUDAL1_TRY(const pid_t pid, spawn(words, out.writer.get(), err.writer.get()));
   out.writer.reset();
   err.writer.reset();
   finished_command f;
@@ -84,7 +84,7 @@ expected<std::string> command_answers::text(const std::vector<std::string>& give
   std::vector<std::string> words = {program};
   words.insert(words.end(), given.begin(), given.end());
   words.insert(words.end(), {"--quiet", "--data", data_});
-  CUDAL1_TRY(auto f, run(std::move(words)));
+  CUDAL1_TRY(auto f, run(words));
   namespace code = cli::exit_code;
   if (f.code == code::success || (f.code == code::negative && !f.out.empty())) return std::move(f.out);
   const auto message = message_of(std::move(f.err));

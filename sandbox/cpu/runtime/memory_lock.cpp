@@ -47,17 +47,20 @@ void* map_memory(std::size_t bytes) {
   return p == MAP_FAILED ? nullptr : p;
 }
 
+// Addresses are numbers where the system's list has them.
+std::byte* memory_at(uintptr_t address) {
+  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 // The pages with errno, which functions of the mathematical library set, and with what the system writes when it
 // moves a thread to another core.
 std::array<memory_range, 2> thread_pages() {
   constexpr std::size_t of_thread = page;  // glibc's record of a thread has some 2,300 bytes
-  return {memory_range::of(&errno, sizeof errno),
-          memory_range::of(reinterpret_cast<const void*>(::pthread_self()), of_thread)};
+  return {memory_range::of(&errno, sizeof errno), memory_range::of(memory_at(::pthread_self()), of_thread)};
 }
 
 void copy_out(const memory_range& r, std::vector<std::byte>& to) {
-  const auto* const from = reinterpret_cast<const std::byte*>(r.begin);
-  to.insert(to.end(), from, from + (r.end - r.begin));
+  to.insert(to.end(), memory_at(r.begin), memory_at(r.end));
 }
 
 // What the system writes there by itself.
@@ -85,7 +88,7 @@ void without(memory_range r, std::span<const memory_range> usable, const Take& t
 }
 
 void protect(const memory_range& r, int access) {
-  if (::mprotect(reinterpret_cast<void*>(r.begin), r.end - r.begin, access) != 0) std::abort();
+  if (::mprotect(memory_at(r.begin), r.end - r.begin, access) != 0) std::abort();
 }
 
 void protect_table(int access) {
@@ -166,7 +169,7 @@ expected<void> memory_lock::make_code_read_only() {
   expected<void> done;
   CUDAL1_CHECK(each_mapping([&](const mapping_line& m) {
     if (!m.writes || !m.executes || m.is_shared) return;
-    if (::mprotect(reinterpret_cast<void*>(m.range.begin), m.range.end - m.range.begin, PROT_READ | PROT_EXEC) != 0)
+    if (::mprotect(memory_at(m.range.begin), m.range.end - m.range.begin, PROT_READ | PROT_EXEC) != 0)
       done = fail(errc::infrastructure, "memory with code stays writable: {}", std::strerror(errno));
   }));
   return done;
@@ -215,7 +218,7 @@ void memory_lock::restore_thread_memory() const {
   const std::byte* was = thread_memory_.data();
   for (const auto& r : thread_pages())
     for (uintptr_t at = r.begin; at < r.end; ++at, ++was)
-      if (auto* const now = reinterpret_cast<std::byte*>(at); *now != *was && !is_of_system(at)) *now = *was;
+      if (auto* const now = memory_at(at); *now != *was && !is_of_system(at)) *now = *was;
 }
 
 void memory_lock::set_wanted(bool wanted, uint64_t seed) {

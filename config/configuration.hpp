@@ -388,10 +388,15 @@ struct cluster_options {
                         "A machine that is away may come back with the results of its evaluations for this long; then "
                         "others repeat them.");
   bool run_models = key(true,
-                        "Whether this machine measures PyTorch on its devices for another machine's coordinator, which "
-                        "executes the Python files of models, as the node's user and without a sandbox.");
+                        "Whether this machine measures PyTorch on its devices for another machine's coordinator, and "
+                        "compares models with their tasks there, which executes the Python files of models, as the "
+                        "node's user and without a sandbox.");
+  bool run_client_models = key(
+      false,
+      "Whether this machine compares the models of clients on other machines (`cudal1 --cluster`) with their tasks, "
+      "which executes the Python files that they send, as the node's user and without a sandbox.");
 };
-BOOST_DESCRIBE_STRUCT(cluster_options, (), (listen, heartbeat_s, failure_s, rejoin_s, run_models))
+BOOST_DESCRIBE_STRUCT(cluster_options, (), (listen, heartbeat_s, failure_s, rejoin_s, run_models, run_client_models))
 
 struct configuration {
   verification_options verification;

@@ -230,7 +230,7 @@ void agent_state::blob_ended(const std::string& blob, const expected<void>& how)
     t.problem = fmt::format("the weights of {}: {}", t.what->name, how.error().message);
   }
   hand_out_waiting();
-  baseline_source_ended(blob, how);
+  baseline_blob_ended(blob, how);
 }
 
 void agent_state::hand_out_waiting() {
@@ -301,6 +301,7 @@ void agent_state::device_changed(message::device_state_changed m) {
 void agent_state::acknowledged(uint64_t lease) {
   in_flight_.erase(lease);
   if (spool_) spool_->remove(lease);
+  begin_ready_baselines();
   check_retired();
 }
 

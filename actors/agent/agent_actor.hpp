@@ -90,16 +90,16 @@ class agent_state {
     auditor_actor auditor;
     verification_options verification;  // with which they were started
   };
-  // Who measures PyTorch on a device, from the first time on.
+  // Who measures PyTorch and compares models on a device, from the first time on.
   struct baseline_entry {
     baseline_actor actor;
     std::shared_ptr<baseline_cancel> cancel;
     int64_t asked = 0;  // that it has not answered: meanwhile the device gets no evaluation
   };
-  // A measurement that waits for the blob of its source.
+  // A measurement or a comparison that waits for blobs, or for the end of the device's evaluations.
   struct baseline_job {
     message::measure_baseline what;
-    std::string missing;
+    std::set<std::string> missing;
     caf::typed_response_promise<baseline_times> promise;
   };
   using done_promise = caf::typed_response_promise<message::done>;
@@ -147,10 +147,14 @@ class agent_state {
   void send_left_results();
 
   // PyTorch.
-  void baseline_source_ended(const std::string& blob, const expected<void>& how);
+  // errc::refused if this machine does not execute that model.
+  expected<void> may_execute(const baseline_request& wanted) const;
+  std::set<std::string> missing_blobs(const message::measure_baseline& m) const;
+  void baseline_blob_ended(const std::string& blob, const expected<void>& how);
+  void begin_ready_baselines();
   expected<void> spawn_baseline(const std::string& device);
   void begin_baseline(baseline_job job);
-  error ended_early(const std::string& device) const;
+  error ended_early(const message::measure_baseline& m) const;
   void baseline_answered(const std::string& device);
   bool measures_baseline(const std::string& device) const;
   // Kills what is measured there.

@@ -1,4 +1,5 @@
-// The agent's measurements of PyTorch, on devices that a client of the coordinator holds.
+// The agent's measurements of PyTorch, and its comparisons of tasks with their models, on devices that a client of the
+// coordinator holds.
 #include <algorithm>
 
 #include "actors/agent/agent_actor.hpp"
@@ -10,36 +11,68 @@ namespace {
 constexpr duration release_timeout{std::chrono::minutes(1)};  // killing a process takes as long as its driver
 }
 
+expected<void> agent_state::may_execute(const baseline_request& wanted) const {
+  const auto& allowed = setup_.options.settings.cluster;
+  const auto doing = wanted.compares ? "compare models with their tasks" : "measure PyTorch";
+  const auto who = is_local() ? std::string("the coordinator's machine") : "machine " + setup_.name;
+  if (!is_local() && !allowed.run_models)
+    return fail(
+        errc::refused,
+        "{} does not {}, which executes the Python of models without a sandbox: its cluster.run_models is false", who,
+        doing);
+  if (wanted.of_remote_client && !allowed.run_client_models)
+    return fail(errc::refused,
+                "{} does not {} for clients on other machines, which executes their Python without a sandbox: its "
+                "cluster.run_client_models is false",
+                who, doing);
+  return {};
+}
+
+std::set<std::string> agent_state::missing_blobs(const message::measure_baseline& m) const {
+  std::vector<std::string> needed;
+  if (m.wanted.compares) needed = m.what->content_files();
+  if (m.what->is_whole_model()) needed.push_back(m.what->origin->source);
+  const blobs kept(setup_.options.data);
+  std::erase_if(needed, [&](const std::string& blob) { return kept.has(blob); });
+  return {needed.begin(), needed.end()};
+}
+
 caf::result<baseline_times> agent_state::measure_baseline(message::measure_baseline m) {
-  if (!is_local() && !setup_.options.settings.cluster.run_models)
-    return to_caf({errc::refused, fmt::format("machine {} does not measure PyTorch, which executes the Python of "
-                                              "models without a sandbox: its cluster.run_models is false",
-                                              setup_.name)});
+  if (const auto allowed = may_execute(m.wanted); !allowed) return to_caf(allowed.error());
   m.device = name_on_machine(m.device);
   if (!devices_.contains(m.device))
     return to_caf({errc::not_found, fmt::format("there is no device {}", full(m.device))});
   baseline_job job{std::move(m), {}, self_->make_response_promise<baseline_times>()};
   auto promise = job.promise;
-  const blobs kept(setup_.options.data);
-  if (const auto& t = *job.what.what; t.is_whole_model() && !kept.has(t.origin->source)) {
-    job.missing = t.origin->source;
-    fetcher_->want(job.missing);
-    baseline_jobs_.push_back(std::move(job));
-  } else {
-    begin_baseline(job);
-  }
+  job.missing = missing_blobs(job.what);
+  for (const auto& blob : job.missing)
+    fetcher_->want(blob);
+  baseline_jobs_.push_back(std::move(job));
+  begin_ready_baselines();
   return promise;
 }
 
-void agent_state::baseline_source_ended(const std::string& blob, const expected<void>& how) {
+void agent_state::begin_ready_baselines() {
+  const auto evaluates = [&](const std::string& device) {
+    return std::ranges::any_of(in_flight_, [&](const auto& lease) { return lease.second == device; });
+  };
   for (auto& job : std::exchange(baseline_jobs_, {})) {
-    if (job.missing != blob)
-      baseline_jobs_.push_back(std::move(job));
-    else if (how)
-      begin_baseline(job);
+    if (job.missing.empty() && !evaluates(job.what.device))
+      begin_baseline(std::move(job));
     else
-      job.promise.deliver(to_caf(how.error()));
+      baseline_jobs_.push_back(std::move(job));
   }
+}
+
+void agent_state::baseline_blob_ended(const std::string& blob, const expected<void>& how) {
+  for (auto& job : std::exchange(baseline_jobs_, {})) {
+    if (job.missing.erase(blob) > 0 && !how)
+      job.promise.deliver(to_caf(
+          {how.error().code, fmt::format("a file of {} cannot be had: {}", job.what.what->name, how.error().message)}));
+    else
+      baseline_jobs_.push_back(std::move(job));
+  }
+  begin_ready_baselines();
 }
 
 expected<void> agent_state::spawn_baseline(const std::string& device) {
@@ -75,19 +108,19 @@ void agent_state::begin_baseline(baseline_job job) {
         promise.deliver(std::move(times));
         baseline_answered(device);
       },
-      [this, device, promise = job.promise](const error& e) mutable {
+      [this, device, promise = job.promise, what = job.what](const error& e) mutable {
         promise.deliver(to_caf(e.code == errc::cancelled
-                                   ? ended_early(device)
+                                   ? ended_early(what)
                                    : error{e.code, fmt::format("{}: {}", full(device), e.message)}));
         baseline_answered(device);
       });
 }
 
-error agent_state::ended_early(const std::string& device) const {
+error agent_state::ended_early(const message::measure_baseline& m) const {
   return {errc::infrastructure,
-          fmt::format("the measurement on {} was ended, since it was released or its machine lost the coordinator; run "
+          fmt::format("the {} on {} was ended, since it was released or its machine lost the coordinator; run "
                       "the same command again",
-                      full(device))};
+                      m.wanted.compares ? "comparison" : "measurement", full(m.device))};
 }
 
 // Evaluations that came meanwhile have waited, so that none is timed beside a process that is being killed; nor is that
@@ -108,7 +141,7 @@ void agent_state::end_baselines(const std::string& device) {
     if (job.what.device != device)
       baseline_jobs_.push_back(std::move(job));
     else
-      job.promise.deliver(to_caf(ended_early(device)));
+      job.promise.deliver(to_caf(ended_early(job.what)));
   }
   const auto found = baselines_.find(device);
   if (found == baselines_.end()) return;

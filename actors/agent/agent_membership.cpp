@@ -29,6 +29,7 @@ void agent_state::tick() {
   if (!coordinator_ && !connecting_ && !ending_ && now >= next_attempt_) connect();
   if (coordinator_ && !is_local() && now >= next_beat_) beat();
   send_left_results();
+  begin_ready_baselines();
   check_retired();
 }
 

@@ -48,6 +48,10 @@ expected<baseline_times> baseline_state::measure(const message::measure_baseline
   if (!measurer_) {
     CUDAL1_TRY(measurer_, setup_.make({setup_.device, setup_.data + "/baseline.log", setup_.cancel->fd()}));
   }
+  if (m.wanted.compares) {
+    CUDAL1_TRY(times.comparison, measurer_->compare(*m.what, blobs(setup_.data).folder()));
+    return times;
+  }
   baseline_request r = m.wanted;
   r.source = blobs(setup_.data).folder() + "/" + times.source;
   r.flush_bytes = setup_.of_device.flush_bytes;

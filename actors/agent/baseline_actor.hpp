@@ -1,4 +1,5 @@
-// Measures PyTorch on one device of this machine, in a Python process that lives until the device is released.
+// Measures PyTorch on one device of this machine, in a Python process that lives until the device is released; and
+// compares tasks with their models there, each in a process of its own.
 #pragma once
 
 #include <memory>
@@ -39,7 +40,7 @@ class baseline_state {
   static constexpr const char* name = "baseline";
 
   void begin(baseline_setup setup);
-  // Of a task whose blobs are here.
+  // Of a task whose blobs are here: measures it, or compares it with its model.
   expected<baseline_times> measure(const message::measure_baseline& m);
   expected<message::done> release();
 

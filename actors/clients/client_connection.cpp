@@ -22,13 +22,13 @@ constexpr auto request_limit = 1h;  // between requests
 constexpr auto first_request_limit = 10s, leaving_limit = 2s;
 constexpr auto drain_limit = 5min;
 
-client_answer last_answer() {
+}  // namespace
+
+client_answer client_connection::last_answer() {
   client_answer a;
   a.last = true;
   return a;
 }
-
-}  // namespace
 
 client_connection::client_connection(client_server& server, unique_fd fd, std::optional<peer> remote)
     : server_(server), fd_(std::move(fd)), remote_(std::move(remote)), self_(server.system_) {
@@ -132,11 +132,6 @@ bool client_connection::send_line(const std::string& line) {
   return true;
 }
 
-template <class T>
-bool client_connection::finished(const expected<T>& result) {
-  return result ? send(last_answer()) : refuse(result.error());
-}
-
 // ---- verbs --------------------------------------------------------------------------------------------------------
 
 bool client_connection::handle(const client_request& r) {
@@ -153,6 +148,8 @@ bool client_connection::handle(const client_request& r) {
       return stop(r);
     case client_verb::hold:
       return hold(r);
+    case client_verb::compare:
+      return compare(r);
     case client_verb::measure_baseline:
       return measure_baseline(r);
     case client_verb::keep_baseline:
@@ -370,46 +367,6 @@ bool client_connection::prune(const client_request& r) {
   auto a = last_answer();
   a.pruned = std::move(all);
   return send(a);
-}
-
-bool client_connection::hold(const client_request& r) {
-  if (hold_ != 0) return refuse({errc::already_exists, "this client holds a device already"});
-  auto held = ask_node<device_hold>(message::hold_device{r.device});
-  if (!held) return refuse(held.error());
-  hold_ = held->number;
-  auto a = last_answer();
-  a.hold = std::move(*held);
-  return send(a);
-}
-
-bool client_connection::measure_baseline(const client_request& r) {
-  if (!r.wanted) return refuse({errc::invalid_argument, "measure_baseline needs a request"});
-  auto begun = ask_node<message::done>(message::begin_baseline{hold_, r.task, *r.wanted});
-  if (!begun) return refuse(begun.error());
-  for (;;) {
-    auto now = ask_node<message::baseline_answer>(message::baseline_query{hold_});
-    if (!now) return refuse(now.error());
-    if (now->ended) {
-      auto a = last_answer();
-      a.times = std::move(now->times);
-      return send(a);
-    }
-    switch (wait(100ms)) {
-      case wake::time:
-        break;
-      case wake::stop:
-        return refuse({errc::infrastructure, "the node is ending; run the same command again"}) && false;
-      case wake::line:
-        return refuse({errc::invalid_argument, "while PyTorch is measured, no other request is allowed"}) && false;
-      case wake::gone:
-        return false;
-    }
-  }
-}
-
-bool client_connection::keep_baseline(const client_request& r) {
-  if (!r.baseline) return refuse({errc::invalid_argument, "keep_baseline needs a baseline"});
-  return finished(ask_node<message::done>(message::keep_baseline{hold_, r.task, *r.baseline}, 2min));
 }
 
 bool client_connection::keep_judged_file(const client_request& r) {

@@ -25,6 +25,7 @@ class client_connection {
   enum class wake { line, gone, stop, time };
   // Waits for a line, which is then in line_.
   wake wait(std::chrono::milliseconds at_most);
+  static client_answer last_answer();
   bool send(const client_answer& a) { return send_line(encode(a)); }
   bool send_line(const std::string& line);
   bool refuse(const error& e) { return send(refusal(e)); }
@@ -40,13 +41,26 @@ class client_connection {
   bool follow(const std::string& experiment, const client_request& asked);
   bool stop(const client_request& r);
   bool prune(const client_request& r);
+  // These and their parts: client_holds.cpp.
+  bool compare(const client_request& r);
+  // Nothing if the store knows that the task agrees. errc::cancelled if the connection should end. May leave the device
+  // held.
+  expected<std::optional<task_comparison>> compare_on_device(const client_request& r);
+  // Once no other client holds the device; false if the task is known to agree with its model.
+  expected<bool> hold_for_comparison(const task& t, const std::string& device);
   bool hold(const client_request& r);
   bool measure_baseline(const client_request& r);
+  // The result of what was begun on the held device. errc::cancelled if the connection should end.
+  expected<baseline_times> await_baseline();
+  // Between two questions to the node. errc::cancelled if the connection should end.
+  expected<void> rest(std::chrono::milliseconds time);
   bool keep_baseline(const client_request& r);
   bool keep_judged_file(const client_request& r);
   // Answers a request that returns nothing.
   template <class T>
-  bool finished(const expected<T>& result);
+  bool finished(const expected<T>& result) {
+    return result ? send(last_answer()) : refuse(result.error());
+  }
   bool shutdown();
   // A request that comes while an experiment is followed.
   bool handle_while_following(const std::vector<std::string>& search);

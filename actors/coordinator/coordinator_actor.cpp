@@ -144,6 +144,7 @@ void coordinator_state::offer(const message::work_item& item) {
 void coordinator_state::idle(const message::device_idle& m) {
   if (!devices_.is_ready(m.device)) return;  // it was given up while it did not answer
   if (!members_->takes_work(machine_of(m.device))) return;
+  if (holds_.is_held_for(m.device, hold_use::compare)) return;  // it says so again when it is released
   queue_->idle(m.device);
   hand_out();
 }

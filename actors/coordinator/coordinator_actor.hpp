@@ -92,6 +92,8 @@ class coordinator_state {
   struct baseline_entry {
     std::string device;
     uint64_t number = 0;  // of the measurement
+    shared_task what;
+    bool compares = false;  // the task with its model, instead
     std::optional<expected<baseline_times>> result;
   };
   using done_promise = caf::typed_response_promise<message::done>;
@@ -130,12 +132,15 @@ class coordinator_state {
   void end_policy(const policy_handles& policy);
   void experiment_died(const std::string& id, caf::actor_id actor, const error& why);
   void forget_experiment(const std::string& id, message::experiment_ended last);
+  expected<void> check_ready(const std::string& device) const;
   expected<void> check_unused(const std::string& device) const;
   expected<task> task_of_baseline(uint64_t hold, const std::string& text) const;
   static expected<task> task_on(const std::string& device, const std::string& text);
   template <class M>
   caf::result<message::done> keep_with_task(const task& t, const std::string& its_task, M record);
   void baseline_ended(uint64_t hold, uint64_t number, expected<baseline_times> result);
+  // The same; first stores that a task agrees with its model.
+  void baseline_came(uint64_t hold, uint64_t number, baseline_times times);
   // Measurements of PyTorch on devices of a machine that is lost.
   void lose_baselines(const std::string& machine, const std::string& why);
 

@@ -10,19 +10,24 @@ namespace {
 constexpr duration hold_timeout{std::chrono::minutes(1)};
 }
 
-// A hold is given only for a device that no experiment uses or is about to use, so it is exclusive.
+// One to measure is given only for a device that no experiment uses or is about to use, so it is exclusive. During one
+// to compare the device gets no evaluations, whoever they are of.
 expected<device_hold> coordinator_state::hold(const message::hold_device& m) {
-  CUDAL1_CHECK(check_unused(m.device));
+  if (m.compares && holds_.is_held(m.device))
+    return fail(errc::already_exists, "another client measures or compares on device {}; try again when it ends",
+                m.device);
+  CUDAL1_CHECK(m.compares ? check_ready(m.device) : check_unused(m.device));
   device_hold h;
-  h.number = holds_.hold(m.device);
+  h.number = holds_.hold(m.device, m.compares ? hold_use::compare : hold_use::measure);
   h.device = devices_.at(m.device).report;
   h.device.where.device = m.device;
+  if (m.compares) queue_->not_idle(m.device);
   self_->send(agent_of(m.device), message::device_held{m.device, true});
   spdlog::info("device {} is held by a client", m.device);
   return h;
 }
 
-expected<void> coordinator_state::check_unused(const std::string& device) const {
+expected<void> coordinator_state::check_ready(const std::string& device) const {
   if (ending_) return fail(errc::cancelled, "the node is ending");
   if (!devices_.is_ready(device))
     return fail(errc::invalid_argument, "this node has no device \"{}\" that works", device);
@@ -30,6 +35,11 @@ expected<void> coordinator_state::check_unused(const std::string& device) const 
     return fail(errc::refused, "device {} gets no work: its machine is drained, or leaves (`cudal1 nodes`)", device);
   if (!traits_of(device).replays.empty())
     return fail(errc::refused, "device {} answers from stored verdicts: nothing can be measured on it", device);
+  return {};
+}
+
+expected<void> coordinator_state::check_unused(const std::string& device) const {
+  CUDAL1_CHECK(check_ready(device));
   for (const auto& [id, e] : experiments_)
     if (e.actor && may_use(e, device))
       return fail(errc::refused,
@@ -38,6 +48,9 @@ expected<void> coordinator_state::check_unused(const std::string& device) const 
                   id, device, id);
   if (starter_.starting() > 0)
     return fail(errc::refused, "an experiment is being started; try again when it has ended");
+  if (holds_.is_held_for(device, hold_use::compare))
+    return fail(errc::refused, "a task is being compared with its model on device {}; try again in some seconds",
+                device);
   return holds_.check_free(device, 0);
 }
 
@@ -71,12 +84,14 @@ expected<message::done> coordinator_state::begin_baseline(const message::begin_b
                 devices_.at(device).problem.message);
   if (const auto before = baselines_.find(m.hold); before != baselines_.end() && !before->second.result)
     return fail(errc::already_exists, "this client has a task measured already");
+  if (m.wanted.compares && !is_uncompared(t))
+    return fail(errc::invalid_argument, "{} is not marked as uncompared with its model", t.name);
   const uint64_t number = ++last_baseline_;
-  baselines_[m.hold] = {device, number, {}};
+  const shared_task what(std::move(t));
+  baselines_[m.hold] = {device, number, what, m.wanted.compares, {}};
   ask<baseline_times>(
-      self_, agent_of(device), longest_baseline(m.wanted),
-      message::measure_baseline{device, shared_task(std::move(t)), m.wanted},
-      [this, hold = m.hold, number](baseline_times& times) { baseline_ended(hold, number, std::move(times)); },
+      self_, agent_of(device), longest_baseline(m.wanted), message::measure_baseline{device, what, m.wanted},
+      [this, hold = m.hold, number](baseline_times& times) { baseline_came(hold, number, std::move(times)); },
       [this, hold = m.hold, number](error e) { baseline_ended(hold, number, tl::unexpected<error>(std::move(e))); });
   return message::done{};
 }
@@ -96,13 +111,28 @@ void coordinator_state::baseline_ended(uint64_t hold, uint64_t number, expected<
     found->second.result = std::move(result);
 }
 
+void coordinator_state::baseline_came(uint64_t hold, uint64_t number, baseline_times times) {
+  const auto found = baselines_.find(hold);
+  if (found == baselines_.end() || found->second.number != number || found->second.result) return;
+  const auto& b = found->second;
+  if (!b.compares || !times.comparison || !times.comparison->agrees())
+    return baseline_ended(hold, number, std::move(times));
+  task compared = *b.what;
+  compared.origin->uncompared.clear();
+  ask<message::done>(
+      self_, store_, hold_timeout, message::keep_task{record_of(compared)},
+      [this, hold, number, times](const message::done&) { baseline_ended(hold, number, times); },
+      [this, hold, number](error e) { baseline_ended(hold, number, tl::unexpected<error>(std::move(e))); });
+}
+
 void coordinator_state::lose_baselines(const std::string& machine, const std::string& why) {
   for (auto& [hold, b] : baselines_)
     if (machine_of(b.device) == machine && !b.result)
       b.result = fail(errc::infrastructure,
-                      "machine {} was lost while it measured PyTorch ({}); what was measured before is kept: once "
-                      "`cudal1 nodes` shows it as present, run the same command again",
-                      machine, why);
+                      "machine {} was lost while it {} ({}); what was {} before is kept: once `cudal1 nodes` shows it "
+                      "as present, run the same command again",
+                      machine, b.compares ? "compared a task with its model" : "measured PyTorch", why,
+                      b.compares ? "compared" : "measured");
 }
 
 // ---- storing ------------------------------------------------------------------------------------------------------

@@ -120,8 +120,11 @@ BOOST_DESCRIBE_STRUCT(experiment_ended, (), (last, problem))
 // From a client: only its own experiments may use the device until it is released. Answered with a device_hold.
 struct hold_device {
   std::string device;
+  // To compare a task with its model: the device may be in use, and only pauses. errc::already_exists if another client
+  // holds it: it is asked again.
+  bool compares = false;
 };
-BOOST_DESCRIBE_STRUCT(hold_device, (), (device))
+BOOST_DESCRIBE_STRUCT(hold_device, (), (device, compares))
 
 // To a device and its machine: whether a client holds it. If so, the device frees what it keeps for tasks; if not, the
 // process that measured PyTorch there ends.

@@ -123,7 +123,7 @@ using device_actor = caf::typed_actor<
 
 // One per device on which PyTorch was measured. Detached: it waits for the Python process.
 using baseline_actor = caf::typed_actor<
-    // A task whose blobs are here.
+    // A task whose blobs are here is measured, or compared with its model.
     answers<message::measure_baseline, baseline_times>,
     // The device is released: the Python process ends. Answered when it has.
     answers<message::device_held, message::done>>;
@@ -160,7 +160,7 @@ using agent_actor = caf::typed_actor<
     takes<message::know_task>, takes<message::work_item>,
     // The call in which a device is blocked is to be cancelled; a client holds a device.
     takes<message::cancel_call>, takes<message::device_held>,
-    // PyTorch is to be measured on a device that is held.
+    // PyTorch is to be measured on a device that is held, or a task to be compared with its model there.
     answers<message::measure_baseline, baseline_times>,
     // A program to compile for one of its targets; errc::not_found for another target.
     answers<message::compile, shared_code>,
@@ -212,7 +212,8 @@ using coordinator_actor = caf::typed_actor<
     // From the metrics' server.
     answers<message::node_metrics_query, message::node_metrics>,
     // From a client that measures PyTorch: holds a device, which must be idle; releases it, which ends what is measured
-    // there; has a task measured on it, and asks for the times; stores a baseline.
+    // there; has a task measured on it or compared with its model, and asks for the result; stores a baseline. That a
+    // task agrees with its model is stored before the client is told.
     answers<message::hold_device, device_hold>, answers<message::release_device, message::done>,
     answers<message::begin_baseline, message::done>, answers<message::baseline_query, message::baseline_answer>,
     answers<message::keep_baseline, message::done>,

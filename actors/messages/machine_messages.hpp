@@ -98,8 +98,8 @@ struct blob_part {
 };
 BOOST_DESCRIBE_STRUCT(blob_part, (), (size, bytes))
 
-// From the coordinator: measures PyTorch on a device that a client holds. With the task itself, since tasks of one id
-// may have been imported from several files.
+// From the coordinator: measures PyTorch on a device that is held, or compares a task with its model there. With the
+// task itself, since tasks of one id may have been imported from several files.
 struct measure_baseline {
   std::string device;
   shared_task what;

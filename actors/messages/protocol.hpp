@@ -35,6 +35,7 @@ BOOST_DEFINE_ENUM_CLASS(client_verb,
                         stop,      // cancel an experiment: what is in flight ends, everything is kept
                         hold,      // a device for this client: only its own `evaluate` and `measure_baseline` use it
                                    // until it disconnects
+                        compare,   // a task with its model, on a device that the node holds meanwhile
                         measure_baseline,  // PyTorch's times of a task, on the device that the client holds
                         keep_baseline,     // store them
                         keep_judged_file,  // store a Python file that was judged, with its verdict
@@ -64,7 +65,7 @@ struct client_request {
   std::string experiment;
   // run, follow, evaluate (which sends progress first): the experiment stops when this client disconnects
   bool stop_on_disconnect = false;
-  // evaluate
+  // evaluate; compare, whose task is marked as uncompared
   std::string task;     // canonical text
   std::string program;  // text
   std::string origin;
@@ -187,9 +188,10 @@ struct client_answer {
   std::optional<verdict> result;
   std::optional<device_hold> hold;
   std::optional<baseline_times> times;
+  std::optional<task_comparison> comparison;  // none, of `compare`: the store knows that the task agrees
   std::optional<prune_report> pruned;
 };
 BOOST_DESCRIBE_STRUCT(client_answer, (),
-                      (last, error_code, error, status, progress, others, result, hold, times, pruned))
+                      (last, error_code, error, status, progress, others, result, hold, times, comparison, pruned))
 
 }  // namespace cudal1

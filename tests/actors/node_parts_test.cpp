@@ -159,7 +159,7 @@ TEST(device_roster, if_none_works_the_first_ones_problem_is_reported) {
 TEST(device_holds, a_held_device_is_exclusive_until_it_is_released) {
   device_holds h;
   EXPECT_TRUE(h.check_free("cuda:0", 0));
-  const auto number = h.hold("cuda:0");
+  const auto number = h.hold("cuda:0", hold_use::measure);
   EXPECT_NE(number, 0u);
   EXPECT_TRUE(h.is_held("cuda:0"));
   EXPECT_FALSE(h.is_held("cuda:1"));
@@ -171,7 +171,18 @@ TEST(device_holds, a_held_device_is_exclusive_until_it_is_released) {
   EXPECT_EQ(h.release(number), std::nullopt);
   EXPECT_EQ(h.device_of(number), std::nullopt);
   EXPECT_TRUE(h.check_free("cuda", 0));
-  EXPECT_NE(h.hold("cuda:0"), number) << "numbers are not reused";
+  EXPECT_NE(h.hold("cuda:0", hold_use::measure), number) << "numbers are not reused";
+}
+
+TEST(device_holds, a_device_on_which_a_task_is_compared_is_held_but_free_for_experiments) {
+  device_holds h;
+  const auto number = h.hold("cuda:0", hold_use::compare);
+  EXPECT_TRUE(h.is_held("cuda:0"));
+  EXPECT_TRUE(h.is_held_for("cuda:0", hold_use::compare));
+  EXPECT_FALSE(h.is_held_for("cuda:0", hold_use::measure));
+  EXPECT_TRUE(h.check_free("cuda", 0));
+  EXPECT_EQ(h.release(number), "cuda:0");
+  EXPECT_FALSE(h.is_held("cuda:0"));
 }
 
 TEST(supervision, reports_each_death_once) {

@@ -57,7 +57,7 @@ TEST(model_import, what_a_task_does_otherwise_than_its_model_is_said) {
   report.imported[2].notes = {"running statistics are not kept"};
   EXPECT_THAT(notes_of(report),
               testing::ElementsAre(HasSubstr("rounded: its steps differ from the model by rounding, up to 1.2e-06"),
-                                   "alone: its steps were not compared with the model: it is slow",
+                                   "alone: its steps were not compared with the model at import: it is slow",
                                    "alone: these rewritings by the importer were not checked either: merge views "
                                    "(line 3)",
                                    "alone: running statistics are not kept"));

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "tools/baseline/task_comparison.hpp"
 
 namespace cudal1::cli {
 
@@ -143,6 +144,10 @@ expected<std::vector<kind_times>> baseline_process::measure(const baseline_reque
     next.kinds = std::move(others);
   }
   return answers;
+}
+
+expected<task_comparison> baseline_process::compare(const task& t, const std::string& blobs) {
+  return compare_with_model(t, blobs, options_.place);
 }
 
 }  // namespace cudal1::cli

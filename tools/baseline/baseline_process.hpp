@@ -26,6 +26,7 @@ class baseline_process final : public baseline_measurer {
 
   // A kind that crashed the process or timed out has that as its problem; a new process then measures the others.
   expected<std::vector<kind_times>> measure(const baseline_request& r) override;
+  expected<task_comparison> compare(const task& t, const std::string& blobs) override;
   const std::string& torch() const override { return torch_; }
   int pid() const { return process_.pid(); }
 

@@ -3,25 +3,16 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include <boost/describe.hpp>
-
+#include "actors/messages/baseline_times.hpp"
 #include "config/base/error.hpp"
 #include "sandbox/program/task.hpp"
 
 namespace cudal1::cli {
 
-struct task_comparison {
-  std::string differs;             // what does; "" if they agree
-  std::string uncompared;          // why they could not be compared; "" if they were
-  double rounding = 0;             // the largest difference, over the tensor's largest value; 0: the same bits
-  std::vector<std::string> notes;  // on results that no comparison tells anything of
-};
-BOOST_DESCRIBE_STRUCT(task_comparison, (), (differs, uncompared, rounding, notes))
-
 // Runs tools/python/compare_task.py, unconfined: one call of the task's steps beside two of its model. `blobs`: the
-// folder of its weights and source; `device`: one name.
-expected<task_comparison> compare_with_model(const task& t, const std::string& blobs, const std::string& device);
+// folder of its weights and source. With an empty log the process's messages are this one's. errc::cancelled once
+// where.wake_fd is readable, errc::timeout after longest_comparison: the process and what it started are killed.
+expected<task_comparison> compare_with_model(const task& t, const std::string& blobs, const baseline_place& where);
 
 }  // namespace cudal1::cli

@@ -11,6 +11,7 @@
 #include "sandbox/device/device_names.hpp"
 #include "sandbox/program/near_miss.hpp"
 #include "store/blobs.hpp"
+#include "store/compared_tasks.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/imported_tasks.hpp"
 
@@ -149,6 +150,19 @@ expected<void> fetch_task_blobs(const context& c, const std::vector<task>& tasks
     if (auto source = fetch_blob(*c.coordinator, here, t.origin->source);
         !source && source.error().code != errc::not_found)
       return source;
+  }
+  return {};
+}
+
+expected<void> clear_known_marks(const context& c, std::vector<task>& tasks) {
+  if (std::ranges::none_of(tasks, is_uncompared)) return {};
+  const auto known = open_for_reading(c);
+  if (!known && known.error().code == errc::not_found) return {};
+  if (!known) return tl::unexpected<error>(known.error());
+  for (auto& t : tasks) {
+    if (!is_uncompared(t)) continue;
+    CUDAL1_TRY(const bool compared, was_compared(**known, t));
+    if (compared) t.origin->uncompared.clear();
   }
   return {};
 }

@@ -34,6 +34,9 @@ expected<void> copy_task_blobs(const context& c, const std::vector<task>& tasks)
 // With a coordinator on another machine: brings the tasks' blobs into the data folder of the context.
 expected<void> fetch_task_blobs(const context& c, const std::vector<task>& tasks);
 
+// Removes the marks of tasks that the store knows as compared with their models. It is opened only if one is marked.
+expected<void> clear_known_marks(const context& c, std::vector<task>& tasks);
+
 // "NAME (uncompared)" if no call of its model was compared with the task.
 std::string marked_name(const task& t);
 

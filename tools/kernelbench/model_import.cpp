@@ -270,7 +270,8 @@ std::vector<std::string> notes_of(const import_report& report) {
       notes.push_back(fmt::format("{}: its steps differ from the model by rounding, up to {:.1e} of the largest value",
                                   t.name, t.rounding));
     if (!t.verified)
-      notes.push_back(fmt::format("{}: its steps were not compared with the model: {}", t.name, t.uncompared));
+      notes.push_back(
+          fmt::format("{}: its steps were not compared with the model at import: {}", t.name, t.uncompared));
     if (!t.verified && !t.unchecked.empty())
       notes.push_back(fmt::format("{}: these rewritings by the importer were not checked either: {}", t.name,
                                   fmt::join(t.unchecked, ", ")));

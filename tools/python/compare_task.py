@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Whether the steps of an imported task give what its model gives, on a device: for `cudal1 run`, of tasks that were not
-compared when they were imported, since the CPU is too slow for them or casts otherwise.
+"""Whether the steps of an imported task give what its model gives, on a device of this machine: for `cudal1 run`, here
+or on another machine, of tasks that were not compared when they were imported, since the CPU is too slow for them or
+casts otherwise.
 
 One call of the steps, one call after the other by PyTorch, beside two calls of the model, with the same inputs and
 weights. They agree if they give the same bits, or differ by no more than the model's own two calls, or than rounding
@@ -14,9 +15,11 @@ Prints {"differs": "", "uncompared": "", "rounding": 0.0, "notes": []}: what dif
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import pathlib
+import signal
 import sys
 import warnings
 from typing import Any
@@ -80,8 +83,10 @@ def main() -> int:
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
     parser.add_argument("--sums", action="store_true", help="it sums terms, in products or convolutions")
     o = parser.parse_args()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # when the parent process ends: no orphan occupies the device
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     warnings.filterwarnings("ignore")
     import torch
     from importing.refusal import Refused

@@ -196,9 +196,10 @@ expected<run_options> with_imported_tasks(run_options o, const context& c, int w
 
 // The tasks that are left are those of the request.
 expected<void> compare_first(first_comparison& comparison, chosen_work& work, client_request& r, const context& c,
-                             run_view& view) {
-  CUDAL1_CHECK(comparison.compare(work.tasks, work.where, c, view));
+                             const node_status& node, run_view& view) {
   if (r.tasks.empty()) return {};  // resumed
+  CUDAL1_TRY(const auto devices, choose_devices(node, r.device));
+  CUDAL1_CHECK(comparison.compare(work.tasks, devices, c, view));
   r.tasks.clear();
   for (const auto& t : work.tasks)
     r.tasks.push_back(canonical_text(t));
@@ -364,10 +365,11 @@ expected<int> run(run_options o, context& c) {
   CUDAL1_TRY(auto work, complete(request, o, c, node.status));
   view.set_limits(work.limits);
   say_before_search(request, o, work, node, c, view, interrupt.fd());
-  first_comparison comparison(o.uncompared ? uncompared_tasks::searched : uncompared_tasks::left_out);
-  CUDAL1_CHECK(compare_first(comparison, work, request, c, view));
+  first_comparison comparison(o.uncompared ? uncompared_tasks::searched : uncompared_tasks::left_out, interrupt.fd());
+  CUDAL1_CHECK(compare_first(comparison, work, request, c, node.status, view));
   CUDAL1_CHECK(look_first(work, request, o, c, node.status, view, interrupt.fd()));
-  CUDAL1_CHECK(compare_first(comparison, work, request, c, view));  // a part that was chosen in the place of the whole
+  // A part that was chosen in the place of the whole.
+  CUDAL1_CHECK(compare_first(comparison, work, request, c, node.status, view));
   if (o.parts > 0) {
     CUDAL1_TRY(const bool searched, search_parts(request, work, o, c, node, interrupt, view));
     if (!searched) {

@@ -211,7 +211,8 @@ expected<int> tasks(const tasks_options& o, context& c) {
                                         : o.device.empty() ? default_profile()
                                                            : profile_of(o.device));
   const std::vector<std::string> names = o.name.empty() ? std::vector<std::string>{} : std::vector{o.name};
-  CUDAL1_TRY(const auto found, choose_tasks(o.folder, names, profile, c.data));
+  CUDAL1_TRY(auto found, choose_tasks(o.folder, names, profile, c.data));
+  CUDAL1_CHECK(clear_known_marks(c, found));
   note_versions(c, o.folder, names);
   if (o.python) {
     CUDAL1_CHECK(copy_task_blobs(c, found));

@@ -16,7 +16,7 @@ void collect_tensors(const argument_value& value, std::vector<std::string>& out)
     out.push_back(one->name);
   } else if (const auto* several = std::get_if<std::vector<tensor_argument>>(&value)) {
     for (const auto& each : *several)
-      out.push_back(each.name);
+      if (!each.name.empty()) out.push_back(each.name);  // x[:, i]: none for the first dimension
   }
 }
 

@@ -13,9 +13,9 @@ from typing import Any, Callable
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from . import lines, unsupported
+from . import decompositions, lines, unsupported
 from .autocasting import Region, casts_of
-from .complex_numbers import Complex, Pairs, complex_in, is_complex, makes_complex
+from .complex_numbers import Complex, Pairs, complex_in, is_complex, is_made_of_transforms, makes_complex
 from .modules import calls_around
 from .operators import argument_names, is_known
 from .program import Program, Value, call_by_schema, map_values, op_name, values_in
@@ -40,6 +40,14 @@ _SPLITS = {
 }
 
 
+_VIEWS_IN_PLACE = {
+    "transpose_": aten.transpose.int,
+    "t_": aten.t.default,
+    "squeeze_": aten.squeeze.default,
+    "unsqueeze_": aten.unsqueeze.default,
+}
+
+
 @functools.cache
 def _core_decompositions() -> dict[torch._ops.OpOverload, Callable]:
     """Of operators outside the core set of ATen's. The others are taken apart once the passes have seen them whole
@@ -49,8 +57,8 @@ def _core_decompositions() -> dict[torch._ops.OpOverload, Callable]:
 
 @functools.cache
 def _decompositions() -> dict[torch._ops.OpOverload, Callable]:
-    """PyTorch's own, those of its compilers first."""
-    return {**torch._decomp.decomposition_table, **_core_decompositions()}
+    """Ours, then PyTorch's own, those of its compilers first."""
+    return {**torch._decomp.decomposition_table, **_core_decompositions(), **decompositions.ALL}
 
 
 def has_parts(op: torch._ops.OpOverload) -> bool:
@@ -155,9 +163,43 @@ class Reader:
                 )[0]
                 for i in range(args["self"].fake.shape[dim])
             ]
+        if op is aten.as_strided.default:
+            return self._windows(args, node)
         if self._must_decompose(op):
             return self.decompose(op, args, node.name)
         return self._whole(op, args, node.name)
+
+    def _distance(self, v: Value) -> int:
+        """Between the values of a torch.arange from 0; else 0."""
+        made = self.program.makers().get(v)
+        if made is None or made.op is not aten.arange.start_step or made.args["start"] != 0:
+            return 0
+        return made.args.get("step", 1)
+
+    def _windows(self, args: dict[str, Any], node: torch.fx.Node) -> Value:
+        """as_strided of a dense tensor: windows along a dimension, or else elements by their places."""
+        x, size, stride = args["self"], list(args["size"]), list(args["stride"])
+        start = args.get("storage_offset")
+        start = 0 if start is None else start - x.fake.storage_offset()
+        dense = x.fake.is_contiguous()
+        hops = stride[-2:-1]
+        if dense and start == 0 and stride[-1:] == [1] and hops and len(size) == x.fake.dim() + 1:
+            count = (x.fake.shape[-1] - size[-1]) // max(hops[0], 1) + 1
+            leading = size[:-2] == list(x.fake.shape[:-1]) and stride[:-2] == list(x.fake.stride()[:-1])
+            if leading and count == size[-2]:
+                given = {"self": x, "dimension": -1, "size": size[-1], "step": hops[0]}
+                return self._add(aten.unfold.default, given, node.name)[0]
+        order = sorted(range(x.fake.dim()), key=lambda d: x.fake.stride(d), reverse=True)
+        if start < 0 or not x.fake.permute(order).is_contiguous():
+            raise Refused(f"it uses aten::as_strided of a tensor with gaps in memory{self.where}; call .contiguous() first")
+        if not dense:
+            x = self._add(aten.permute.default, {"self": x, "dims": order}, f"{node.name}_dense")[0]
+        places = torch.full(size, start)
+        for d, (n, step) in enumerate(zip(size, stride)):
+            places += (torch.arange(n) * step).reshape([-1 if i == d else 1 for i in range(len(size))])
+        flat = self._add(aten.reshape.default, {"self": x, "shape": [-1]}, f"{node.name}_flat")[0]
+        name = f"places_{'x'.join(map(str, size))}_{'x'.join(map(str, stride))}_{start}"
+        return self._add(aten.index.Tensor, {"self": flat, "indices": [self._constant(name, places)]}, node.name)[0]
 
     def _whole(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> Any:
         outs = self._add(op, args, name)
@@ -167,7 +209,7 @@ class Reader:
         return outs
 
     def _complex(self, op: torch._ops.OpOverload, args: dict[str, Any], node: torch.fx.Node) -> Any:
-        if op is aten.einsum.default:
+        if op is aten.einsum.default or is_made_of_transforms(op):
             return self.decompose(op, args, node.name)
         self.program.rounds = True
         count = itertools.count()
@@ -175,7 +217,16 @@ class Reader:
         def emit(real: torch._ops.OpOverload, given: dict[str, Any]) -> Any:
             return self._emit(real, given, _named(node, f"{node.name}_{next(count)}"))
 
-        return Pairs(emit, self.where).of(op, args)
+        return Pairs(emit, self.where, self._constant).of(op, args)
+
+    def _constant(self, name: str, data: torch.Tensor) -> Value:
+        """A table that steps read; one for all of that name."""
+        name = f"constant_{name}"
+        known = next((w for w in self.program.weights if w.name == name), None)
+        if known is None:
+            known = Value(name, self.program.mode.from_tensor(data), "constant", data)
+            self.program.weights.append(known)
+        return known
 
     def _cast(
         self, op: torch._ops.OpOverload, args: dict[str, Any], region: Region, node: torch.fx.Node
@@ -240,6 +291,9 @@ class Reader:
         """Adds the functional operator; from here on, reads of the target read its result."""
         target, old = node.args[0], args[op._schema.arguments[0].name]
         base = op._schema.name.removeprefix("aten::")
+        if base in _VIEWS_IN_PLACE:
+            given = dict(zip(argument_names(_VIEWS_IN_PLACE[base]), args.values()))
+            return self._put(target, self._emit(_VIEWS_IN_PLACE[base], given, node), node)
         if op is aten.copy_.default:
             new = self._copied(old, args["src"], node)
         elif base in ("zero_", "fill_"):
@@ -255,9 +309,11 @@ class Reader:
             # dropout_ calls its first argument otherwise than dropout does.
             renamed = dict(zip(argument_names(op), argument_names(overload)))
             new = self._emit(overload, {renamed[k]: v for k, v in args.items()}, node)
-            if new.fake.dtype != old.fake.dtype:
+            if isinstance(new, Value) and new.fake.dtype != old.fake.dtype:
                 new = self._add(aten.to.dtype, {"self": new, "dtype": old.fake.dtype}, f"{node.name}_same")[0]
-        new = self._laid_out(new, old, node)
+        return self._put(target, self._laid_out(new, old, node), node)
+
+    def _put(self, target: torch.fx.Node, new: Any, node: torch.fx.Node) -> Any:
         # Under all names of the tensor, and under none of another that holds the same value since a copy_.
         tensor = self._tensor(target)
         for other in list(self.env):
@@ -274,6 +330,8 @@ class Reader:
 
     def _laid_out(self, new: Value, old: Value, node: torch.fx.Node) -> Value:
         """What a dense tensor holds after a write: it stays one, and a view of it is one."""
+        if isinstance(new, Complex):
+            return new
         if new.fake.is_contiguous() or not old.fake.is_contiguous():
             return new
         given = {"self": new, "memory_format": torch.contiguous_format}
@@ -281,6 +339,9 @@ class Reader:
 
     def _copied(self, old: Value, source: Value | float, node: torch.fx.Node) -> Value:
         """What `old` is once it holds `source`, a number perhaps."""
+        if isinstance(old, Complex):
+            parts = (source.re, source.im) if isinstance(source, Complex) else (source, 0)
+            return Complex(*(self._copied(a, b, node) for a, b in zip((old.re, old.im), parts)))
         if not isinstance(source, Value):
             full = {"size": list(old.fake.shape), "fill_value": source, "dtype": old.fake.dtype}
             return self._add(aten.full.default, full, node.name)[0]
@@ -296,13 +357,16 @@ class Reader:
     def _must_decompose(self, op: torch._ops.OpOverload) -> bool:
         if op is aten.einsum.default:
             return True
-        return not is_known(op) and (op._can_decompose() or op in _core_decompositions())
+        return not is_known(op) and (op._can_decompose() or op in _core_decompositions() or op in decompositions.ALL)
 
     def decompose(
         self, op: torch._ops.OpOverload, args: dict[str, Any], name: str, region: Region | None = None
     ) -> Any:
         """Adds an operator that the format lacks as those that ATen itself runs for it, or PyTorch's compilers."""
-        as_others = op.decompose if op._can_decompose() else _decompositions()[op]
+        as_others = op.decompose if op._can_decompose() and op not in decompositions.ALL else _decompositions()[op]
+        if op is aten._embedding_bag_forward_only.default:
+            self.program.rounds = True  # it sums in another order
+            as_others = functools.partial(as_others, each=self._distance(args["offsets"]))
         values = list(dict.fromkeys(v for a in args.values() for v in (*values_in(a), *complex_in(a))))
 
         def run(*tensors: torch.Tensor) -> Any:

@@ -19,7 +19,7 @@ from .reading import Reader, line_of
 from .refusal import Refused
 from .source import OnCpu
 from .state import Change, Watch
-from .tracing import forward_only, masks_as_given, operands_as_results, refusal_of, whole_recurrence
+from .tracing import as_in_a_call, forward_only, refusal_of, whole_recurrence
 
 
 def _inline(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -156,10 +156,7 @@ def export(model: torch.nn.Module, arguments: list[Any], source: str = "") -> tu
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
     fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
-    recording = (forward_only(), OnCpu(), whole_recurrence(), masks_as_given(), operands_as_results(), unsupported.without_triton())
-    with contextlib.ExitStack() as entered:
-        for context in (torch.no_grad(), *recording, watch.entered()):
-            entered.enter_context(context)
+    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), as_in_a_call(), unsupported.without_triton(), watch.entered():
         try:
             exported = _recorded(model, tuple(fake_arguments))
         except (KeyboardInterrupt, MemoryError):

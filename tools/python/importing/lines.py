@@ -62,6 +62,21 @@ def of_error(e: BaseException) -> str:
     return found
 
 
+def in_library(e: BaseException) -> str:
+    """Of an exception that the user's own call of a library has raised: the innermost line there."""
+    found = ""
+    seen: list[BaseException] = []
+    at: BaseException | None = e
+    while at is not None and at not in seen:
+        seen.append(at)
+        calls = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(at.__traceback__)]
+        outside = [c for c in calls if not c[0].startswith((*_NOT_OWN, "<")) and "/site-packages/torch/" not in c[0]]
+        if outside and not is_own(outside[-1][0]) and any(is_own(file) for file, _ in outside):
+            found = found or f", in its call{where(*outside[-1])}"
+        at = at.__cause__ or at.__context__
+    return found
+
+
 def of_function(function: Any) -> str:
     """Where it is defined."""
     code = getattr(inspect.unwrap(function), "__code__", None)

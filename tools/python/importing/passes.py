@@ -15,6 +15,7 @@ from .rewrites import integers_in_floats, masks_as_choices, numbers_as_tensors, 
 from .rewriting_check import checked
 from .state import keep_states
 from .weights import DTYPES, dtype_name
+from .writes import writes_as_joins
 
 aten = torch.ops.aten
 
@@ -294,46 +295,6 @@ def _merge_views(program: Program) -> None:
     program.substitute(nothing)
 
 
-def _scatter_as_cat(program: Program) -> None:
-    """out[:, a:b] = x, once it is functional: the parts before and after, joined."""
-    steps: list[Step] = []
-    for step in program.steps:
-        if step.op not in (aten.slice_scatter.default, aten.select_scatter.default):
-            steps.append(step)
-            continue
-        base, source, dim = step.args["self"], step.args["src"], step.args.get("dim", 0)
-        name, size = step.outs[0].name, base.fake.shape[dim]
-        if step.op is aten.select_scatter.default:
-            start = step.args["index"] % size
-            end, stride = start + 1, 1
-            steps.append(
-                program.step(
-                    aten.unsqueeze.default, {"self": source, "dim": dim % base.fake.dim()}, f"{name}_part"
-                )
-            )
-            source = steps[-1].outs[0]
-        else:
-            start, end, stride = slice(
-                step.args.get("start"), step.args.get("end"), step.args.get("step", 1)
-            ).indices(size)
-        if stride != 1:
-            steps.append(step)
-            continue
-        parts = [source]
-        if source.fake.dtype != base.fake.dtype:
-            raise Refused(f"it writes values of another dtype into a slice{step.where}; convert them with .to() first")
-        for begin, stop, at in ((0, start, 0), (end, size, len(parts))):
-            if begin < stop:
-                given = {"self": base, "dim": dim, "start": begin, "end": stop}
-                steps.append(
-                    program.step(aten.slice.Tensor, given, f"{name}_{'before' if at == 0 else 'after'}")
-                )
-                parts.insert(at if at == 0 else len(parts), steps[-1].outs[0])
-        step.op, step.args = aten.cat.default, {"tensors": parts, "dim": dim}
-        steps.append(step)
-    program.steps = steps
-
-
 def _shared_heads(program: Program) -> None:
     """Attention whose keys, values or mask serve several heads, or batches: they are repeated, as views."""
     steps: list[Step] = []
@@ -450,7 +411,7 @@ def simplify(program: Program) -> None:
         _memory_formats,
         _drop_what_does_nothing,
         _plain_factories,
-        _scatter_as_cat,
+        writes_as_joins,
         _empty_parts,
         _shared_heads,
         Program.drop_unused,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import dataclasses
@@ -11,6 +12,7 @@ from typing import Any, Callable, Iterator
 import torch
 
 from . import lines
+from .known_values import KnownValues
 from .program import Program, Value
 from .refusal import Refused
 
@@ -64,15 +66,23 @@ def attribute(model: torch.nn.Module, path: str) -> torch.Tensor:
     return at
 
 
+_DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
+
+
 def _copied(value: Any) -> Any:
-    """Containers anew, with what is in them."""
-    if isinstance(value, (list, tuple)):
-        items = [_copied(item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
+    """Python's own containers anew, with what is in them. A library's may be made otherwise (from other arguments, or
+    once for all), so they are copied as they say, if they can be."""
+    if type(value) in (list, tuple):
+        return type(value)([_copied(item) for item in value])
+    if type(value) in _DICTIONARIES:
         other = copy.copy(value)
         other.update({key: _copied(item) for key, item in value.items()})
         return other
+    if isinstance(value, (list, dict)):
+        try:
+            return copy.copy(value)
+        except Exception:  # noqa: BLE001: whatever its class does
+            return value
     return value
 
 
@@ -83,10 +93,13 @@ def _same(a: Any, b: Any) -> bool:
         return a is b
     if isinstance(a, _PLAIN) or isinstance(b, _PLAIN):
         return type(a) is type(b) and (a == b or a != a)
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(_same, a, b))
+    try:
+        if isinstance(a, dict) and isinstance(b, dict):
+            return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+        if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+            return len(a) == len(b) and all(map(_same, a, b))
+    except Exception:  # noqa: BLE001: a library's own class, which has no length or keys
+        return True
     return True
 
 
@@ -105,6 +118,8 @@ class Watch:
         self.assigned: dict[str, torch.Tensor] = {}  # tensors in place of others
         self.others: dict[str, tuple[Any, Any]] = {}  # anything else: before and after
         self.lines: dict[str, str] = {}  # of the user's source, where an attribute is set
+        self.asked: set[str] = set()  # whose values decided what was recorded
+        self._tensors = {path: held[key] for path, held, key in _attributes(model) if isinstance(held[key], torch.Tensor)}
         # By address, since torch.export knows tensors in containers by no name.
         self.in_rows: dict[int, str] = {}
         for path, held, key in _attributes(model):
@@ -120,7 +135,8 @@ class Watch:
         @functools.wraps(forward)
         def run(*args: Any, **kwargs: Any) -> Any:
             before = {path: (held, key, _copied(held[key])) for path, held, key in _attributes(self.model)}
-            self.result = forward(*args, **kwargs)
+            with KnownValues(self._with_values(), self.asked):
+                self.result = forward(*args, **kwargs)
             self.check_result(self.result)
             self._compare(before)
             return (self.result, list(self.assigned.values())) if self.assigned else self.result
@@ -137,6 +153,27 @@ class Watch:
         finally:
             torch.nn.Module.__setattr__ = set_attribute
             del self.model.__dict__["forward"]
+
+    def _with_values(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        """Tensors as a recording has them, and as the model has them."""
+        return {path: (held[key], self._tensors[path]) for path, held, key in _attributes(self.model) if path in self._tensors}
+
+    def check_asked(self, program: Program, is_fixed: Callable[[Value], bool]) -> None:
+        """Refuses a model where a branch depends on what it changes, or on what is drawn."""
+        changed = {c.path for c in program.changes} | self.others.keys() | self.assigned.keys()
+        for path in sorted(self.asked):
+            tensor = self._tensors[path]
+            value = Value(path, program.mode.from_tensor(tensor), "constant", tensor, path)
+            if path in changed:
+                raise Refused(
+                    f"its shapes or its control flow depend on {self.where(path)}, which forward changes; a task's steps are the "
+                    "same in every call, so compute with masks (torch.where) instead"
+                )
+            if not is_fixed(value):
+                raise Refused(
+                    f"its shapes or its control flow depend on the values of {self.where(path)}, which are random: make them the "
+                    "same whatever the seed"
+                )
 
     def _compare(self, before: dict[str, tuple[dict, str, Any]]) -> None:
         self.assigned.clear()
@@ -232,10 +269,10 @@ def like(value: Any, times: int, before: Any) -> Any:
     numbers go on as they went in the first."""
     if isinstance(value, torch.Tensor):
         return torch.zeros(value.shape, dtype=value.dtype)
-    if isinstance(value, (list, tuple)):
+    if type(value) in (list, tuple) or hasattr(value, "_fields"):
         items = [like(item, 1, None) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
+    if type(value) in _DICTIONARIES:
         return {key: like(item, 1, None) for key, item in value.items()}
     plain = type(value) in (int, float) and type(before) in (int, float)
     return before + times * (value - before) if plain else value

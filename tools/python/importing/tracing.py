@@ -121,6 +121,51 @@ def operands_as_results() -> Iterator[None]:
             setattr(place, name, call)
 
 
+@contextlib.contextmanager
+def bytes_as_conditions() -> Iterator[None]:
+    """While a graph is recorded, torch.where takes a condition of bytes, as it does in a call."""
+    saved = torch.where, torch.Tensor.where
+
+    def chosen(condition: Any, *args: Any, **kwargs: Any) -> Any:
+        as_bool = isinstance(condition, torch.Tensor) and condition.dtype == torch.uint8
+        return saved[0](condition.bool() if as_bool else condition, *args, **kwargs)
+
+    torch.where = chosen
+    torch.Tensor.where = lambda self, condition, other: chosen(condition, self, other)
+    try:
+        yield
+    finally:
+        torch.where = saved[0]
+        del torch.Tensor.where  # that of its base is seen again
+
+
+@contextlib.contextmanager
+def modules_in_their_place() -> Iterator[None]:
+    """While a graph is recorded, `module.to(x.device)` does nothing where the module is there already, as in a call.
+    Parameters have no values then, and could not be put in the place of others."""
+    before = torch.nn.Module.to
+
+    def to(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+        device, dtype, _, layout = torch._C._nn._parse_to(*args, **kwargs)
+        tensors = [*module.parameters(), *module.buffers()]
+        moved = device is not None and any(device.type not in ("cuda", t.device.type) for t in tensors)  # see OnCpu
+        cast = any(dtype is not None and (t.is_floating_point() or t.is_complex()) and t.dtype != dtype for t in tensors)
+        return before(module, *args, **kwargs) if moved or cast or layout is not None else module
+
+    torch.nn.Module.to = to
+    try:
+        yield
+    finally:
+        torch.nn.Module.to = before
+
+
+@contextlib.contextmanager
+def as_in_a_call() -> Iterator[None]:
+    """Where a recording does otherwise than a call of the same code."""
+    with masks_as_given(), operands_as_results(), bytes_as_conditions(), modules_in_their_place():
+        yield
+
+
 def _no_backward(*_: Any, **__: Any) -> None:
     raise Refused(
         f"it runs a backward pass (aten::backward){lines.of_caller()}, and a task is a forward pass: write the "
@@ -138,6 +183,11 @@ def forward_only() -> Iterator[None]:
         torch.Tensor.backward, torch.autograd.grad, torch.autograd.backward = saved
 
 
+def _told(cause: BaseException) -> str:
+    """What PyTorch says, without what it says of its symbols for unknown numbers."""
+    return one_line(cause, 200).partition(" (unhinted:")[0].rstrip(".")
+
+
 def refusal_of(e: BaseException, whole: bool = True, where: str = "") -> Refused | None:
     """torch.export's error as one sentence. Without `whole`: only for dependence on values, else None.
     `where`: the line, if the error does not tell."""
@@ -151,15 +201,15 @@ def refusal_of(e: BaseException, whole: bool = True, where: str = "") -> Refused
             return cause
     for cause in causes:
         # Python's own functions say so of a number that stands for a tensor's value.
-        asked = isinstance(cause, TypeError) and any(name in str(cause) for name in ("SymFloat", "SymInt", "SymBool"))
+        asked = isinstance(cause, TypeError) and any(name in str(cause) for name in ("SymFloat", "SymInt", "SymBool", "FakeTensor"))
         if asked or type(cause).__name__ in _DATA_DEPENDENT:
             func = getattr(cause, "func", None)
             what = f" ({op_name(func)})" if isinstance(func, torch._ops.OpOverload) else ""
             return Refused(
-                f"its shapes or its control flow depend on values{what}{lines.of_error(e) or where}: {one_line(cause, 200)}; a "
+                f"its shapes or its control flow depend on values{what}{lines.of_error(e) or where}{lines.in_library(e)}: {_told(cause)}; a "
                 "task's steps are the same for all values, so compute with masks (torch.where) instead"
             )
     if not whole:
         return None
     known = unsupported.refusal_of(e, lines.of_error(e))
-    return known or Refused(f"torch.export cannot record it: {one_line(e)}{lines.of_error(e)}")
+    return known or Refused(f"torch.export cannot record it: {one_line(e)}{lines.of_error(e)}{lines.in_library(e)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from typing import Any, Iterator
 
@@ -49,6 +50,16 @@ def check_call(name: str, where: str) -> None:
 
 def refusal_of(error: BaseException, where: str) -> Refused | None:
     """Of what torch.export has raised."""
+    if "Compiled functions can't take variable number of arguments" in str(error) or "_functorch" in str(error):
+        return Refused(
+            f"it takes a derivative by torch.func{where}, which torch.export cannot record: write the derivative's formula "
+            "with operators of torch"
+        )
+    alias = re.search(r"custom \(non-ATen\) operator whose output has alias annotations: (\w+::\w+)", str(error))
+    if alias:
+        return Refused(
+            f"it calls {alias[1]}{where}, and a task has operators of ATen alone: write it with those of torch"
+        )
     if "nested_tensor" in str(error):
         return Refused(
             f"it makes a nested tensor{where}, whose rows differ in shape, and a task's tensors have one shape: compute "

@@ -109,6 +109,8 @@ IMPORTED = [
     Case("others.py:StateSpace", "", ("aten::softplus", "aten::stack")),
     Case("others.py:AutoEncoder", "with_options", without=("aten::mse_loss",), names=("x",), notes=("not kept, since no output",)),
     Case("others.py:AutoEncoder", "with_extra", ("aten::mse_loss",), names=("x", "extra_0", "extra_1")),
+    Case("others.py:Bags", "bags", ("aten::embedding", "aten::index_add"), names=("words", "offsets")),
+    Case("others.py:Spectrum", "", ("aten::matmul", "aten::sqrt"), rounding=True),
     Case("others.py:Beamform", "", ("aten::cos", "aten::sqrt"), returns={"tuple": [0, 1, 2]}, rounding=True),
 ]  # fmt: skip
 
@@ -120,9 +122,7 @@ REFUSED = {
     ("transformer.py:Branching", "tokens"): r"\(transformer.py:205: `if x.norm\(\) > 1.0:`\).*torch\.where",
     ("transformer.py:Logged", "tokens"): r"depend on values \(transformer.py:213: `self.log = f.*torch\.where",
     ("others.py:ComplexOut", ""): r"complex numbers \(others.py:213: `def forward\(self, x\):`\); return torch.view_as_real",
-    ("others.py:Bags", "bags"): r"embedding_bag\w* \(others.py:77: .*write it with others",
     ("others.py:Cached", ""): r"past_key_values, an object of type Cache \(others.py:236: .*return tensors, .*use_cache=False",
-    ("others.py:Spectrum", ""): r"aten::_fft_r2c \(others.py:223: .*which gives complex numbers",
     ("unsupported.py:WithScript", "matrix"): r"its module inner was made by torch.jit \(Linear\).*keep the Python module",
     ("unsupported.py:PerRow", "matrix"): r"it calls torch.vmap \(unsupported.py:23: .*torch.bmm",
     ("unsupported.py:Ragged", "matrix"): r"it makes a nested tensor \(unsupported.py:28: .*padded",

@@ -173,6 +173,7 @@ class _Calls:
         same_type = a.shape == b.shape and a.dtype == b.dtype
         off = f"off by up to {float((a.double() - b.double()).abs().max()):.3g}" if same_type else "of another type"
         if number == 1:
+            self._check_weights()
             raise Refused(
                 f"the recorded steps do not give what the model gives ({what}: {off}); forward depends "
                 "on something that a recording cannot see"
@@ -182,6 +183,20 @@ class _Calls:
             "keeps something from call to call that is no tensor of the model (a global variable, an object of its "
             "own): keep it as a buffer"
         )
+
+
+    def _check_weights(self) -> None:
+        """The program has those of another model that was made with the same seed."""
+        for v in self.program.weights:
+            try:
+                again = attribute(self.model, v.target)
+            except AttributeError:
+                continue  # made by the importer
+            if isinstance(again, torch.Tensor) and again.shape == v.data.shape and not same(again.detach(), v.data):
+                raise Refused(
+                    f"self.{v.target} has other values when the model is made again with the same seed, as torch.empty gives them: "
+                    "initialise it, or give its values by a checkpoint (--weights)"
+                )
 
 
 def check(program: Program, model: torch.nn.Module, arguments: list[Any], limit_s: float) -> Checked:

@@ -115,7 +115,19 @@ class Loaded:
             inputs = self.module.get_inputs()
         if not isinstance(inputs, (list, tuple)):
             raise OtherInputs
-        return list(inputs)
+        return torch.utils._pytree.tree_map(_with_own_elements, list(inputs))
+
+
+def _with_own_elements(x: Any) -> Any:
+    """A tensor whose elements share memory, as an expanded mask's do, is copied: a task's inputs have their own."""
+    if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.is_nested:
+        return x
+    extent = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(x.stride(), x.shape) if size > 1):
+        if stride < extent:
+            return x.contiguous()
+        extent = stride * (size - 1) + extent
+    return x
 
 
 class running:

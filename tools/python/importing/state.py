@@ -13,6 +13,7 @@ import torch
 
 from . import lines
 from .known_values import KnownValues
+from .masked_rows import MaskedRows
 from .program import Program, Value
 from .refusal import Refused
 
@@ -135,8 +136,9 @@ class Watch:
         @functools.wraps(forward)
         def run(*args: Any, **kwargs: Any) -> Any:
             before = {path: (held, key, _copied(held[key])) for path, held, key in _attributes(self.model)}
-            with KnownValues(self._with_values(), self.asked):
+            with MaskedRows() as rows, KnownValues(self._with_values(), self.asked):
                 self.result = forward(*args, **kwargs)
+            rows.check_result(self.result)
             self.check_result(self.result)
             self._compare(before)
             return (self.result, list(self.assigned.values())) if self.assigned else self.result

@@ -71,6 +71,11 @@ def check_returned(value: Any, where: str = "", name: str = "") -> None:
         check_returned(item, where, key if isinstance(key, str) else "")
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         raise Refused(f"forward returns a dict whose keys are no strings{where}; use strings, or a tuple")
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise Refused(
+            f"forward returns Python numbers that depend on values{where} (.item() or .tolist()); a task's outputs are tensors: "
+            "return the tensor that they are taken from"
+        )
     if items is None and value is not None and not isinstance(value, (torch.Tensor, int, float, str)):
         hint = " (use_cache=False in the model's configuration)" if name == "past_key_values" else ""
         raise Refused(

@@ -77,18 +77,6 @@ std::vector<proof_case> folds() {
             k_weights,
             {k_layer, R"(m = mul.Tensor("self": "l", "other": "s"))", R"(r = relu("self": "l"))",
              R"(y = add.Tensor("self": "m", "other": "r"))"}}},
-          // Of columns that another step chooses: its list of indices has no tensor for the first dimension.
-          {"features_of_chosen_columns",
-           "fold_into_layer",
-           {{"a [12, 16]"},
-            k_weights,
-            {R"(i = argmax("self": "w", "dim": 0))", R"(x = index.Tensor("self": "a", "indices": [null, "i"]))", k_layer,
-             R"(y = mul.Tensor("self": "l", "other": "s"))"}},
-           // A scale for each row.
-           {{"a [12, 16]"},
-            {"w [24, 16]", "b [24]", "s [12, 1]"},
-            {R"(i = argmax("self": "w", "dim": 0))", R"(x = index.Tensor("self": "a", "indices": [null, "i"]))", k_layer,
-             R"(y = mul.Tensor("self": "l", "other": "s"))"}}},
           {"channels_of_a_convolution",
            "fold_into_layer",
            {{"x [2, 3, 9, 9]"},

@@ -348,6 +348,7 @@ class Idioms(unittest.TestCase):
     def test_rows_that_a_mask_chooses_are_computed_all_and_put_there(self) -> None:
         names = self.names("rows_of_experts")
         self.assertNotIn("aten::index_put", names)
+        self.assertRegex(" ".join(self.imported["rows_of_experts"]["notes"]), "rows that a mask chooses are all computed")
         self.assertIn("aten::where.self", names)
         self.assertRegex(self.refused["rows_together"], r"11: .*mean does not compute each by itself")
         self.assertRegex(self.refused["rows_counted"], r"13: .*computes with the number of rows")
@@ -357,6 +358,7 @@ class Idioms(unittest.TestCase):
         names = self.names("transforms")
         self.assertIn("aten::matmul", names)
         self.assertLess(self.imported["transforms"]["rounding"], 2e-6)
+        self.assertRegex(" ".join(self.imported["transforms"]["notes"]), "transforms of 6, 9, 10, 30, 32, 700 elements are products")
 
     def test_what_pytorch_takes_apart_by_values_is_taken_apart_otherwise(self) -> None:
         self.assertIn("aten::index_add", self.names("bags"))

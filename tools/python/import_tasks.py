@@ -326,6 +326,11 @@ def notes_on(program: Program, drawn: list[draws.Drawn]) -> list[str]:
     if others:
         named = ", ".join(others) if len(others) <= 5 else f"{', '.join(others[:5])} and {len(others) - 5} more"
         notes.append(f"not kept, since no output reads them: {named}")
+    if program.transforms:
+        lengths = ", ".join(map(str, sorted(program.transforms)))
+        notes.append(f"Fourier transforms of {lengths} elements are products with tables, which take longer than PyTorch's on a CPU")
+    if program.chosen_rows:
+        notes.append("rows that a mask chooses are all computed, and the mask chooses where they are written")
     if program.cpu_casts:
         notes.append('it casts as torch.autocast("cpu") does, on a GPU too; "cuda" is recorded as a GPU casts')
     if program.unlike_cpu:

@@ -13,6 +13,7 @@
 namespace cudal1::test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -116,6 +117,19 @@ TEST(proof_check, says_what_it_cannot_compute) {
   EXPECT_THAT(doubts(g)[0], HasSubstr("was not decided: aten::cumprod has no definition here"));
   EXPECT_THAT(print_checked(check_proofs(g)), HasSubstr("step 1 could not be checked: aten::cumprod"));
   EXPECT_TRUE(refuse_wrong_proofs(check_proofs(g))) << "what is not known to be wrong is measured";
+}
+
+// The list of indices has no tensor for the first dimension.
+TEST(proof_check, passes_over_a_place_of_a_list_without_a_tensor) {
+  const task t =
+      read({{"x [12, 16]"},
+            {"w [24, 16]", "v [9, 16]"},
+            {R"(i = argmax("self": "v", "dim": 0))", R"(u = index.Tensor("self": "w", "indices": [null, "i"]))",
+             R"(y = linear("input": "x", "weight": "u"))"}});
+  EXPECT_THAT(graph(t).step_at(1).operands(), ElementsAre("w", "i"));
+  const graph g = after(t, partitions_of(t, for_cpu()).proofs);
+  ASSERT_THAT(doubts(g), SizeIs(1));
+  EXPECT_THAT(doubts(g)[0], HasSubstr("aten::index.Tensor has no definition here"));
 }
 
 class proofs : public ::testing::TestWithParam<proof_case> {};

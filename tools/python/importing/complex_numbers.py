@@ -72,16 +72,18 @@ def _part(arg: Any, name: str) -> Any:
 
 
 class Pairs:
-    """Emits the steps of a complex operator. `emit(op, args)`: those of a real one. `constant(name, data)`: a table."""
+    """Emits the steps of a complex operator. `emit(op, args)`: those of a real one. `constant(name, data)`: a table.
+    `lengths`: of the Fourier transforms, which are added."""
 
     def __init__(
         self,
         emit: Callable[[torch._ops.OpOverload, dict[str, Any]], Any],
         where: str,
         constant: Callable[[str, torch.Tensor], Value],
+        lengths: set[int],
     ) -> None:
         self.emit, self.where = emit, where
-        self.fourier = Fourier(self._call, constant, where)
+        self.fourier = Fourier(self._call, constant, where, lengths)
 
     def of(self, op: torch._ops.OpOverload, args: dict[str, Any]) -> Any:
         name = op._schema.name.removeprefix("aten::")
@@ -146,6 +148,7 @@ class Pairs:
         scale = self._scale([shape[d] for d in dims], normalization)
         for d in dims:
             now, scale = scale, 1.0
+            self.fourier.lengths.add(shape[d])
             z = self._over(z, d, lambda pair: self.fourier.complex_to_complex(pair, -1 if forward else 1, now))
         return z
 
@@ -153,6 +156,7 @@ class Pairs:
         if not onesided:
             return self.on_fft_c2c(x, dims, normalization, True)
         scale = self._scale([x.fake.shape[d] for d in dims], normalization)
+        self.fourier.lengths.add(x.fake.shape[dims[-1]])
         z = self._over(x, dims[-1], lambda pair: self.fourier.real_to_half(pair[0], scale))
         return self.on_fft_c2c(z, dims[:-1], 0, True)
 
@@ -161,6 +165,7 @@ class Pairs:
         scale = self._scale([*(shape[d] for d in dims[:-1]), last_dim_size], normalization)
         z = self.on_fft_c2c(z, dims[:-1], 0, False)
         half = last_dim_size // 2 + 1
+        self.fourier.lengths.add(last_dim_size)
 
         def real(pair: tuple[Value, Value | None]) -> tuple[Value, Value]:
             re, im = (x if x.fake.shape[-1] == half else self._call(aten.slice.Tensor, x, -1, 0, half) for x in pair)

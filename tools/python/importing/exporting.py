@@ -256,7 +256,7 @@ def _read(
         raise Refused(f"forward returns no tensor{lines.of_function(model.forward)}; return what it computes")
     program.returns = structure.template(watch.result, iter(places), source, lines.of_function(model.forward))
     program.changes = list(changes.values())
-    program.where = watch.where
+    program.where, program.chosen_rows = watch.where, watch.chosen_rows
     return program
 
 

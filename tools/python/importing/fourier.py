@@ -41,6 +41,7 @@ class Fourier:
     call: Callable[..., Any]
     constant: Callable[[str, torch.Tensor], Value]
     where: str
+    lengths: set[int]  # of the transforms, which Pairs adds
 
     def complex_to_complex(self, pair: tuple[Value, Value | None], sign: int, scale: float) -> tuple[Value, Value]:
         """`sign`: -1 forward, 1 backward."""

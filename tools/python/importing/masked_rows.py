@@ -66,6 +66,11 @@ class MaskedRows(torch.overrides.TorchFunctionMode):
         self._lines: dict[int, str] = {}  # where a mask, by id, chooses rows last
         self._made: dict[tuple, tuple[torch.Tensor, int, tuple]] = {}  # by what they are made of, which is kept alive
 
+    @property
+    def chose(self) -> bool:
+        """Whether a mask chose rows, all of which are computed."""
+        return bool(self._lines)
+
     def _mask_of(self, value: Any) -> torch.Tensor | None:
         found = self._masks.get(id(value))
         return found[1] if found else None
@@ -133,6 +138,8 @@ class MaskedRows(torch.overrides.TorchFunctionMode):
         if known is not None and known[0]._version == known[1]:
             return known[0]
         mask = func(*args)
+        if not isinstance(mask, torch.Tensor):  # `x == None`
+            return mask
         self._made[key] = (mask, mask._version, args)
         return mask
 

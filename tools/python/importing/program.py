@@ -77,6 +77,8 @@ class Program:
     changes: list[Any] = dataclasses.field(default_factory=list)
     states: list[Any] = dataclasses.field(default_factory=list)
     dropped: list[str] = dataclasses.field(default_factory=list)
+    transforms: set[int] = dataclasses.field(default_factory=set)  # lengths of Fourier transforms (fourier.py)
+    chosen_rows: bool = False  # all rows are computed where the model computes some (masked_rows.py)
     where: Callable[[str], str] = lambda path: f"self.{path}"  # an attribute, with the line that changes it
 
     def step(self, op: torch._ops.OpOverload, args: dict[str, Any], name: str) -> Step:

@@ -217,7 +217,7 @@ class Reader:
         def emit(real: torch._ops.OpOverload, given: dict[str, Any]) -> Any:
             return self._emit(real, given, _named(node, f"{node.name}_{next(count)}"))
 
-        return Pairs(emit, self.where, self._constant).of(op, args)
+        return Pairs(emit, self.where, self._constant, self.program.transforms).of(op, args)
 
     def _constant(self, name: str, data: torch.Tensor) -> Value:
         """A table that steps read; one for all of that name."""

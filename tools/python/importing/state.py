@@ -119,6 +119,7 @@ class Watch:
         self.assigned: dict[str, torch.Tensor] = {}  # tensors in place of others
         self.others: dict[str, tuple[Any, Any]] = {}  # anything else: before and after
         self.lines: dict[str, str] = {}  # of the user's source, where an attribute is set
+        self.chosen_rows = False  # whether masks chose rows, all of which are computed
         self.asked: set[str] = set()  # whose values decided what was recorded
         self._tensors = {path: held[key] for path, held, key in _attributes(model) if isinstance(held[key], torch.Tensor)}
         # By address, since torch.export knows tensors in containers by no name.
@@ -139,6 +140,7 @@ class Watch:
             with MaskedRows() as rows, KnownValues(self._with_values(), self.asked):
                 self.result = forward(*args, **kwargs)
             rows.check_result(self.result)
+            self.chosen_rows = rows.chose
             self.check_result(self.result)
             self._compare(before)
             return (self.result, list(self.assigned.values())) if self.assigned else self.result

@@ -328,7 +328,7 @@ def notes_on(program: Program, drawn: list[draws.Drawn]) -> list[str]:
         notes.append(f"not kept, since no output reads them: {named}")
     if program.transforms:
         lengths = ", ".join(map(str, sorted(program.transforms)))
-        notes.append(f"Fourier transforms of {lengths} elements are products with tables, which take longer than PyTorch's on a CPU")
+        notes.append(f"Fourier transforms of {lengths} elements are products with tables, slower than PyTorch's on a CPU")
     if program.chosen_rows:
         notes.append("rows that a mask chooses are all computed, and the mask chooses where they are written")
     if program.cpu_casts:

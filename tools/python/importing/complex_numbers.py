@@ -100,7 +100,9 @@ class Pairs:
         if name in ("to", "_to_copy") and isinstance(args["self"], Complex) and (dtype is None or dtype.is_complex):
             return args["self"]
         if name in ("to", "_to_copy") and isinstance(args["self"], Value) and dtype is not None:
-            re = self._call(aten.to.dtype, args["self"], _REAL[dtype]) if args["self"].fake.dtype != _REAL[dtype] else args["self"]
+            re = args["self"]
+            if re.fake.dtype != _REAL[dtype]:
+                re = self._call(aten.to.dtype, re, _REAL[dtype])
             return Complex(re, self._zeros_of(re))
         if name in _FACTORIES:
             return self._filled(op, args)
@@ -231,7 +233,8 @@ class Pairs:
                 return self._call(op, x, y)
             return self._call(aten.mul.Scalar, *((x, y) if isinstance(x, Value) else (y, x)))
 
-        re, im = self._sum(times(ar, br), times(ai, bi), aten.sub.Tensor), self._sum(times(ar, bi), times(ai, br), aten.add.Tensor)
+        re = self._sum(times(ar, br), times(ai, bi), aten.sub.Tensor)
+        im = self._sum(times(ar, bi), times(ai, br), aten.add.Tensor)
         return Complex(re if re is not None else self._zeros_of(im), im if im is not None else self._zeros_of(re))
 
     def _sum(self, x: Any, y: Any, op: torch._ops.OpOverload) -> Any:
@@ -272,16 +275,15 @@ class Pairs:
             y = self._expanded(y if times == 1 else self._call(aten.mul.Scalar, y, times), shape)
             return self._call(aten.add.Scalar, y, x) if x != 0 else y
 
-        return Complex(part(ar, br), part(ai, bi) if isinstance(ai, Value) or isinstance(bi, Value) else self._imaginary(ai, bi, op, ar, br, shape))
+        re = part(ar, br)
+        if isinstance(ai, Value) or isinstance(bi, Value):
+            return Complex(re, part(ai, bi))
+        # A tensor of real numbers and a complex number.
+        number = ai + alpha * bi if op is aten.add.Tensor else ai - alpha * bi
+        return Complex(re, self.emit(aten.full.default, {"size": list(shape), "fill_value": number, "dtype": re.fake.dtype}))
 
     def _expanded(self, x: Value, shape: Any) -> Value:
         return x if x.fake.shape == shape else self.emit(aten.expand.default, {"self": x, "size": list(shape)})
-
-    def _imaginary(self, ai: float, bi: float, op: torch._ops.OpOverload, ar: Any, br: Any, shape: Any) -> Value:
-        """Of a sum of real numbers and a complex one that is no tensor."""
-        dtype = (ar if isinstance(ar, Value) else br).fake.dtype
-        value = ai + bi if op is aten.add.Tensor else ai - bi
-        return self.emit(aten.full.default, {"size": list(shape), "fill_value": value, "dtype": dtype})
 
     def on_add(self, a: Any, b: Any, alpha: Any = 1) -> Complex:
         return self._sum_of(aten.add.Tensor, a, b, alpha)

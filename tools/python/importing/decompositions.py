@@ -26,7 +26,9 @@ def _istft(
 ) -> torch.Tensor:
     """ATen's also looks at whether the windows cover the whole; where they do not, this gives NaN or infinite values."""
     if onesided is False or return_complex:
-        raise Refused("it computes torch.istft of both sides of a spectrum, which a task has no steps for: give it one (onesided=True)")
+        raise Refused(
+            "it computes torch.istft of both sides of a spectrum, which a task has no steps for: give it one (onesided=True)"
+        )
     hop, width = hop_length or n_fft // 4, win_length or n_fft
     window = torch.ones(width, dtype=x.real.dtype) if window is None else window
     left = (n_fft - width) // 2
@@ -74,7 +76,9 @@ def _quantise_tensor(x: torch.Tensor, scale: Any, zero_point: Any, quant_min: in
     return _quantised(x, scale, zero_point, quant_min, quant_max)
 
 
-def _quantise_channels(x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, axis: int, quant_min: int, quant_max: int) -> tuple:
+def _quantise_channels(
+    x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, axis: int, quant_min: int, quant_max: int
+) -> tuple:
     shape = [-1 if d == axis % x.dim() else 1 for d in range(x.dim())]
     return _quantised(x, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
 
@@ -105,7 +109,9 @@ def embedding_bag(
         made = rows.sum(1) if mode == 0 else rows.mean(1) if mode == 1 else rows.amax(1)
         return made, offsets, offsets, offsets
     if mode == 2:
-        raise Refused("it computes the maximum of bags of different sizes (aten::embedding_bag), which a task has no steps for: pad them")
+        raise Refused(
+            "it computes the maximum of bags of different sizes (aten::embedding_bag), which a task has no steps for: pad them"
+        )
     place = torch.arange(indices.shape[0], device=indices.device).unsqueeze(1)
     bag = (offsets[:bags].unsqueeze(0) <= place).sum(1) - 1
     made = torch.zeros(bags, weight.shape[1], dtype=weight.dtype).index_add(0, bag, rows)

@@ -370,7 +370,9 @@ def draw_inputs(loaded: Loaded, flatten: Any) -> tuple[list[Any], list[Drawn]]:
 
 def _check_kind(where: str, t: torch.Tensor) -> None:
     if t.numel() == 0:
-        raise Refused(f"{where} has no elements, and a task's inputs have some: make it in forward (x.new_zeros), or leave it out")
+        raise Refused(
+            f"{where} has no elements, and a task's inputs have some: make it in forward (x.new_zeros), or leave it out"
+        )
     if t.layout != torch.strided or t.is_quantized:
         raise Refused(f"{where} is {t.dtype}, {t.layout}; a task has dense numbers")
     if t.dtype not in DTYPES:

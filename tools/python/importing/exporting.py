@@ -156,7 +156,10 @@ def export(model: torch.nn.Module, arguments: list[Any], source: str = "") -> tu
     leaves, spec = torch.utils._pytree.tree_flatten(arguments)
     fakes = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in leaves]
     fake_arguments = torch.utils._pytree.tree_unflatten(fakes, spec)
-    with torch.no_grad(), forward_only(), OnCpu(), whole_recurrence(), as_in_a_call(), unsupported.without_triton(), watch.entered():
+    recording = (forward_only(), OnCpu(), whole_recurrence(), as_in_a_call(), unsupported.without_triton())
+    with contextlib.ExitStack() as entered:
+        for context in (torch.no_grad(), *recording, watch.entered()):
+            entered.enter_context(context)
         try:
             exported = _recorded(model, tuple(fake_arguments))
         except (KeyboardInterrupt, MemoryError):

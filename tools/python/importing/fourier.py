@@ -51,11 +51,14 @@ class Fourier:
             return self._product(pair, n, sign, scale)
         a, b = split
         shape = list(pair[0].fake.shape[:-1])
-        rows = tuple(
-            None if x is None else self.call(aten.transpose.int, self.call(aten.reshape.default, x, [*shape, a, b]), -1, -2) for x in pair
-        )
+
+        def row(x: Value | None) -> Value | None:
+            return x and self.call(aten.transpose.int, self.call(aten.reshape.default, x, [*shape, a, b]), -1, -2)
+
+        rows = (row(pair[0]), row(pair[1]))
         re, im = self.complex_to_complex(rows, sign, scale)  # over the first factor: [..., b, a]
-        cos, sin = (self._table(f"turn{b}x{a}", f(_angles(b, a, n)), re, name) for name, f in (("cos", torch.cos), ("sin", torch.sin)))
+        angles = _angles(b, a, n)
+        cos, sin = (self._table(f"turn{b}x{a}", x, re, name) for name, x in (("cos", angles.cos()), ("sin", angles.sin())))
         re, im = self._times(re, im, cos, sin, sign)
         re, im = (self.call(aten.transpose.int, x, -1, -2) for x in (re, im))
         re, im = self.complex_to_complex((re, im), sign, 1.0)  # over the second: [..., a, b]
@@ -123,5 +126,7 @@ class Fourier:
     def _table(self, kind: str, data: torch.Tensor, like: Value, name: str) -> Value:
         dtype = like.fake.dtype
         if dtype not in (torch.float32, torch.float64):
-            raise Refused(f"it computes a Fourier transform of {str(dtype).removeprefix('torch.')}{self.where}: convert to float32 first")
+            raise Refused(
+                f"it computes a Fourier transform of {str(dtype).removeprefix('torch.')}{self.where}: convert to float32 first"
+            )
         return self.constant(f"{kind}_{name}_{str(dtype).removeprefix('torch.')}", data.to(dtype))

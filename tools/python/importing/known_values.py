@@ -17,9 +17,12 @@ _TAKE_SIZES = {
     "__getitem__", "__setitem__", "arange", "expand", "eye", "full", "linspace", "narrow", "new_full", "new_ones",
     "new_zeros", "ones", "pad", "repeat", "reshape", "split", "tile", "unflatten", "view", "zeros",
 }  # fmt: skip
-_RANDOM = ("rand", "bernoulli", "normal", "uniform", "exponential", "multinomial", "dropout", "poisson", "cauchy", "geometric")
+_RANDOM = (
+    "rand", "bernoulli", "normal", "uniform", "exponential", "multinomial", "dropout", "poisson", "cauchy", "geometric",
+)  # fmt: skip
 _OPERATORS_IN_PLACE = {"__set__", "__setitem__"} | {
-    f"__i{word}__" for word in ("add", "and", "div", "floordiv", "lshift", "mod", "mul", "or", "pow", "rshift", "sub", "truediv", "xor")
+    f"__i{word}__"
+    for word in ("add", "and", "div", "floordiv", "lshift", "mod", "mul", "or", "pow", "rshift", "sub", "truediv", "xor")
 }
 _LARGEST = 1 << 22  # elements: a mask of 2048 x 2048
 
@@ -76,7 +79,8 @@ class KnownValues(torch.overrides.TorchFunctionMode):
     def _number(self, tensor: torch.Tensor) -> Any:
         """Of one element that is a whole number, where it is known."""
         found = self._find(tensor)
-        if found is None or tensor.dim() or tensor.dtype.is_floating_point or tensor.dtype is torch.bool or tensor.dtype.is_complex:
+        number = tensor.dtype is not torch.bool and not tensor.dtype.is_floating_point and not tensor.dtype.is_complex
+        if found is None or tensor.dim() or not number:
             return tensor
         self._asked |= found[1]
         return found[0].item()
@@ -98,7 +102,8 @@ class KnownValues(torch.overrides.TorchFunctionMode):
         out = func(*args, **kwargs)
         if name in _OF_TYPE_ALONE and known:
             known = known[1:] if known[0] is None else known
-        if all(k is not None for k in known) and not any(word in name for word in _RANDOM) and self._follow(name, func, args, kwargs, out):
+        can_follow = all(k is not None for k in known) and not any(word in name for word in _RANDOM)
+        if can_follow and self._follow(name, func, args, kwargs, out):
             return out
         if _writes(name, kwargs):
             for k in known:

@@ -14,17 +14,19 @@ from .refusal import Refused
 
 # Element by element.
 _ELEMENTWISE = {
-    "abs", "add", "ceil", "celu", "clamp", "clamp_max", "clamp_min", "clip", "clone", "contiguous", "cos", "detach", "div", "double", "dropout",
-    "elu", "eq", "erf", "exp", "expm1", "float", "floor", "floor_divide", "ge", "gelu", "gt", "half", "hardsigmoid", "hardswish", "hardtanh", "le",
-    "leaky_relu", "log", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logsigmoid", "long", "lt", "masked_fill",
-    "maximum", "minimum", "mish", "mul", "multiply", "ne", "neg", "pow", "reciprocal", "relu", "relu6", "remainder", "round",
-    "rsqrt", "rsub", "selu", "sigmoid", "sign", "silu", "sin", "softplus", "sqrt", "square", "sub", "subtract", "tan",
-    "tanh", "to", "true_divide", "trunc", "type", "where", "bfloat16", "int", "bool",
+    "abs", "add", "bfloat16", "bool", "ceil", "celu", "clamp", "clamp_max", "clamp_min", "clip", "clone",
+    "contiguous", "cos", "detach", "div", "double", "dropout", "elu", "eq", "erf", "exp", "expm1", "float",
+    "floor", "floor_divide", "ge", "gelu", "gt", "half", "hardsigmoid", "hardswish", "hardtanh", "int", "le",
+    "leaky_relu", "log", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logsigmoid", "long",
+    "lt", "masked_fill", "maximum", "minimum", "mish", "mul", "multiply", "ne", "neg", "pow", "reciprocal",
+    "relu", "relu6", "remainder", "round", "rsqrt", "rsub", "selu", "sigmoid", "sign", "silu", "sin",
+    "softplus", "sqrt", "square", "sub", "subtract", "tan", "tanh", "to", "true_divide", "trunc", "type",
+    "where",
 }  # fmt: skip
 # Of the last dimension, where the rows are not it.
 _LAST_DIMENSION = {
-    "amax", "amin", "argmax", "argmin", "chunk", "cumprod", "cumsum", "glu", "log_softmax", "logsumexp", "max", "mean", "min", "prod", "softmax",
-    "split", "std", "sum", "topk", "var",
+    "amax", "amin", "argmax", "argmin", "chunk", "cumprod", "cumsum", "glu", "log_softmax", "logsumexp", "max", "mean",
+    "min", "prod", "softmax", "split", "std", "sum", "topk", "var",
 }  # fmt: skip
 _MASKS = {"eq", "ge", "gt", "invert", "le", "logical_and", "logical_not", "logical_or", "lt", "ne"}
 _COUNT_THEN_DIMENSION = {"chunk", "split", "topk"}
@@ -88,8 +90,8 @@ class MaskedRows(torch.overrides.TorchFunctionMode):
 
     def _refuse(self, why: str, where: str = "") -> None:
         raise Refused(
-            f"its shapes depend on values{where or lines.of_caller()}: a mask chooses rows, so that their number differs from call to call, and "
-            f"{why}; a task's steps are the same for all values, so compute with masks (torch.where) instead"
+            f"its shapes depend on values{where or lines.of_caller()}: a mask chooses rows, so that their number differs from "
+            f"call to call, and {why}; a task's steps are the same for all values, so compute with masks (torch.where) instead"
         )
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -115,7 +117,8 @@ class MaskedRows(torch.overrides.TorchFunctionMode):
         if name in ("__get__", "size", "numel", "__len__"):
             return self._counted(func(*args, **kwargs), args[0].shape[0])
         mask = next(iter(masks.values()))
-        if name in ("index_add_", "index_add") and len(args) == 4 and self._mask_of(args[0]) is None and self._mask_of(args[3]) is mask:
+        added = name in ("index_add_", "index_add") and len(args) == 4
+        if added and self._mask_of(args[0]) is None and self._mask_of(args[3]) is mask and not kwargs:
             chosen = mask.reshape([-1] + [1] * (args[3].dim() - 1))
             return func(args[0], args[1], args[2], torch.where(chosen, args[3], torch.zeros_like(args[3])))
         if name in ("dim", "is_floating_point", "is_complex", "stride"):

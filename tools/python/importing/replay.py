@@ -194,8 +194,8 @@ class _Calls:
                 continue  # made by the importer
             if isinstance(again, torch.Tensor) and again.shape == v.data.shape and not same(again.detach(), v.data):
                 raise Refused(
-                    f"self.{v.target} has other values when the model is made again with the same seed, as torch.empty gives them: "
-                    "initialise it, or give its values by a checkpoint (--weights)"
+                    f"self.{v.target} has other values when the model is made again with the same seed, as torch.empty gives "
+                    "them: initialise it, or give its values by a checkpoint (--weights)"
                 )
 
 

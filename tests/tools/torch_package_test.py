@@ -415,11 +415,14 @@ class Dispatch(Packaged):
                 self.both(x, y)
             self.both(x, y=y)
             self.both(x, y, 2.0)
+            self.both(x, y[:1].expand(512, 256))
+            self.both(x, y[:1].expand(512, 256), times=4.0)
             double = copy.deepcopy(self.fast).double()
             double(x.double(), y.double())
         variants, eager = self.calls()
-        self.assertEqual(variants, 2)
-        for words in ("no variant was made for float32[7, 256]", "x has strides [1, 512]", "times is not 2.0", "autocast is on",
+        self.assertEqual(variants, 3)
+        self.assertEqual([n for why, n in eager.items() if "times is not 2.0" in why], [2], eager)
+        for words in ("no variant was made for float32[7, 256]", "x has strides [1, 512]", "autocast is on",
                       "package.eager() asks for it", "no variant was made for float64[512, 256]"):
             self.assertEqual([n for why, n in eager.items() if words in why], [1], (words, eager))
         self.assertIn("calls by the model's own forward: Chain: times is not 2.0", str(self.package.report()))

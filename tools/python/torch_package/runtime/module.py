@@ -54,6 +54,11 @@ def needs_gradients(tensors: list[torch.Tensor], weights: list[torch.Tensor]) ->
     return torch.is_grad_enabled() and (any([t.requires_grad for t in tensors]) or any([w.requires_grad for w in weights]))
 
 
+def with_own_elements(t: torch.Tensor) -> torch.Tensor:
+    """A copy of what was expanded, as a mask often is; the variant was made for one whose elements have their own memory."""
+    return t.contiguous() if any([n > 1 and stride == 0 for n, stride in zip(t.shape, t.stride())]) else t
+
+
 def call(dispatcher: Dispatcher, binding: Any, home: str, eager: Callable, model: torch.nn.Module, args: tuple,
          kwargs: dict[str, Any]) -> Any:
     """`eager`: the model's own forward."""
@@ -61,9 +66,15 @@ def call(dispatcher: Dispatcher, binding: Any, home: str, eager: Callable, model
     compiling = torch.compiler.is_compiling()
     if not why:
         why = dispatcher.reason_for_eager(model, tensors) if not compiling else _reason_while_compiling(tensors)
-    case = None
+    case, is_copied = None, False
     if not why:
         case, weights, why = dispatcher.choose(model, tensors)
+        if case is None and not compiling:
+            own = [with_own_elements(t) for t in tensors]
+            is_copied = any([a is not b for a, b in zip(own, tensors)])
+            if is_copied:
+                tensors = own
+                case, weights, why = dispatcher.choose(model, tensors)
     if case is not None and not compiling:
         if torch._C._functorch.peek_interpreter_stack() is not None or torch._C._is_fwd_grad_enabled() and any(
                 [torch.autograd.forward_ad.unpack_dual(t).tangent is not None for t in tensors]):
@@ -81,7 +92,7 @@ def call(dispatcher: Dispatcher, binding: Any, home: str, eager: Callable, model
         outputs = operator.operator(tensors, weights)
     else:
         outputs = operator.run([t.detach() if t.requires_grad else t for t in tensors], weights)
-    if direct and binding.is_plain and not kwargs and len(args) == dispatcher.arguments.leading:
+    if direct and not is_copied and binding.is_plain and not kwargs and len(args) == dispatcher.arguments.leading:
         model.__dict__[PLAN] = _plan(dispatcher, case, home, model, tensors, weights)
     return _returned(dispatcher, home, outputs)
 

@@ -78,10 +78,14 @@ pattern launch_bounds() {
                                                                 pattern::text(") ")})});
 }
 
+// A kernel begins a line, so that it is neither part of a word nor of a comment, however its model is led there.
 pattern source_with(const std::vector<std::string>& kernels) {
+  const std::string declared = "__global__ void ";
+  const auto after_others = pattern::text_until("\n" + declared, not_in_source());
   std::vector<pattern> parts{pattern::text("---\n")};
   for (const auto& name : kernels) {
-    parts.push_back(pattern::text_until("__global__ void ", not_in_source()));
+    const bool is_first = parts.size() == 1;
+    parts.push_back(is_first ? pattern::choice({pattern::text(declared), after_others}) : after_others);
     parts.push_back(launch_bounds());
     parts.push_back(pattern::text(name + "("));
   }

@@ -78,6 +78,13 @@ pattern launch_bounds() {
                                                                 pattern::text(") ")})});
 }
 
+// To the body of a kernel.
+pattern parameters() {
+  auto forbidden = not_in_source();
+  forbidden.insert(forbidden.end(), {"(", "{", "}", ";", "//", "#"});
+  return pattern::sequence({pattern::text_until(")", std::move(forbidden)), pattern::one_of({" {", "{", "\n{"})});
+}
+
 // A kernel begins a line, so that it is neither part of a word nor of a comment, however its model is led there.
 pattern source_with(const std::vector<std::string>& kernels) {
   const std::string declared = "__global__ void ";
@@ -88,6 +95,7 @@ pattern source_with(const std::vector<std::string>& kernels) {
     parts.push_back(is_first ? pattern::choice({pattern::text(declared), after_others}) : after_others);
     parts.push_back(launch_bounds());
     parts.push_back(pattern::text(name + "("));
+    parts.push_back(parameters());
   }
   parts.push_back(pattern::text_until("\n```", not_in_source()));
   return pattern::sequence(std::move(parts));

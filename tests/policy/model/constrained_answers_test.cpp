@@ -194,6 +194,7 @@ TEST_F(constrained_answers, include_programs_as_people_write_them) {
   EXPECT_FALSE(shape.accepts(words + two + "\n---\n" + first + "```"));
   EXPECT_FALSE(shape.accepts(words + two + "\n---\n" + source));
   EXPECT_FALSE(shape.accepts(words + one_line + "\n---\n" + second + "```"));
+  EXPECT_FALSE(shape.accepts(words + one_line + "\n---\n__global__ void kernel(int a; {}\n```")) << "no parameters";
   // Where a line begins, and nowhere else.
   for (const auto& [before, accepted] : {std::pair("float a;\n", true), {"// a\n", true}, {"a", false}, {"// ", false}})
     EXPECT_EQ(shape.accepts(words + one_line + "\n---\n" + before + source), accepted) << before;

@@ -73,6 +73,7 @@ void chat_call::attempt() {
   if (!then_) return;
   ++tries_;
   sent_ = line_.dialect;
+  sent_.stream = streams_;
   status_ = 0;
   headers_.clear();
   reader_.emplace();
@@ -120,6 +121,7 @@ void chat_call::end_try(http_end end, const std::string& why) {
     if (state_ == reply_state::more || state_ == reply_state::finished) state_ = reader_->end();
     if (state_ == reply_state::complete) return succeed();
     f = failure_of_answer(end, why);
+    if (end == http_end::whole && reader_->is_empty()) streams_ = false;
   } else if (status_ == 0) {
     f = {.code = end == http_end::silent ? errc::timeout : errc::infrastructure, .what = why, .is_temporary = true};
   } else {

@@ -80,6 +80,9 @@ class chat_call : public std::enable_shared_from_this<chat_call> {
   boost::asio::steady_timer patience_, pause_;
   std::shared_ptr<http_exchange> exchange_;  // null between tries
 
+  // false: a stream has ended before it began. llama-cpp-python does so where it would refuse the request, and says why
+  // to those that ask for no stream.
+  bool streams_ = true;
   deadline began_, gives_up_;
   int64_t tries_ = 0;
   chat_spending lost_;

@@ -80,7 +80,7 @@ reply_state reply_reader::end() {
       if (const auto state = take_event(std::move(last)); state == reply_state::complete) return state;
   if (is_finished_) return reply_state::complete;
   if (!problem_.message.empty()) return reply_state::failed;
-  if (!has_event_ && !begins_.empty())
+  if (!has_event_ && !is_empty())
     return fail_with(
         fmt::format("the reply is neither JSON nor a stream of events: it begins with \"{}\". The URL "
                     "should be the base of an OpenAI-compatible API, which often ends in /v1",
@@ -94,6 +94,13 @@ reply_state reply_reader::take_event(std::string event) {
   has_event_ = true;
   if (event.compare(begins, 6, "[DONE]") == 0) {
     if (!has_choice_) return fail_with("the stream ended without an answer");
+    // llama-cpp-python ends a stream so when another request comes.
+    if (!is_finished_ && !has_usage_)
+      return fail_with(fmt::format(
+          "the stream ended after {} bytes of text without saying why (finish_reason): servers that answer one request "
+          "at a time break it off for the next one; set llm.parallel=1, and --interrupt_requests False for "
+          "llama-cpp-python's server",
+          answer_bytes()));
     is_finished_ = true;
     return reply_state::complete;
   }

@@ -29,6 +29,10 @@ class reply_reader {
   reply_state end();
 
   const server_error& problem() const { return problem_; }
+  // Nothing came of a reply but blanks and comments.
+  bool is_empty() const {
+    return form_ != form::document && !has_event_ && (begins_.empty() || begins_.starts_with(':'));
+  }
   // Of an answer that is finished, or what there is of it: text, reasoning, model, finish_reason and, if the server
   // counted them, tokens.
   chat_answer take();

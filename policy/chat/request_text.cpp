@@ -74,8 +74,8 @@ std::string request_body(const chat_request& r, const std::string& model, const 
   if (d.temperature) body.set("temperature", r.temperature.value());
   if (d.top_p) body.set("top_p", r.top_p.value());
   if (d.seed) body.set("seed", seed_of(r));
-  body.set("stream", true);
-  if (d.stream_options) body.set("stream_options", json::make_object({{"include_usage", true}}));
+  body.set("stream", d.stream);
+  if (d.stream && d.stream_options) body.set("stream_options", json::make_object({{"include_usage", true}}));
   return body.text();
 }
 

@@ -15,12 +15,13 @@ namespace cudal1 {
 struct server_dialect {
   bool completion_tokens = false;  // the limit is named max_completion_tokens
   bool temperature = true, top_p = true, seed = true, stream_options = true;  // may be sent
+  bool stream = true;  // the answer comes as a stream; of one request
   bool operator==(const server_dialect&) const = default;
 };
 
 // The dialect that avoids this refusal of a request in the dialect `sent`; the same one if it is about something else.
 server_dialect adapted(server_dialect sent, const server_error& refusal);
-// Every deviation of either.
+// Every deviation of either, but `stream`.
 server_dialect both(const server_dialect& a, const server_dialect& b);
 
 // Of an answer: from the request's seed and which of its answers it is. 31 bits fit all servers.

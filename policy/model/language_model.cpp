@@ -3,9 +3,9 @@
 #include <cstring>
 #include <optional>
 #include <sstream>
-#include <thread>
 #include <type_traits>
 
+#include "config/base/thread_cores.hpp"
 #include "policy/model/generator.hpp"
 #include "policy/model/language_model_library.hpp"
 #include "policy/model/network_weights.hpp"
@@ -420,7 +420,7 @@ expected<std::unique_ptr<language_model>> open_model(const std::string& path, mo
 }
 
 void use_model_threads(int count) {
-  at::set_num_threads(count > 0 ? count : static_cast<int>(std::thread::hardware_concurrency()));
+  at::set_num_threads(count > 0 ? count : std::max(1, static_cast<int>(cores_of_this_thread().size())));
 }
 
 }  // namespace

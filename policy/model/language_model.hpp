@@ -113,7 +113,7 @@ class language_model {
   // tokenizer's tokens. float32 or bfloat16, on a device as that of use_device(): weights are copied there one by one.
   static expected<std::unique_ptr<language_model>> open(const std::string& path, model_precision precision,
                                                         const std::string& device = "cpu");
-  // Threads of LibTorch in this process; 0: one for each core.
+  // Threads of LibTorch in this process; 0: one for each core on which the calling thread may run.
   static expected<void> use_threads(int count);
   virtual ~language_model() = default;
 

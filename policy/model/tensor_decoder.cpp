@@ -4,11 +4,18 @@
 #include <cmath>
 #include <deque>
 
+#include <ATen/Parallel.h>
+
+#include "policy/model/paged_attention.hpp"
+
 namespace cudal1 {
 
 namespace {
 
 using torch::Tensor;
+
+// Of a prompt's part: more of them share what they gather.
+constexpr int64_t most_rows_in_pages = 8;
 
 Tensor normed(const Tensor& x, const Tensor& weight, double epsilon) {
   return at::rms_norm(x, weight.sizes(), weight, epsilon);
@@ -25,6 +32,8 @@ struct row_attention {
   int64_t texts = 1;            // of as many rows each
   Tensor places;                // int64 [texts * keys]
   Tensor visible;               // bool [texts, 1, rows of a text, keys]
+  // In place of these: the text of each row, which looks at all of it.
+  std::vector<paged_text> in_pages = {};
 };
 
 class tensor_decoder final : public token_decoder {
@@ -35,6 +44,10 @@ class tensor_decoder final : public token_decoder {
     pages_.resize(static_cast<std::size_t>(slots));
     // Not filled: a place is written before it is read, and memory that no text needs is not touched.
     cache_ = torch::empty({s.layers, 2, pages, page_tokens, s.kv_heads, s.head_size()}, w_.embedding.options());
+    sizes_ = {s.heads, s.kv_heads, s.head_size(), page_tokens};
+    const auto type = w_.type();
+    attends_pages_ =
+        w_.device().is_cpu() && (type == torch::kFloat || type == torch::kBFloat16) && can_attend_pages(sizes_);
   }
 
   expected<void> set_pages(int32_t slot, std::size_t first, std::span<const int32_t> pages) override {
@@ -58,12 +71,17 @@ class tensor_decoder final : public token_decoder {
       for (const auto& part : parts) {
         const auto count = static_cast<int64_t>(part.tokens.size()), keys = part.first + count;
         row_attention a{.first = static_cast<int64_t>(rows.tokens.size()), .rows = count, .places = {}, .visible = {}};
-        std::vector<int64_t> places;
-        for (int64_t i = 0; i < keys; ++i)
-          places.push_back(place_of(part.slot, i));
-        a.places = on_device(places);
-        a.visible = torch::ones({1, 1, count, keys}, torch::TensorOptions().dtype(torch::kBool).device(w_.device()))
-                        .tril(part.first);
+        if (attends_pages_ && count <= most_rows_in_pages) {
+          for (int64_t i = 0; i < count; ++i)
+            a.in_pages.push_back({pages_[static_cast<std::size_t>(part.slot)], part.first + i + 1});
+        } else {
+          std::vector<int64_t> places;
+          for (int64_t i = 0; i < keys; ++i)
+            places.push_back(place_of(part.slot, i));
+          a.places = on_device(places);
+          a.visible = torch::ones({1, 1, count, keys}, torch::TensorOptions().dtype(torch::kBool).device(w_.device()))
+                          .tril(part.first);
+        }
         attentions.push_back(std::move(a));
         for (int64_t i = 0; i < count; ++i)
           add(rows, part.slot, part.first + i, part.tokens[static_cast<std::size_t>(i)]);
@@ -81,6 +99,13 @@ class tensor_decoder final : public token_decoder {
       for (const auto& row : decoded) {
         add(rows, row.slot, row.position, last_[static_cast<std::size_t>(row.slot)]);
         longest = std::max(longest, row.position + 1);
+      }
+      if (attends_pages_) {
+        row_attention a{.rows = static_cast<int64_t>(decoded.size()), .places = {}, .visible = {}};
+        for (const auto& row : decoded)
+          a.in_pages.push_back({pages_[static_cast<std::size_t>(row.slot)], row.position + 1});
+        logits_ = logits_of(states(rows, {std::move(a)}));
+        return;
       }
       std::vector<int64_t> places;
       for (const auto& row : decoded)
@@ -169,7 +194,7 @@ class tensor_decoder final : public token_decoder {
       values.index_copy_(0, places, all.narrow(1, s.heads + s.kv_heads, s.kv_heads));
       std::vector<Tensor> mixed;
       for (const auto& a : attentions)
-        mixed.push_back(attended(q, keys, values, a));
+        mixed.push_back(a.in_pages.empty() ? attended(q, keys, values, a) : attended_in_pages(q, keys, values, a));
       x = x + torch::linear(mixed.size() == 1 ? mixed.front() : torch::cat(mixed, 0), l.o);
       const auto m = torch::linear(normed(x, l.mlp_norm, s.norm_epsilon), l.gate_up).chunk(2, -1);
       x = x + torch::linear(torch::silu(m[0]) * m[1], l.down);
@@ -185,15 +210,36 @@ class tensor_decoder final : public token_decoder {
   // [rows, query width]
   Tensor attended(const Tensor& q, const Tensor& keys, const Tensor& values, const row_attention& a) const {
     const int64_t of_text = a.rows / a.texts;
+    // On many CPUs products of bfloat16 are slow, and float32's are not.
+    const auto type = w_.device().is_cpu() && w_.type() == torch::kBFloat16 ? torch::kFloat : w_.type();
     const auto by_text = [&](const Tensor& x, int64_t rows) {
-      return x.view({a.texts, rows, x.size(1), x.size(2)}).transpose(1, 2);
+      return x.to(type).view({a.texts, rows, x.size(1), x.size(2)}).transpose(1, 2);
     };
     const int64_t looked_at = a.places.size(0) / a.texts;
     const auto mixed = at::scaled_dot_product_attention(
         by_text(q.narrow(0, a.first, a.rows), of_text), by_text(keys.index_select(0, a.places), looked_at),
         by_text(values.index_select(0, a.places), looked_at), a.visible, 0, /*is_causal=*/false,
         1 / std::sqrt(static_cast<double>(w_.shape.head_size())), /*enable_gqa=*/true);
-    return mixed.transpose(1, 2).reshape({a.rows, w_.shape.query_width()});
+    return mixed.transpose(1, 2).reshape({a.rows, w_.shape.query_width()}).to(w_.type());
+  }
+
+  // The same, on the CPU: pages are not gathered.
+  Tensor attended_in_pages(const Tensor& q, const Tensor& keys, const Tensor& values, const row_attention& a) const {
+    const auto query = q.narrow(0, a.first, a.rows).to(torch::kFloat).contiguous();
+    auto mixed = torch::empty({a.rows, w_.shape.query_width()}, query.options());
+    const auto each = [&](auto* key, auto* value) {
+      at::parallel_for(0, a.rows, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          attend_pages(sizes_, a.in_pages[static_cast<std::size_t>(i)],
+                       query.const_data_ptr<float>() + i * w_.shape.query_width(), key, value,
+                       mixed.mutable_data_ptr<float>() + i * w_.shape.query_width());
+      });
+    };
+    if (w_.type() == torch::kFloat)
+      each(keys.const_data_ptr<float>(), values.const_data_ptr<float>());
+    else
+      each(static_cast<const uint16_t*>(keys.const_data_ptr()), static_cast<const uint16_t*>(values.const_data_ptr()));
+    return mixed.to(w_.type());
   }
 
   Tensor logits_of(const Tensor& states) {
@@ -203,6 +249,8 @@ class tensor_decoder final : public token_decoder {
 
   const paged_weights w_;
   const int64_t page_tokens_;
+  attention_sizes sizes_;
+  bool attends_pages_ = false;
   Tensor cache_;                             // [layers, 2, pages, page tokens, kv heads, head size]
   std::vector<std::vector<int32_t>> pages_;  // by slot
   std::vector<token> last_;                  // chosen, by slot

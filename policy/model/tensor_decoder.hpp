@@ -1,5 +1,6 @@
 // A token_decoder by LibTorch's operators, for any of its devices: correct everywhere, and not fast. Pages are gathered
-// for each attention. Includes LibTorch: only for the model's library.
+// for each attention, but for those of answers on the CPU (paged_attention). Includes LibTorch: only for the model's
+// library.
 #pragma once
 
 #include <memory>

@@ -78,12 +78,24 @@ pattern launch_bounds() {
                                                                 pattern::text(") ")})});
 }
 
+// To the body of a kernel.
+pattern parameters() {
+  auto forbidden = not_in_source();
+  forbidden.insert(forbidden.end(), {"(", "{", "}", ";", "//", "#"});
+  return pattern::sequence({pattern::text_until(")", std::move(forbidden)), pattern::one_of({" {", "{", "\n{"})});
+}
+
+// A kernel begins a line, so that it is neither part of a word nor of a comment, however its model is led there.
 pattern source_with(const std::vector<std::string>& kernels) {
+  const std::string declared = "__global__ void ";
+  const auto after_others = pattern::text_until("\n" + declared, not_in_source());
   std::vector<pattern> parts{pattern::text("---\n")};
   for (const auto& name : kernels) {
-    parts.push_back(pattern::text_until("__global__ void ", not_in_source()));
+    const bool is_first = parts.size() == 1;
+    parts.push_back(is_first ? pattern::choice({pattern::text(declared), after_others}) : after_others);
     parts.push_back(launch_bounds());
     parts.push_back(pattern::text(name + "("));
+    parts.push_back(parameters());
   }
   parts.push_back(pattern::text_until("\n```", not_in_source()));
   return pattern::sequence(std::move(parts));

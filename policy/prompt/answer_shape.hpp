@@ -1,9 +1,9 @@
 // What an answer of a constrained model may be, as an automaton of bytes: its three sections, and in the code block
 //
 //   program:   a head that can be read, whose inputs, weights and outputs are the task's, then free CUDA source (ASCII
-//              without strings, characters and /* */) that has the kernels which the head launches: `kernel`, or
-//              `first_kernel` and then `second_kernel`; or a head of `aten` steps alone. Names are bound before they
-//              are used: outputs, and t0, t1, ... for what lies between.
+//              without strings, characters and /* */) that has the kernels which the head launches, each at the
+//              beginning of a line: `kernel`, or `first_kernel` and then `second_kernel`; or a head of `aten` steps
+//              alone. Names are bound before they are used: outputs, and t0, t1, ... for what lies between.
 //   schedule:  moves by the names and parameters that the task's program has on this target.
 //
 // Analysis, design and source are free text.

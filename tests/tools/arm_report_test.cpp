@@ -130,6 +130,32 @@ TEST(a_report, has_shares_scores_and_what_deviates) {
   EXPECT_THAT(text, Not(HasSubstr("Nothing deviated")));
 }
 
+TEST(a_report, counts_answers_by_how_far_they_came) {
+  const auto plan = *read_plan(plan_text, "plan");
+  const temporary_folder folder;
+  auto records = *arm_records::open(folder.path());
+  const auto add = [&](const char* arm, const char* task, int64_t number, outcome result,
+                       std::optional<bool> readable) {
+    auto v = verdict_of(arm, task, number, result == outcome::correct ? 2 : 0);
+    v.result = result;
+    v.is_readable = readable;
+    ASSERT_TRUE(records.add({.verdict = v}));
+  };
+  add("first", "a", 0, outcome::invalid, false);
+  add("first", "a", 1, outcome::invalid, true);
+  add("first", "b", 0, outcome::compile_error, true);
+  add("first", "b", 1, outcome::wrong_answer, true);
+  add("second", "a", 0, outcome::correct, true);
+  add("second", "a", 1, outcome::correct, std::nullopt);
+  const auto r = report_of(plan, head_of(plan), *arm_records::read(folder.path()));
+  EXPECT_EQ(r.rows[0].readable, 3);
+  EXPECT_EQ(r.rows[0].legal, 2);
+  EXPECT_EQ(r.rows[0].compiled, 1);
+  EXPECT_EQ(r.rows[1].readable, std::nullopt) << "an earlier version did not say it of one";
+  EXPECT_EQ(r.rows[1].compiled, 2);
+  EXPECT_THAT(text_of(r, terminal()), testing::ContainsRegex("first +4 +3 +2 +1 +0"));
+}
+
 TEST(a_report, is_of_the_plan_that_the_comparison_was_begun_with) {
   const temporary_folder folder;
   EXPECT_EQ(read_comparison(folder.path()).error().code, errc::not_found);

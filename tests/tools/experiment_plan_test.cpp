@@ -107,10 +107,23 @@ TEST(tasks, are_held_out_by_their_operators_and_none_of_these_is_trained_on) {
   EXPECT_TRUE(std::ranges::any_of(split.held_out, [](const task& t) { return t.name == "softmax"; }));
   const auto unknown = split_tasks(builtin_tasks(), {"", {}, {"aten::softmax.int", "aten::odd"}});
   EXPECT_THAT(unknown.error().message, HasSubstr("no task has aten::odd"));
-  EXPECT_FALSE(split_tasks(builtin_tasks(), {"", {}, {}})) << "nothing is held out";
 }
 
-// Plans that are meant to be run on a GPU have the operators of their tasks, and both sides.
+TEST(tasks, are_all_asked_where_no_operators_are_held_out_and_nothing_is_trained) {
+  const auto split = *split_tasks(builtin_tasks(), {"", {}, {}});
+  EXPECT_EQ(split.held_out.size(), builtin_tasks().size());
+  EXPECT_TRUE(split.trained.empty());
+  const std::string operators = "held_out_operators = [\"aten::softmax.int\"]";
+  EXPECT_THAT(refusal(with(small_plan, operators, "")), HasSubstr("tasks.held_out_operators is empty"));
+  const std::string trained =
+      "[[arms]]\nname = \"trained, shuffled scores\"\nweights = \"contrastive\"\nprompt = \"shuffled\"\n";
+  const auto untrained = with(with(small_plan, operators, ""), trained, "");
+  EXPECT_EQ(refusal(untrained), "");
+  EXPECT_FALSE(read_plan(untrained, "")->shows_variants());
+  EXPECT_TRUE(read_plan(small_plan, "")->shows_variants());
+}
+
+// Plans that are meant to be run on a GPU have the operators of their tasks, and both sides where they train.
 TEST(the_plans_of_the_repository, fit_the_built_in_tasks) {
   int plans = 0;
   for (const auto& file : std::filesystem::directory_iterator(CUDAL1_SOURCE "/tools/bench/plans")) {
@@ -123,7 +136,7 @@ TEST(the_plans_of_the_repository, fit_the_built_in_tasks) {
       std::erase_if(all, [&](const task& t) { return std::ranges::count(plan->tasks.names, t.name) == 0; });
     const auto split = split_tasks(std::move(all), plan->tasks);
     ASSERT_TRUE(split) << split.error().message;
-    EXPECT_TRUE(plan->trains());
+    EXPECT_EQ(plan->trains(), !split->trained.empty());
     ++plans;
   }
   EXPECT_GT(plans, 0);

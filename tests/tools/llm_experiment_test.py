@@ -133,6 +133,9 @@ class LlmExperiments(unittest.TestCase):
         outcomes = models["bad"]["outcomes"]
         self.assertGreater(outcomes.get("invalid", 0), 0, outcomes)
         self.assertNotIn("correct", outcomes)
+        self.assertEqual(models["good"]["reasons"], [])
+        self.assertIn("there is no program in the answer", " ".join(models["bad"]["reasons"]))
+        self.assertIn("bad failed, and the most frequent reasons:\n  ", done.stdout)
         # What was paid is what the server counted.
         asked = server.events("begin")
         for name, m in models.items():

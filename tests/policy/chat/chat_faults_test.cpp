@@ -60,8 +60,8 @@ outcome_of_request ask_server(const std::string& script, const std::function<voi
 }
 
 TEST(chat_faults, a_failed_try_is_repeated_and_the_answer_is_whole) {
-  const std::vector<std::string> faults = {"close",           "cut",     "cut_in_character", "malformed",
-                                           "error_in_stream", "not_http"};
+  const std::vector<std::string> faults = {"close",           "cut",      "cut_in_character", "malformed",
+                                           "error_in_stream", "not_http", "interrupted"};
   std::vector<std::vector<std::string>> lists;
   for (const auto& fault : faults)
     lists.push_back({fmt::format(R"({{"text": "größere Antwort", "fault": "{}"}})", fault), good});
@@ -300,6 +300,22 @@ TEST(chat_faults, an_empty_reply_is_repeated_and_then_an_error) {
   const auto r = ask_server(in_turn({R"({"status": 204})"}), [](chat_model& m) { m.tries = 2; });
   ASSERT_FALSE(r.answer);
   EXPECT_EQ(r.requests, 2u);
+}
+
+// As llama-cpp-python's server does with a prompt that does not fit.
+TEST(chat_faults, why_a_stream_ends_before_it_begins_is_asked_without_a_stream) {
+  const std::string too_long = R"("status": 400, "body": {"error": {"message": "the maximum context length is 8192",
+                                  "param": "messages", "code": "context_length_exceeded"}})";
+  const auto refused = ask_server(in_turn({fmt::format(R"({{"fault": "empty_stream", {}}})", too_long)}));
+  ASSERT_FALSE(refused.answer);
+  EXPECT_EQ(refused.answer.error().code, errc::invalid_argument);
+  EXPECT_THAT(refused.answer.error().message, HasSubstr("status 400: the maximum context length is 8192"));
+  EXPECT_EQ(refused.requests, 2u);
+  // One that answers then is understood, too.
+  const auto r = ask_server(in_turn({R"({"text": "whole", "fault": "empty_stream"})"}));
+  ASSERT_TRUE(r.answer) << r.answer.error().message;
+  EXPECT_EQ(r.answer->text, "whole");
+  EXPECT_EQ(r.answer->tries, 2);
 }
 
 TEST(chat_faults, a_port_where_nothing_listens_is_an_error_with_the_address) {

@@ -60,7 +60,9 @@ FAULTS = {
     "cut_in_character": "... is closed within the bytes of the first character that is not ASCII",
     "cut_after_finish": "... is closed after finish_reason, without usage, [DONE] and the end of the body",
     "no_done": "the body ends after finish_reason and usage, without [DONE]",
-    "no_finish": "[DONE] comes without a finish_reason before it",
+    "no_finish": "[DONE] comes without a finish_reason before it, after the usage",
+    "interrupted": "[DONE] comes after half of the text, without finish_reason and usage",
+    "empty_stream": "a stream ends before it begins; without one the status and body of the answer come",
     "stall": "nothing comes after half of the text, until the client closes",
     "stall_at_start": "nothing comes after the headers",
     "malformed": "an event in the middle is not JSON",
@@ -195,6 +197,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if answer.get("fault") == "not_http":
             self.wfile.write(b"220 smtp.example.org ready\r\n\r\n")
             return None
+        if answer.get("fault") == "empty_stream" and request.get("stream"):
+            self.head(200, {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"})
+            self.wfile.write(b"b\r\n: ping - 1\n\r\n0\r\n\r\n")
+            return None
         if answer.get("fault") == "page":
             return self.refuse(200, "<html><title>Welcome</title></html>")
         if "status" in answer and answer["status"] != 200:
@@ -275,7 +281,7 @@ class Reply:
         if self.fault == "role_only":
             deltas = [{"role": "assistant", "content": None, "tool_calls": None}, {}] + deltas
         for i, delta in enumerate(deltas):
-            if self.fault in ("cut", "stall", "malformed", "error_in_stream") and i == len(deltas) // 2:
+            if self.fault in ("cut", "stall", "malformed", "error_in_stream", "interrupted") and i == len(deltas) // 2:
                 self.interrupt()
             if self.fault == "keep_alive":
                 self.write(": keep-alive" + 2 * self.line_end)
@@ -296,6 +302,10 @@ class Reply:
             self.handler.wait_for_client()
         if self.fault == "malformed":
             self.write('data: {"choices": [{"delta"' + 2 * self.line_end)
+        if self.fault == "interrupted":
+            self.write("data: [DONE]" + 2 * self.line_end)
+            self.handler.wfile.write(b"0\r\n\r\n")
+            raise Cut
         if self.fault == "error_in_stream":
             self.event({"error": {"message": "the engine has died", "code": 500}})
 
@@ -315,7 +325,7 @@ class Reply:
         if self.fault == "cut_after_finish":
             raise Cut
         wanted = self.request.get("stream_options", {}).get("include_usage")
-        if wanted and self.answer.get("usage", "end") == "end" and self.fault != "no_finish":
+        if wanted and self.answer.get("usage", "end") == "end":
             self.event({"id": "1", "object": "chat.completion.chunk", "model": self.request["model"], "choices": [],
                         "usage": self.usage()})
         if self.fault != "no_done":

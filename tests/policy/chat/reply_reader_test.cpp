@@ -94,6 +94,7 @@ TEST(reply_reader, says_what_is_wrong) {
   EXPECT_THAT(problem_of("{\"a\""), HasSubstr("not JSON"));
   EXPECT_THAT(problem_of(""), HasSubstr("stream ended"));
   EXPECT_THAT(problem_of(event("[DONE]")), HasSubstr("without an answer"));
+  EXPECT_THAT(problem_of(delta(R"({"content":"abc"})") + event("[DONE]")), HasSubstr("after 3 bytes of text without"));
   EXPECT_EQ(problem_of(event(R"({"error":{"message":"out of memory","code":500}})")), "out of memory");
   EXPECT_EQ(problem_of(event(R"({"object":"error","message":"too long","code":400})")), "too long");
   EXPECT_EQ(problem_of(event(R"({"error":"plain"})")), "plain");

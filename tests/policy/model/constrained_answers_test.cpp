@@ -75,6 +75,9 @@ counted read_programs(const task& t, const std::vector<chat_answer>& all) {
       ++out.parse;
     }
     out.legal += read.problem ? 0 : 1;
+    if (read.problem) {
+      EXPECT_THAT(read.problem->message, testing::Not(testing::HasSubstr("the source has no \"__global__"))) << a.text;
+    }
   }
   return out;
 }
@@ -178,7 +181,7 @@ TEST_F(constrained_answers, include_programs_as_people_write_them) {
   const auto readable =
       print_program_head(value_of(read_program(one_line + "\n---\n" + source.substr(0, source.size() - 3))));
   EXPECT_TRUE(shape.accepts(words + readable + "---\n" + source));
-  EXPECT_TRUE(shape.accepts("<think>a ``` b</think>\n\n" + words + readable + "---\n// " + source));
+  EXPECT_TRUE(shape.accepts("<think>a ``` b</think>\n\n" + words + readable + "---\n// Rows.\n" + source));
   EXPECT_FALSE(shape.accepts(words + readable + "---\n" + source + "\n```"));
   // A head launches what its source has.
   auto two = one_line;
@@ -191,6 +194,10 @@ TEST_F(constrained_answers, include_programs_as_people_write_them) {
   EXPECT_FALSE(shape.accepts(words + two + "\n---\n" + first + "```"));
   EXPECT_FALSE(shape.accepts(words + two + "\n---\n" + source));
   EXPECT_FALSE(shape.accepts(words + one_line + "\n---\n" + second + "```"));
+  EXPECT_FALSE(shape.accepts(words + one_line + "\n---\n__global__ void kernel(int a; {}\n```")) << "no parameters";
+  // Where a line begins, and nowhere else.
+  for (const auto& [before, accepted] : {std::pair("float a;\n", true), {"// a\n", true}, {"a", false}, {"// ", false}})
+    EXPECT_EQ(shape.accepts(words + one_line + "\n---\n" + before + source), accepted) << before;
   // Names that are not bound, other outputs, too many threads.
   for (const auto& [was, is] :
        {std::pair("\"in\":\"x\"", "\"in\":\"z\""), std::pair("\"outputs\":[\"y\"]", "\"outputs\":[\"x\"]"),

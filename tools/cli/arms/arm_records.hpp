@@ -45,8 +45,9 @@ BOOST_DESCRIBE_STRUCT(arm_answer, (),
                        answer_tokens, run))
 
 struct arm_verdict : answer_key {
-  std::string program;   // its id; "" if there is none
-  std::string schedule;  // "" if it was written as a program
+  std::string program;              // its id; "" if there is none
+  std::string schedule;             // "" if it was written as a program
+  std::optional<bool> is_readable;  // as a program's head or a schedule; none: by a search, or an earlier version
   outcome result = outcome::invalid;
   std::string reason;  // of a failure
   double score = 0;    // 0 if it failed, or its score is doubted
@@ -60,8 +61,8 @@ struct arm_verdict : answer_key {
   int64_t run = 0;
 };
 BOOST_DESCRIBE_STRUCT(arm_verdict, (),
-                      (form, arm, task, seed, number, program, schedule, result, reason, score, score_interval, hack,
-                       doubt, is_copy, is_measured, device_ms, environment_class, run))
+                      (form, arm, task, seed, number, program, schedule, is_readable, result, reason, score,
+                       score_interval, hack, doubt, is_copy, is_measured, device_ms, environment_class, run))
 
 // One start of the command.
 struct arm_run {

@@ -9,33 +9,18 @@
 
 #include "config/base/describe.hpp"
 #include "config/base/text_file.hpp"
+#include "tools/cli/frequent_reasons.hpp"
 
 namespace cudal1::cli {
 
 namespace {
 
-constexpr std::size_t most_reasons = 5, longest_reason = 110;
-
-// Numbers and quoted names differ from answer to answer; what is wrong does not.
-std::string kind_of_reason(const std::string& reason) {
-  std::string out;
-  bool was_digit = false;
-  for (const char c : reason.substr(0, reason.find('\n'))) {
-    const bool is_digit = c >= '0' && c <= '9';
-    if (!is_digit) out += c;
-    if (is_digit && !was_digit) out += '#';
-    was_digit = is_digit;
-  }
-  return out.size() > longest_reason ? out.substr(0, longest_reason) + "..." : out;
-}
-
-std::vector<std::string> most_frequent(const std::map<std::string, int64_t>& counts) {
-  std::vector<std::pair<std::string, int64_t>> sorted(counts.begin(), counts.end());
-  std::ranges::stable_sort(sorted, std::greater<>(), [](const auto& each) { return each.second; });
-  std::vector<std::string> out;
-  for (const auto& [reason, count] : sorted)
-    if (out.size() < most_reasons) out.push_back(fmt::format("{}x {}", count, reason));
-  return out;
+void count_class(const arm_verdict& v, arm_row& to) {
+  if (!v.is_readable) to.readable.reset();
+  if (to.readable) *to.readable += *v.is_readable;
+  const bool is_legal = v.result != outcome::invalid;
+  to.legal += is_legal;
+  to.compiled += is_legal && v.result != outcome::compile_error && v.result != outcome::compile_timeout;
 }
 
 class row_maker {
@@ -63,6 +48,7 @@ class row_maker {
           cell.scores.push_back(v.score);
           const bool is_correct = v.score > 0;
           to.correct += is_correct;
+          count_class(v, to);
           to.copies += is_correct && v.is_copy;
           to.on_device += v.is_measured;
           if (is_correct) programs.insert(v.program);
@@ -84,7 +70,7 @@ class row_maker {
       to.tasks.push_back(of_task);
     }
     to.programs = std::ssize(programs);
-    to.reasons = most_frequent(reasons);
+    to.reasons = frequent_reasons(reasons);
     if (texts > 0) {
       to.prompt_tokens = prompts / static_cast<double>(texts);
       to.answer_tokens = answers / static_cast<double>(texts);

@@ -44,6 +44,10 @@ struct arm_row {
   answer_form form = answer_form::schedule;
   std::string arm;
   int64_t planned = 0, answers = 0, correct = 0;
+  // Of the answers: those whose text has the form (none where that is not known of all), that break no rule of it, and
+  // whose program was compiled.
+  std::optional<int64_t> readable = 0;
+  int64_t legal = 0, compiled = 0;
   int64_t copies = 0;               // correct answers that are a variant of their prompt
   int64_t programs = 0;             // distinct correct ones
   int64_t on_device = 0;            // evaluations
@@ -58,8 +62,9 @@ struct arm_row {
   double answer_tokens = 0, prompt_tokens = 0;  // means
 };
 BOOST_DESCRIBE_STRUCT(arm_row, (),
-                      (form, arm, planned, answers, correct, copies, programs, on_device, mean, at, mean_difference,
-                       best_ratio, outcomes, hacks, reasons, tasks, answer_tokens, prompt_tokens))
+                      (form, arm, planned, answers, correct, readable, legal, compiled, copies, programs, on_device,
+                       mean, at, mean_difference, best_ratio, outcomes, hacks, reasons, tasks, answer_tokens,
+                       prompt_tokens))
 
 struct comparison_report {
   comparison_head head;

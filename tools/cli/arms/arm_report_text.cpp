@@ -67,6 +67,20 @@ table tasks(const comparison_report& r, answer_form form) {
   return out;
 }
 
+table classes(const comparison_report& r, answer_form form) {
+  table out({{.title = "arm", .least_width = 18},
+             {.title = "answers", .right = true},
+             {.title = "parse", .right = true},
+             {.title = "legal", .right = true},
+             {.title = "compile", .right = true},
+             {.title = "correct", .right = true}});
+  for (const auto& row : r.rows)
+    if (row.form == form)
+      out.add({row.arm, std::to_string(row.answers), row.readable ? std::to_string(*row.readable) : "-",
+               std::to_string(row.legal), std::to_string(row.compiled), std::to_string(row.correct)});
+  return out;
+}
+
 std::string failures(const comparison_report& r, answer_form form) {
   std::string text;
   for (const auto& row : r.rows) {
@@ -121,8 +135,10 @@ std::string times(const comparison_report& r) {
 
 std::string text_of(const comparison_report& r, const terminal& t) {
   std::string text = t.bold(fmt::format("Plan {} (SHA-256 {}), model {}", r.name, r.head.plan, r.head.model)) + "\n";
-  text += wrap(fmt::format("held out, by operators: {}; trained on: {}", fmt::join(r.head.held_out, ", "),
-                           fmt::join(r.head.trained, ", ")),
+  const auto asked = fmt::format("{}", fmt::join(r.head.held_out, ", "));
+  text += wrap(r.head.trained.empty()
+                   ? "asked: " + asked
+                   : fmt::format("held out, by operators: {}; trained on: {}", asked, fmt::join(r.head.trained, ", ")),
                t.width, 0) +
           "\n";
   for (const auto& run : r.runs)
@@ -134,7 +150,8 @@ std::string text_of(const comparison_report& r, const terminal& t) {
     if (std::ranges::count(shown, row.form) > 0) continue;
     shown.push_back(row.form);
     text += fmt::format("\nform {}\n", enum_name(row.form)) + scores(r, row.form).text(t) + "\n" +
-            tasks(r, row.form).text(t) + comparisons(r, row.form) + failures(r, row.form);
+            classes(r, row.form).text(t) + "\n" + tasks(r, row.form).text(t) + comparisons(r, row.form) +
+            failures(r, row.form);
   }
   text += "\n" + times(r);
   text += wrap(

@@ -97,6 +97,10 @@ expected<void> check_arms(const experiment_plan& p) {
   if (std::set(p.forms.begin(), p.forms.end()).size() != p.forms.size())
     return fail(errc::invalid_argument, "forms has one twice");
   if (p.arms.empty()) return fail(errc::invalid_argument, "there is no [[arms]]");
+  if (p.trains() && p.tasks.held_out_operators.empty())
+    return fail(errc::invalid_argument,
+                "arms have trained weights, but tasks.held_out_operators is empty: name operators whose tasks are not "
+                "trained on");
   for (const auto& arm : p.arms) {
     if (arm.name.empty()) return fail(errc::invalid_argument, "an arm has no name");
     if (!names.insert(arm.name).second) return fail(errc::invalid_argument, "two arms are called {}", arm.name);
@@ -116,6 +120,10 @@ expected<void> check_arms(const experiment_plan& p) {
 
 bool experiment_plan::trains() const {
   return std::ranges::any_of(arms, [](const auto& a) { return a.weights != arm_weights::untrained; });
+}
+
+bool experiment_plan::shows_variants() const {
+  return std::ranges::any_of(arms, [](const auto& a) { return a.prompt != arm_prompt::one_shot; });
 }
 
 bool experiment_plan::has_search() const {
@@ -155,6 +163,10 @@ std::vector<std::string> operators_in(const task& t) {
 
 expected<task_split> split_tasks(std::vector<task> all, const plan_tasks& by) {
   task_split out;
+  if (by.held_out_operators.empty()) {
+    out.held_out = std::move(all);
+    return out;
+  }
   std::set<std::string> unused(by.held_out_operators.begin(), by.held_out_operators.end());
   for (auto& t : all) {
     bool is_held_out = false;

@@ -34,6 +34,7 @@ struct plan_arm {
 BOOST_DESCRIBE_STRUCT(plan_arm, (), (name, weights, prompt, search))
 
 // A task is held out if its program has one of these operators; the others are trained on, and have none of them.
+// Without operators all are held out, which is for plans that train nothing.
 struct plan_tasks {
   std::string folder;              // "": the built-in ones. Relative to the plan's folder
   std::vector<std::string> names;  // empty: all
@@ -41,7 +42,8 @@ struct plan_tasks {
 };
 BOOST_DESCRIBE_STRUCT(plan_tasks, (), (folder, names, held_out_operators))
 
-// Random schedules of every task, measured before anything else: what is learned from, and what prompts show.
+// Random schedules of every task, measured before anything else: what is learned from, and what prompts show. Not those
+// of held-out tasks where no arm shows them.
 struct plan_pool {
   int64_t evaluations = 24;  // of each task
   uint64_t seed = 1;
@@ -93,6 +95,7 @@ struct experiment_plan {
   std::string sha256 = {};  // of the file
 
   bool trains() const;
+  bool shows_variants() const;  // some arm has them in its prompts
   bool has_search() const;
 };
 BOOST_DESCRIBE_STRUCT(experiment_plan, (),
@@ -111,7 +114,7 @@ std::vector<std::string> operators_in(const task& t);
 struct task_split {
   std::vector<task> trained, held_out;
 };
-// errc::invalid_argument where an operator is in no task, or one of the sides is empty.
+// errc::invalid_argument where an operator is in no task, or one of the sides is empty though there are operators.
 expected<task_split> split_tasks(std::vector<task> all, const plan_tasks& by);
 
 // The settings of a policy llm that asks as the plan does.

@@ -31,6 +31,15 @@ uint64_t seed_of(uint64_t seed, const std::string& words) {
   return fingerprint_of(words.data(), words.size(), seed).low;
 }
 
+// Whether the text of the code was one of the form at all; what it means may still be wrong.
+bool has_form(const proposal& idea, const arm_answer& a) {
+  if (idea.problem.empty()) return true;
+  if (a.finish_reason == "length") return false;
+  if (a.form == answer_form::program) return read_program(idea.program).has_value();
+  const auto plan = parse_schedule(idea.program);
+  return plan && !plan->moves.empty();
+}
+
 std::string form_and_task(const answer_key& key) {
   return fmt::format("{}/{}", enum_name(key.form), key.task);
 }
@@ -212,6 +221,7 @@ expected<void> cell_runner::read_answer_of(const answer_key& key, std::map<std::
   v.environment_class = environment_class(s_.where);
   const auto idea = proposal_of(answer.text, answer.finish_reason, {what, s_.target, key.form});
   v.reason = idea.problem;
+  v.is_readable = has_form(idea, answer);
   if (!idea.problem.empty()) return s_.records->add({.verdict = std::move(v)});
   if (idea.program.empty()) v.schedule = print_schedule(idea.plan);
   auto text = program_of(idea, *what, *s_.target);
@@ -226,6 +236,7 @@ expected<void> cell_runner::read_answer_of(const answer_key& key, std::map<std::
     auto same = *known;
     static_cast<answer_key&>(same) = key;
     same.schedule = v.schedule;
+    same.is_readable = v.is_readable;
     same.is_copy = v.is_copy;
     same.is_measured = false;
     same.device_ms = 0;

@@ -267,7 +267,7 @@ expected<void> comparison::train_and_ask(cell_runner& cells, uint64_t seed, answ
 
 expected<void> comparison::run() {
   const auto how = steps();
-  if (!how.has_pool()) {
+  if (plan_.shows_variants() && !how.has_pool()) {
     disconnect();
     CUDAL1_CHECK(spend("pool", [&] { return how.measure_pool(tasks_.held_out); }));
   }
@@ -276,7 +276,11 @@ expected<void> comparison::run() {
   s.c = c_;
   for (const auto& t : tasks_.held_out)
     s.tasks.push_back(std::make_shared<const task>(t));
-  CUDAL1_TRY(s.pool, how.read_pool());
+  if (plan_.shows_variants()) {
+    CUDAL1_TRY(s.pool, how.read_pool());
+  } else {
+    s.pool.where = device_.where;
+  }
   s.files = files_;
   CUDAL1_TRY(const lowering_target* target, find_lowering_target(traits_of(device_.where.device).target));
   s.target = &target->limited_to(device_.where.details);

@@ -8,6 +8,7 @@
 
 #include "config/base/describe.hpp"
 #include "tools/cli/format.hpp"
+#include "tools/cli/frequent_reasons.hpp"
 #include "tools/cli/report/report.hpp"
 #include "tools/cli/table.hpp"
 
@@ -24,12 +25,16 @@ struct task_result {
 struct model_results {
   model_row row;
   std::map<std::string, task_result> tasks;  // by id
+  std::map<std::string, int64_t> reasons;    // kinds of them
 };
 
 void add(model_results& to, const verdict& v) {
   ++to.row.evaluations;
   ++to.row.outcomes[enum_name(v.result)];
-  if (v.result != outcome::correct) return;
+  if (v.result != outcome::correct) {
+    ++to.reasons[kind_of_reason(v.reason)];
+    return;
+  }
   ++to.row.correct;
   auto& t = to.tasks[v.task];
   t.correct = true;
@@ -46,6 +51,7 @@ model_row finished(model_results r) {
     r.row.faster += t.faster ? 1 : 0;
     logs += std::log(t.best);
   }
+  r.row.reasons = frequent_reasons(r.reasons);
   r.row.tasks = static_cast<int64_t>(r.tasks.size());
   if (!r.tasks.empty()) r.row.geometric_mean = std::exp(logs / static_cast<double>(r.tasks.size()));
   return r.row;
@@ -95,6 +101,18 @@ std::string pace_of(const answer_cost& c) {
   return seconds > 0 ? fmt::format("{:.3g}", static_cast<double>(c.answer_tokens) / seconds) : "-";
 }
 
+// Why answers failed.
+std::string reasons_text(const search_report& r) {
+  std::string text;
+  for (const auto& m : r.models) {
+    if (m.reasons.empty()) continue;
+    text += fmt::format("{} failed, and the most frequent reasons:\n", short_name(m.model));
+    for (const auto& reason : m.reasons)
+      text += fmt::format("  {}\n", reason);
+  }
+  return text;
+}
+
 // What local models took, a sentence each.
 std::string local_models_text(const search_report& r) {
   std::string text;
@@ -135,7 +153,7 @@ std::string print_models(const search_report& r, const terminal& t) {
               std::to_string(m.evaluations), std::to_string(m.correct), std::to_string(m.cost.prompt_tokens),
               std::to_string(m.cost.answer_tokens), pace_of(m.cost), fmt::format("{:.4g}", m.cost.money),
               format_failures(m.outcomes)});
-  return rows.text(t) + local_models_text(r);
+  return rows.text(t) + reasons_text(r) + local_models_text(r);
 }
 
 }  // namespace cudal1::cli

@@ -21,11 +21,12 @@ struct model_row {
   double geometric_mean = 1;  // of its best confirmed speedup of each task; a task without one counts as 1
   double best = 0;            // the highest of these; 0 if there is none
   std::map<std::string, int64_t> outcomes;
+  std::vector<std::string> reasons;  // of failures, the most frequent first, with their numbers
   answer_cost cost;
 };
 BOOST_DESCRIBE_STRUCT(model_row, (),
                       (model, prompts, tasks, success, faster, evaluations, correct, geometric_mean, best, outcomes,
-                       cost))
+                       reasons, cost))
 
 // The rows in the order in which the models were first asked; empty for an experiment without models.
 expected<std::vector<model_row>> models_of(store& s, const experiment_record& e);

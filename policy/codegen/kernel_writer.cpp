@@ -269,21 +269,62 @@ tile::access kernel_writer::place_of(int n, const tensors& at, index_expr offset
   return out;
 }
 
-void kernel_writer::define_nodes(tile::kernel_builder& b, const std::vector<int>& nodes,
-                                 const std::function<tile::value(int)>& load) const {
+void kernel_writer::define_nodes(tile::kernel_builder& b, const std::vector<int>& nodes, const value_of_node& load,
+                                 const value_of_node& spell) const {
   for (const int n : nodes) {
     const body_node& from = node(n);
     if (!is_needed(n) || from.kind == node_kind::constant) continue;
-    if (from.kind == node_kind::load) {
-      b.define(variable(n), load(n), from.value);
-      continue;
-    }
-    std::vector<tile::value> operands;
-    for (const int o : from.operands)
-      operands.push_back(named(o));
-    b.define(variable(n), tile::value::operation(from.expression, std::move(operands), from.type, from.operations),
-             from.value);
+    b.define(variable(n), from.kind == node_kind::load ? load(n) : expression(n, spell), from.value);
   }
+}
+
+void kernel_writer::define_row_value(tile::kernel_builder& b, int n, std::set<int>& known,
+                                     const value_of_node& load) const {
+  const body_node& from = node(n);
+  if (!from.per_row || from.kind == node_kind::constant || from.kind == node_kind::reduce || known.contains(n)) return;
+  for (const int o : from.operands)
+    define_row_value(b, o, known, load);
+  define_nodes(b, {n}, load);
+  known.insert(n);
+}
+
+tile::value kernel_writer::expression(int n, const value_of_node& spell) const {
+  const body_node& from = node(n);
+  std::vector<tile::value> operands;
+  for (const int o : from.operands)
+    operands.push_back(spell ? spell(o) : named(o));
+  return tile::value::operation(from.expression, std::move(operands), from.type, from.operations);
+}
+
+std::vector<index_expr> kernel_writer::row_coordinates(tile::kernel_builder& b) const {
+  const auto dims = static_cast<std::size_t>(body().row_dims());
+  const index_expr row = index_expr::variable("row", body().rows());
+  std::vector<index_expr> out(dims, row);
+  if (dims > 1) {
+    const auto at = split(row, body().row_extents());
+    for (std::size_t d = dims; d-- > 0;)
+      b.let("int", fmt::format("r{}", d), at[d]);
+    out = named_coordinates("r", body().row_extents());
+  }
+  for (auto& each : out)
+    each = each.as("long long");
+  return out;
+}
+
+kernel_writer::tensors kernel_writer::row_pointers(tile::kernel_builder& b, const tensors& of,
+                                                   const std::function<index_expr(const body_access&)>& offset) const {
+  tensors out;
+  for (const auto& [i, tensor] : of.operands) {
+    const auto& o = body().accesses[static_cast<std::size_t>(i)];
+    out.operands[i] =
+        b.pointer(pointer(i) + "_r", tensor, offset(o), in_place(o) ? tile::pointee::written : tile::pointee::read);
+    if (in_place(o)) out.results[0] = out.operands[i];
+  }
+  if (!request_->options.in_place.empty()) return out;
+  for (const auto& [i, tensor] : of.results)
+    out.results[i] = b.pointer(target(i) + "_r", tensor, offset(body().results[static_cast<std::size_t>(i)].target),
+                               tile::pointee::written);
+  return out;
 }
 
 void kernel_writer::write(const tile::kernel& k) {
@@ -291,16 +332,16 @@ void kernel_writer::write(const tile::kernel& k) {
 }
 
 expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k) {
-  return finished(k, tile::work_of(k));
+  return finished(k, std::optional(tile::work_of(k)));
 }
 
-expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k, kernel_work work) {
+expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k, std::optional<kernel_work> work) {
   if (auto checked = tile::check(k); !checked) return fail_in(request_->comment, checked.error());
   write(k);
   close();
   auto out = finished(k.blocks, k.threads);
   std::get<launch_step>(out.steps.back()).shared_bytes = tile::dynamic_bytes(k);
-  out.work[request_->name] = std::move(work);
+  if (work) out.work[request_->name] = std::move(*work);
   return out;
 }
 

@@ -71,14 +71,25 @@ class kernel_writer {
                         const std::function<tile::value(int)>& row = {}) const;
   // A node's value by its name, or a constant's literal.
   tile::value named(int n) const { return tile::value::named(spelled(n), node(n).type); }
+  // The value of a node, as expressions refer to it; `spell`: else as named() does.
+  using value_of_node = std::function<tile::value(int)>;
+  tile::value expression(int n, const value_of_node& spell) const;
   // Defines those of these nodes that are needed, each by its expression, and loads by what `load` gives.
-  void define_nodes(tile::kernel_builder& b, const std::vector<int>& nodes,
-                    const std::function<tile::value(int)>& load) const;
+  void define_nodes(tile::kernel_builder& b, const std::vector<int>& nodes, const value_of_node& load,
+                    const value_of_node& spell = {}) const;
+  // Defines a value that is one per row, after those that it is made of, unless `known` has them; reductions and
+  // constants need none.
+  void define_row_value(tile::kernel_builder& b, int n, std::set<int>& known, const value_of_node& load) const;
+  // The coordinates of `row`, where rows have several dimensions variables r0, r1, ...; as `long long`.
+  std::vector<index_expr> row_coordinates(tile::kernel_builder& b) const;
+  // Pointers, NAME_r, to the row of each operand that is used and of each result: `offset` of its strides on.
+  tensors row_pointers(tile::kernel_builder& b, const tensors& of,
+                       const std::function<index_expr(const body_access&)>& offset) const;
   // The statements here.
   void write(const tile::kernel& k);
-  // The kernel as a whole, its statements checked; with the work that they are, or this one.
+  // The kernel as a whole, its statements checked; with the work that they are, or this one, or none.
   expected<emitted_kernel> finished(const tile::kernel& k);
-  expected<emitted_kernel> finished(const tile::kernel& k, kernel_work work);
+  expected<emitted_kernel> finished(const tile::kernel& k, std::optional<kernel_work> work);
 
   // How an expression refers to a node.
   using spelling = std::function<std::string(int)>;

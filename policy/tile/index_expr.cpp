@@ -26,6 +26,12 @@ int64_t saturated_sum(int64_t a, int64_t b) {
 index_range divided(const index_range& of, int64_t divisor) {
   return {of.least / divisor, of.most / divisor};
 }
+index_range smaller(const index_range& a, const index_range& b) {
+  return {std::min(a.least, b.least), std::min(a.most, b.most)};
+}
+index_range larger(const index_range& a, const index_range& b) {
+  return {std::max(a.least, b.least), std::max(a.most, b.most)};
+}
 index_range remaining(const index_range& of, int64_t divisor) {
   if (of.least < 0) return {1 - divisor, divisor - 1};  // it has the sign of what is divided
   return of.most < divisor ? of : index_range{0, divisor - 1};
@@ -126,6 +132,24 @@ index_expr index_expr::operator%(int64_t divisor) const {
   return index_expr(std::make_shared<node>(node{operation::remainder, {*this}, divisor, {}, 0, divisor - 1}));
 }
 
+index_expr index_expr::min(const index_expr& a, const index_expr& b) {
+  if (a.most() <= b.least()) return a;
+  if (b.most() <= a.least()) return b;
+  const index_range of = smaller({a.least(), a.most()}, {b.least(), b.most()});
+  return index_expr(std::make_shared<node>(node{operation::minimum, {a, b}, 0, "min", of.least, of.most}));
+}
+
+index_expr index_expr::max(const index_expr& a, const index_expr& b) {
+  if (a.least() >= b.most()) return a;
+  if (b.least() >= a.most()) return b;
+  const index_range of = larger({a.least(), a.most()}, {b.least(), b.most()});
+  return index_expr(std::make_shared<node>(node{operation::maximum, {a, b}, 0, "max", of.least, of.most}));
+}
+
+std::vector<index_expr> index_expr::upper_bounds() const {
+  return node_->kind == operation::minimum ? node_->parts : std::vector{*this};
+}
+
 index_expr index_expr::as(const std::string& type) const {
   if (node_->kind == operation::constant) return *this;
   return index_expr(std::make_shared<node>(node{operation::conversion, {*this}, 0, type, least(), most()}));
@@ -143,6 +167,10 @@ index_range index_expr::range_in(const known_ranges& known) const {
       return divided(of, n.number);
     case operation::remainder:
       return remaining(of, n.number);
+    case operation::minimum:
+      return smaller(of, n.parts[1].range_in(known));
+    case operation::maximum:
+      return larger(of, n.parts[1].range_in(known));
     case operation::sum: {
       index_range out = of;
       for (std::size_t i = 1; i < n.parts.size(); ++i)
@@ -184,6 +212,13 @@ index_expr::c_value index_expr::computed_in(const known_values& known, std::stri
       return fitting({of.range, n.text.find("long long") != std::string::npos});
     case operation::quotient:
       return {divided(of.range, n.number), of.is_wide};
+    case operation::minimum:
+    case operation::maximum: {
+      const c_value other = n.parts[1].computed_in(known, overflows);
+      const index_range range =
+          n.kind == operation::minimum ? smaller(of.range, other.range) : larger(of.range, other.range);
+      return {range, of.is_wide || other.is_wide};
+    }
     default:
       return {remaining(of.range, n.number), of.is_wide};
   }
@@ -221,6 +256,12 @@ index_expr::residue index_expr::modulo(int64_t divisor, const known_residues& kn
     case operation::remainder:
       if (n.number % divisor == 0) return n.parts[0].modulo(divisor, known);
       break;
+    case operation::minimum:
+    case operation::maximum: {
+      const residue left = n.parts[0].modulo(divisor, known);
+      if (left == n.parts[1].modulo(divisor, known)) return left;
+      break;
+    }
     case operation::quotient:
       if (n.parts[0].modulo(divisor * n.number, [](const std::string&) { return std::nullopt; }).is_zero()) return out;
       break;
@@ -244,6 +285,10 @@ int64_t index_expr::value_in(const std::function<int64_t(const std::string&)>& v
       return n.parts[0].value_in(values) % n.number;
     case operation::conversion:
       return n.parts[0].value_in(values);
+    case operation::minimum:
+      return std::min(n.parts[0].value_in(values), n.parts[1].value_in(values));
+    case operation::maximum:
+      return std::max(n.parts[0].value_in(values), n.parts[1].value_in(values));
     case operation::sum:
       break;
   }
@@ -294,6 +339,8 @@ std::string index_expr::operand() const {
   switch (node_->kind) {
     case operation::variable:
     case operation::conversion:
+    case operation::minimum:
+    case operation::maximum:
       return text();
     case operation::constant:
       return node_->number < 0 ? "(" + text() + ")" : text();
@@ -317,13 +364,23 @@ std::string index_expr::text() const {
       return fmt::format("{} % {}", n.parts[0].operand(), n.number);
     case operation::conversion:
       return fmt::format("({}){}", n.text, n.parts[0].operand());
+    case operation::minimum:
+    case operation::maximum:
+      return fmt::format("{}({}, {})", n.text, n.parts[0].text(), n.parts[1].text());
     case operation::sum:
       break;
   }
+  const auto negative = [](const node& p) {
+    return (p.kind == operation::constant || p.kind == operation::product) && p.number < 0;
+  };
+  std::vector<index_expr> parts = n.parts;
+  const node &first = *parts.front().node_, &last = *parts.back().node_;
+  if (negative(first) && last.kind == operation::constant && !negative(last))
+    std::rotate(parts.begin(), parts.end() - 1, parts.end());  // 8 - i rather than i * -1 + 8
   std::string out;
-  for (const auto& part : n.parts) {
+  for (const auto& part : parts) {
     const node& p = *part.node_;
-    const bool is_negative = (p.kind == operation::constant || p.kind == operation::product) && p.number < 0;
+    const bool is_negative = negative(p);
     if (out.empty())
       out = part.text();
     else if (!is_negative)

@@ -41,6 +41,9 @@ class index_expr {
   index_expr operator*(int64_t factor) const;
   index_expr operator/(int64_t divisor) const;  // both take what is not negative, and a positive number
   index_expr operator%(int64_t divisor) const;
+  // The smaller and the larger one of both; one of them where the ranges tell which.
+  static index_expr min(const index_expr& a, const index_expr& b);
+  static index_expr max(const index_expr& a, const index_expr& b);
   // The index as a value of this C type, in which products of it are computed.
   index_expr as(const std::string& type) const;
 
@@ -67,6 +70,7 @@ class index_expr {
     std::map<std::string, int64_t> factors;
     bool is_zero() const { return constant == 0 && factors.empty(); }
     void add(const residue& other, int64_t factor, int64_t divisor);
+    bool operator==(const residue& other) const = default;
   };
   using known_residues = std::function<std::optional<residue>(const std::string& variable)>;
   residue modulo(int64_t divisor, const known_residues& known) const;
@@ -81,13 +85,15 @@ class index_expr {
   using part_reader = std::function<void(const index_expr& part, int64_t factor)>;
   int64_t each_part(const part_reader& read) const;  // the constant
   std::optional<std::string> name() const;           // of a variable
+  // What it is at most: both parts of a minimum, or itself.
+  std::vector<index_expr> upper_bounds() const;
 
   // In C. `operand`: in parentheses where it is a sum, a product, a quotient or a remainder.
   std::string text() const;
   std::string operand() const;
 
  private:
-  enum class operation { constant, variable, sum, product, quotient, remainder, conversion };
+  enum class operation { constant, variable, sum, product, quotient, remainder, conversion, minimum, maximum };
   struct node;
   explicit index_expr(std::shared_ptr<const node> n) : node_(std::move(n)) {}
 

@@ -52,9 +52,9 @@ buffer_id kernel_builder::tensor(std::string name, dtype type, int64_t elements,
 }
 
 buffer_id kernel_builder::array(std::string name, dtype type, space where, std::vector<int64_t> shape,
-                                std::optional<std::string> values) {
+                                std::optional<std::string> values, std::string remark) {
   made_.buffers.push_back({std::move(name), type, where, std::move(shape)});
-  add({declare{made_.buffers.size() - 1, std::move(values)}});
+  add({declare{made_.buffers.size() - 1, std::move(values), std::move(remark)}});
   return made_.buffers.size() - 1;
 }
 
@@ -79,6 +79,10 @@ buffer_id kernel_builder::pointer(std::string name, buffer_id into, const index_
   made_.buffers.push_back(std::move(made));
   add({point{made_.buffers.size() - 1}});
   return made_.buffers.size() - 1;
+}
+
+index_expr kernel_builder::thread_of_all() const {
+  return index_expr::variable("(blockIdx.x * blockDim.x + threadIdx.x)", made_.blocks * made_.threads);
 }
 
 index_expr kernel_builder::let(const std::string& type, const std::string& name, const index_expr& i) {

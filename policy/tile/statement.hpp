@@ -104,6 +104,7 @@ using block = std::vector<statement>;
 struct declare {  // of an array in registers or shared memory
   buffer_id of = 0;
   std::optional<std::string> values = {};  // in C, that its first elements have, and 0 the others
+  std::string remark = {};                 // behind it
 };
 struct point {  // declares a pointer into a tensor
   buffer_id of = 0;
@@ -168,14 +169,16 @@ struct store_vector {
   int64_t width = 1, step = 1;
   access_form form = access_form::scalar;
 };
-enum class unrolling { none, whole };
+enum class unrolling { none, whole, some };
 struct loop {
   std::string variable;  // from `first` to below `count`
-  int64_t count = 0;
+  index_expr count = 0;
   unrolling unroll = unrolling::none;
   block body;
   index_expr first = 0;
   int64_t step = 1;
+  bool whole_steps = false;    // only while a whole step is left
+  int64_t unrolled_steps = 0;  // of unrolling::some
 };
 struct guard {
   std::vector<condition> all;
@@ -233,13 +236,16 @@ class kernel_builder {
   buffer_id tensor(std::string name, dtype type, int64_t elements, int64_t first = 0);
   // Declares it, too.
   buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape,
-                  std::optional<std::string> values = {});
+                  std::optional<std::string> values = {}, std::string remark = {});
   // An array in shared memory whose elements are read as vectors.
   buffer_id vectors(std::string name, dtype type, std::vector<int64_t> shape);
   // So many elements in the launch's shared memory, `at` bytes (a multiple of 16) from its beginning: see
   // buffer::dynamic_at.
   buffer_id dynamic(std::string name, dtype type, int64_t at, int64_t elements);
   buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, pointee use);
+
+  // The thread's number among those of all blocks.
+  index_expr thread_of_all() const;
 
   index_expr let(const std::string& type, const std::string& name, const index_expr& i);
   std::vector<index_expr> let(const std::string& type, std::vector<std::pair<std::string, index_expr>> names);

@@ -53,7 +53,8 @@ struct fact {
   // The index as it stands, in terms of what was known before; of a variable that counts, its first number.
   std::optional<index_expr> first = {};
   int64_t step = 0;
-  std::size_t before = 0;  // how many facts there were
+  std::vector<linear_form> less_than = {};  // of a variable that counts
+  std::size_t before = 0;                   // how many facts there were
 };
 
 // The facts of the blocks that are open, the innermost last.
@@ -108,7 +109,8 @@ class checker {
   struct state {
     bool declared = false, written = false;
     std::set<std::string> writes, reads;
-    index_range offset;               // of a pointer
+    index_range offset;  // of a pointer
+    linear_form form_of_offset;
     std::size_t facts_of_offset = 0;  // how many there were
   };
   // A condition, and the definition of its variable when it was tested; 0 for none.
@@ -186,6 +188,23 @@ class checker {
       }));
     });
     out.constant += constant;
+    return out;
+  }
+
+  // The largest value, where a variable that counts is also less than what differs from thread to thread.
+  int64_t most_of(const linear_form& form) const {
+    int64_t out = form.range().most;
+    for (const auto& [name, t] : form.terms) {
+      const fact* known = t.factor > 0 ? facts_.find(name.substr(0, name.find(' '))) : nullptr;
+      if (known == nullptr || name != fmt::format("{} {}", known->name, known->definition)) continue;
+      for (const auto& limit : known->less_than) {
+        linear_form without = form;
+        without.terms.erase(name);
+        without.add(limit, t.factor);
+        without.constant -= t.factor;
+        out = std::min(out, without.range().most);
+      }
+    }
     return out;
   }
 
@@ -273,6 +292,12 @@ class checker {
       if (d + 1 == a.at.size()) range.most += (width - 1) * step;
       if (a.row) range.most += (a.row->count - 1) * a.row->stride;
       if (b.into) range = {range.least + states_[a.of].offset.least, range.most + states_[a.of].offset.most};
+      if (range.most >= b.shape[d] && !a.masked && !a.within && !a.row) {
+        linear_form whole = linear(a.at[d]);
+        if (b.into) whole.add(states_[a.of].form_of_offset, 1);
+        whole.constant += d + 1 == a.at.size() ? (width - 1) * step : 0;
+        range.most = std::min(range.most, most_of(whole));
+      }
       if (!index_range{0, b.shape[d] - 1}.holds(range))
         return wrong(fmt::format("{}{} reaches from {} to {}, and there are {}", b.name, place_of(a), range.least,
                                  range.most, b.shape[d]));
@@ -355,6 +380,7 @@ class checker {
     if (at(*b.into).into) return wrong(b.name + " points into what is a pointer itself");
     if (at(*b.into).where != space::global) return wrong(b.name + " points into what is not in global memory");
     CUDAL1_TRY(states_[p.of].offset, range_of(b.offset));
+    states_[p.of].form_of_offset = linear(b.offset);
     states_[p.of].facts_of_offset = facts_.size();
     states_[p.of].declared = states_[p.of].written = true;
     return {};
@@ -453,12 +479,18 @@ class checker {
   expected<void> look_at(const loop& l) {
     const std::size_t outside = facts_.size();
     CUDAL1_TRY(const index_range from, range_of(l.first));
-    const bool some = differs(l.first);
-    const int64_t rounds = (l.count - from.least + l.step - 1) / l.step;
-    const int64_t last = from.least == from.most ? from.least + (rounds - 1) * l.step : l.count - 1;
-    if (!range_of_int.holds({from.least, l.count + l.step}))
-      return wrong(fmt::format("{} is an int, and counts to {}", l.variable, l.count));
-    facts_.define({.name = l.variable, .range = {from.least, last}, .differs = some, .first = l.first, .step = l.step});
+    CUDAL1_TRY(const index_range to, range_of(l.count));
+    const bool some = differs(l.first) || differs(l.count);
+    const int64_t length = to.most - from.least;
+    const int64_t rounds = (l.whole_steps ? length : length + l.step - 1) / l.step;
+    if (!range_of_int.holds({from.least, to.most + l.step}))
+      return wrong(fmt::format("{} is an int, and counts to {}", l.variable, to.most));
+    facts_.define({.name = l.variable,
+                   .range = {from.least, last_of(l, from, to)},
+                   .differs = some,
+                   .first = l.first,
+                   .step = l.step,
+                   .less_than = limits_of(l.count)});
     const auto before = states_;
     const reached_by who = some ? reached_by::some_threads : reached_by::all_threads;
     CUDAL1_CHECK(inside(l.body, who));
@@ -466,9 +498,26 @@ class checker {
     facts_.resize(outside);
     if (rounds < 1)
       states_ = before;
-    else if (from.most >= l.count)
+    else if (from.most >= to.least)
       join(before);  // some have no round
     return {};
+  }
+  // The last number that a loop counts to.
+  int64_t last_of(const loop& l, const index_range& from, const index_range& to) const {
+    const bool is_fixed = from.least == from.most && to.least == to.most;
+    if (is_fixed && !l.whole_steps) return from.least + (to.most - from.least + l.step - 1) / l.step * l.step - l.step;
+    const auto is_multiple = [&](const index_expr& i) { return residue_of(i, l.step, facts_.size()).is_zero(); };
+    const bool in_steps = l.whole_steps || (is_multiple(l.first) && is_multiple(l.count));
+    return to.most - (in_steps ? l.step : 1);
+  }
+  std::vector<linear_form> limits_of(const index_expr& count) const {
+    const auto name = count.name();
+    const fact* known = name ? facts_.find(*name) : nullptr;
+    std::vector<linear_form> out;
+    for (const auto& limit :
+         (known != nullptr && known->first && known->step == 0 ? *known->first : count).upper_bounds())
+      out.push_back(linear(limit));
+    return out;
   }
 
   std::vector<known_condition> with_definitions(const std::vector<condition>& all) const {

@@ -106,6 +106,8 @@ class printer {
     return fmt::format("{}", fmt::join(words, " && "));
   }
 
+  static std::string remark(const std::string& of) { return of.empty() ? "" : "  // " + of; }
+
   void add(const declare& d) {
     const buffer& b = at(d.of);
     if (b.dynamic_at) {
@@ -118,7 +120,7 @@ class printer {
     text += c_type(computed_in(b.type)) + " " + b.name;
     for (const int64_t extent : b.shape)
       text += fmt::format("[{}]", extent);
-    line(text + (d.values ? fmt::format(" = {{{}}}", *d.values) : "") + ";");
+    line(text + (d.values ? fmt::format(" = {{{}}}", *d.values) : "") + ";" + remark(d.remark));
   }
   void add(const let& l) {
     std::string text;
@@ -128,7 +130,7 @@ class printer {
   }
   void add(const define& d) {
     line(fmt::format("{}{} {} = {};{}", d.changes ? "" : "const ", c_type(d.is.type()), d.name, text(d.is),
-                     d.remark.empty() ? "" : "  // " + d.remark));
+                     remark(d.remark)));
   }
   void add(const assign& a) { line(fmt::format("{} = {};", a.name, text(a.is))); }
   void add(const store& s) {
@@ -214,9 +216,12 @@ class printer {
   }
 
   void add(const loop& l) {
-    if (l.unroll == unrolling::whole) line("#pragma unroll");
+    if (l.unroll != unrolling::none)
+      line(l.unroll == unrolling::whole ? "#pragma unroll" : fmt::format("#pragma unroll {}", l.unrolled_steps));
     const std::string next = l.step == 1 ? "++" + l.variable : fmt::format("{} += {}", l.variable, l.step);
-    inside(fmt::format("for (int {0} = {1}; {0} < {2}; {3})", l.variable, l.first.text(), l.count, next), l.body);
+    const std::string left =
+        l.whole_steps ? fmt::format("{} + {} <= ", l.variable, l.step) : fmt::format("{} < ", l.variable);
+    inside(fmt::format("for (int {} = {}; {}{}; {})", l.variable, l.first.text(), left, l.count.text(), next), l.body);
   }
   // Where nothing is done if it is true, the opposite is asked.
   void add(const guard& g) {

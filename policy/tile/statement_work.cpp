@@ -147,7 +147,8 @@ class counter {
     for (std::size_t lane = 0; lane < k_lanes; ++lane)
       first[lane] = value_of(l.first, lane);
     variables_[l.variable] = first;
-    const int64_t whole_rounds = (l.count - first[0] + l.step - 1) / l.step;
+    const int64_t length = value_of(l.count, 0) - first[0];
+    const int64_t whole_rounds = (l.whole_steps ? length : length + l.step - 1) / l.step;
     const auto rounds = static_cast<double>(whole_rounds);
     const double before = weight_;
     if (in_rounds_ || l.unroll == unrolling::whole || !reads_memory(l.body)) {

@@ -1,8 +1,11 @@
 // The kernel forms for the CPU, and the defaults of their options. Private to this folder.
 #pragma once
 
+#include <algorithm>
+
 #include "policy/codegen/emit_kernel.hpp"
 #include "policy/codegen/kernel_tunable.hpp"
+#include "policy/tile/statement.hpp"
 
 namespace cudal1 {
 
@@ -16,15 +19,13 @@ inline constexpr int64_t k_most_frame_bytes = 47 << 10;
 // The arrays of a kernel that are on its thread's stack.
 class stack_arrays {
  public:
-  // "float kept_v[128];", counted.
-  std::string declare(std::string_view type, const std::string& name, int64_t elements);
-  bool fits(std::string_view type, int64_t elements, int64_t limit) const {
-    return bytes_ + bytes_of(type, elements) <= limit;
-  }
+  tile::buffer_id declare(tile::kernel_builder& b, std::string name, dtype type, int64_t elements,
+                          std::string remark = {});
+  bool fits(dtype type, int64_t elements, int64_t limit) const { return bytes_ + bytes_of(type, elements) <= limit; }
   int64_t bytes() const { return bytes_; }
 
  private:
-  static int64_t bytes_of(std::string_view type, int64_t elements);
+  static int64_t bytes_of(dtype type, int64_t elements) { return elements * std::max<int64_t>(size_of(type), 4); }
   int64_t bytes_ = 0;
 };
 

@@ -110,13 +110,10 @@ class cpu_target final : public lowering_target {
 
 }  // namespace
 
-std::string stack_arrays::declare(std::string_view type, const std::string& name, int64_t elements) {
+tile::buffer_id stack_arrays::declare(tile::kernel_builder& b, std::string name, dtype type, int64_t elements,
+                                      std::string remark) {
   bytes_ += bytes_of(type, elements);
-  return fmt::format("{} {}[{}];", type, name, elements);
-}
-
-int64_t stack_arrays::bytes_of(std::string_view type, int64_t elements) {
-  return elements * (type == "double" || type == "long long" ? 8 : 4);
+  return b.array(std::move(name), type, tile::space::registers, {elements}, {}, std::move(remark));
 }
 
 // The host compiler unrolls loops over 16 accumulators before it vectorises, and then a maximum or an exponential stays

@@ -1,7 +1,8 @@
 // One index over all elements: each thread computes one element or a run of consecutive elements.
+#include <numeric>
+
 #include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
-#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 
@@ -15,86 +16,59 @@ class elements_writer {
     if (!w_.body().axes.empty()) coordinates_ = {index_expr::variable("i", elements_)};
   }
 
-  emitted_kernel write() {
+  expected<emitted_kernel> write() {
     const kernel_options options = with_cpu_defaults(w_.body(), w_.request().options);
     threads_ = options[kernel_tunable::block];
     items_ = options[kernel_tunable::items];
     if (w_.body().dims() > 1) items_ = 1;  // an index over several axes is decomposed per thread
-    w_.open_kernel();
-    if (items_ == 1) {
-      write_single();
-    } else {
-      write_run();
-    }
-    w_.close();
-    emitted_kernel out;
-    out.source = w_.text();
-    out.steps = w_.allocations();
-    launch_step launch;
-    launch.kernel = w_.request().name;
     const int64_t per_block = threads_ * items_;
-    launch.grid = {(elements_ + per_block - 1) / per_block, 1, 1};
-    launch.block = {threads_, 1, 1};
-    launch.args = w_.arguments();
-    out.steps.emplace_back(std::move(launch));
-    return out;
+    w_.open_kernel();
+    tile::kernel_builder b(threads_, (elements_ + per_block - 1) / per_block);
+    at_ = w_.add_tensors(b);
+    items_ == 1 ? write_single(b) : write_run(b);
+    return w_.finished(std::move(b).finish(), std::nullopt);
   }
 
  private:
-  void write_single() {
-    w_.line("int i = blockIdx.x * blockDim.x + threadIdx.x;");
-    const bool exact = elements_ % threads_ == 0;
-    if (!exact) w_.open(fmt::format("if (i < {})", elements_));
-    if (w_.body().dims() > 1)
-      coordinates_ = w_.write_coordinates("i", split(index_expr::variable("i", elements_), w_.body().extents()));
-    write_values();
-    if (!exact) w_.close();
-  }
-
-  void write_run() {
-    w_.line(fmt::format("const int first = (int)(blockIdx.x * blockDim.x + threadIdx.x) * {};", items_));
-    if (elements_ % (threads_ * items_) == 0) {
-      w_.open(fmt::format("for (int i = first; i < first + {}; ++i)", items_));
-    } else {
-      w_.line(fmt::format("const int last = first + {0} < {1} ? first + {0} : {1};", items_, elements_));
-      w_.open("for (int i = first; i < last; ++i)");
-    }
-    write_values();
-    w_.close();
-  }
-
-  std::string offset(const body_access& o) const { return offset_in(o, coordinates_).text(); }
-
-  void write_values() {
-    std::vector<bool> needed(w_.body().nodes.size(), false);
-    for (const auto& r : w_.body().results)
-      needed[static_cast<std::size_t>(r.node)] = true;
-    for (std::size_t n = needed.size(); n-- > 0;) {
-      if (!needed[n]) continue;
-      for (const int o : w_.body().nodes[n].operands)
-        needed[static_cast<std::size_t>(o)] = true;
-    }
-    for (std::size_t n = 0; n < needed.size(); ++n) {
-      const int number = static_cast<int>(n);
-      const body_node& from = w_.node(number);
-      if (!needed[n] || from.kind == node_kind::constant) continue;
-      std::string value;
-      if (from.kind == node_kind::load) {
-        const auto& o = w_.body().accesses[static_cast<std::size_t>(from.access)];
-        value = w_.element(number, w_.pointer(from.access), offset(o));
-      } else {
-        value = w_.expression(number);
+  void write_single(tile::kernel_builder& b) {
+    const index_expr number = b.let("int", "i", b.thread_of_all().as("int"));
+    std::vector<tile::condition> exists;
+    if (elements_ % threads_ != 0) exists.push_back({number, tile::condition::how::below, elements_});
+    b.guard(std::move(exists), [&] {
+      if (w_.body().dims() > 1) {
+        const auto at = split(index_expr::variable("i", elements_), w_.body().extents());
+        for (std::size_t d = at.size(); d-- > 0;)
+          b.let("int", fmt::format("i{}", d), at[d]);
+        coordinates_ = named_coordinates("i", w_.body().extents());
       }
-      w_.define(number, value);
-    }
-    for (std::size_t r = 0; r < w_.body().results.size(); ++r) {
-      const auto& result = w_.body().results[r];
-      w_.line(fmt::format("{}[{}] = {};", w_.target(static_cast<int>(r)), offset(result.target),
-                          stored(result.target.type.type, w_.spelled(result.node))));
+      write_values(b);
+    });
+  }
+
+  void write_run(tile::kernel_builder& b) {
+    const index_expr first = b.let("int", "first", b.thread_of_all().as("int") * items_);
+    index_expr end = first + items_;
+    if (elements_ % (threads_ * items_) != 0) end = b.let("int", "last", index_expr::min(end, elements_));
+    b.loop(tile::loop{"i", end, tile::unrolling::none, {}, first}, [&] { write_values(b); });
+  }
+
+  index_expr offset(const body_access& o) const { return offset_in(o, coordinates_); }
+
+  void write_values(tile::kernel_builder& b) {
+    std::vector<int> nodes(w_.body().nodes.size());
+    std::iota(nodes.begin(), nodes.end(), 0);
+    w_.define_nodes(b, nodes, [&](int n) {
+      const auto& o = w_.body().accesses[static_cast<std::size_t>(w_.node(n).access)];
+      return tile::value::element(w_.place_of(n, at_, offset(o)), w_.node(n).type);
+    });
+    for (const auto& [r, tensor] : at_.results) {
+      const auto& result = w_.body().results[static_cast<std::size_t>(r)];
+      b.store({tensor, {offset(result.target)}}, w_.named(result.node));
     }
   }
 
   kernel_writer w_;
+  kernel_writer::tensors at_;
   int64_t elements_ = 1, threads_ = 0, items_ = 0;
   std::vector<index_expr> coordinates_;  // of an element
 };

@@ -1,12 +1,12 @@
 // One thread per tile of neighbouring rows, where rows are adjacent in memory and columns are far apart (a softmax over
 // channels, a sum over the batch): each pass loops over the columns and processes the whole tile at each.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "policy/codegen/cpu/cpu_kernels.hpp"
 #include "policy/codegen/kernel_writer.hpp"
 #include "policy/codegen/pass_plan.hpp"
-#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 
@@ -15,60 +15,81 @@ namespace {
 constexpr int64_t k_block_columns = 128;    // additions into a float before it is flushed into a double
 constexpr int64_t k_kept_bytes = 32 << 10;  // of the stack, up to which values are kept for later passes
 
+using tile::value;
+
 class tiles_writer {
  public:
-  explicit tiles_writer(const emit_request& request) : w_(request), plan_(w_.body()) {}
+  explicit tiles_writer(const emit_request& request)
+      : w_(request),
+        plan_(w_.body()),
+        columns_(w_.body().column_extents()),
+        options_(with_cpu_defaults(w_.body(), request.options)),
+        side_(w_.body().extent(static_cast<std::size_t>(w_.body().row_dims()) - 1)),
+        tile_(std::min<int64_t>(side_, options_[kernel_tunable::items])),
+        b_(threads(), (tiles() + threads() - 1) / threads()),
+        t_(index_expr::variable("t", tile_)),
+        width_(tile_) {}
 
   expected<emitted_kernel> write() {
-    const kernel_body& body = w_.body();
-    const kernel_options options = with_cpu_defaults(body, w_.request().options);
-    side_ = body.extent(static_cast<std::size_t>(body.row_dims()) - 1);
-    columns_ = body.column_extents();
-    tile_ = std::min<int64_t>(side_, options[kernel_tunable::items]);
-    threads_ = options[kernel_tunable::block];
-    if (!options.in_place.empty() && plan_.reads_after_write())
+    if (!options_.in_place.empty() && plan_.reads_after_write())
       return fail(errc::unsupported, "the operand to overwrite is still read after the first write");
     w_.open_kernel();
-    open_tile();
-    for (int pass = 0; pass < plan_.passes(); ++pass)
-      write_pass(pass);
-    write_row_results();
-    if (guarded_) w_.close();
-    w_.close();
+    const kernel_writer::tensors tensors = w_.add_tensors(b_);
+    const index_expr number = b_.let("int", "tile", b_.thread_of_all().as("int"));
+    std::vector<tile::condition> exists;
+    if (tiles() % threads() != 0) exists.push_back({number, tile::condition::how::below, tiles()});
+    b_.guard(std::move(exists), [&] {
+      write_tile(tensors);
+      for (int pass = 0; pass < plan_.passes(); ++pass)
+        write_pass(pass);
+      write_row_results();
+    });
     if (arrays_.bytes() > k_most_frame_bytes)
       return fail(errc::unsupported, "a tile of {} rows takes {} bytes of stack, and {} are allowed", tile_,
                   arrays_.bytes(), k_most_frame_bytes);
-    return w_.finished((tiles() + threads_ - 1) / threads_, threads_);
+    return w_.finished(std::move(b_).finish(), std::nullopt);
   }
 
  private:
+  int64_t threads() const { return options_[kernel_tunable::block]; }
   int64_t tiles_per_side() const { return (side_ + tile_ - 1) / tile_; }
   int64_t tiles() const { return w_.body().rows() / side_ * tiles_per_side(); }
+  int64_t side_stride(const body_access& o) const {
+    return o.strides[static_cast<std::size_t>(w_.body().row_dims()) - 1];
+  }
 
-  void open_tile() {
-    w_.line("const int tile = blockIdx.x * blockDim.x + threadIdx.x;");
-    guarded_ = tiles() % threads_ != 0;
-    if (guarded_) w_.open(fmt::format("if (tile < {})", tiles()));
-    w_.line(fmt::format("const int first = tile % {} * {};", tiles_per_side(), tile_));
-    if (side_ % tile_ != 0)
-      w_.line(fmt::format("const int width = {0} - first < {1} ? {0} - first : {1};", side_, tile_));
+  void write_tile(const kernel_writer::tensors& tensors) {
+    const index_expr tile = index_expr::variable("tile", tiles());
+    b_.let("int", "first", tile % tiles_per_side() * tile_);
+    const index_expr first = index_expr::variable("first", side_);
+    if (side_ % tile_ != 0) width_ = b_.let("int", "width", index_expr::min(index_expr(side_) - first, tile_));
     const auto rows = w_.body().row_extents();
     const auto outer = std::span(rows).first(rows.size() - 1);
-    std::vector<index_expr> row =
-        w_.write_coordinates("r", split(index_expr::variable("tile", tiles()) / tiles_per_side(), outer));
-    row.push_back(index_expr::variable("first", side_));
+    const auto at = split(tile / tiles_per_side(), outer);
+    std::vector<index_expr> row(at.size(), 0);
+    for (std::size_t d = at.size(); d-- > 0;) {
+      const std::string name = fmt::format("r{}", d);
+      b_.let("int", name, at[d]);
+      row[d] = index_expr::variable(name, at[d].most() + 1);
+    }
+    row.push_back(first);
     for (auto& r : row)
       r = r.as("long long");
-    w_.write_row_pointers([&](const body_access& o) { return offset_of(row, o.strides); });
+    rows_ = w_.row_pointers(b_, tensors, [&](const body_access& o) { return offset_of(row, o.strides); });
   }
 
-  void declare_array(std::string_view type, const std::string& name, int64_t elements, const std::string& remark = "") {
-    w_.line(arrays_.declare(type, name, elements) + remark);
+  tile::buffer_id declare_array(dtype type, const std::string& name, int64_t elements, const std::string& remark = "") {
+    return arrays_.declare(b_, name, type, elements, remark);
   }
 
-  void open_side() {
-    w_.open(fmt::format("for (int t = 0; t < {}; ++t)", side_ % tile_ == 0 ? std::to_string(tile_) : "width"));
+  void each_row(const std::function<void()>& body) {
+    b_.loop(tile::loop{"t", width_, tile::unrolling::none, {}}, body);
   }
+  // Of all rows of a tile, also of those that do not exist.
+  void fill(tile::buffer_id array, const value& v) {
+    b_.loop("t", tile_, tile::unrolling::none, [&](const index_expr&) { b_.store({array, {t_}}, v); });
+  }
+  value own(tile::buffer_id array, dtype type) const { return value::element({array, {t_}}, type); }
 
   void write_pass(int pass) {
     const pass_work work = plan_.work_of(pass, kept_);
@@ -89,40 +110,41 @@ class tiles_writer {
     for (const int n : work.reduced)
       declare_reduced(n, blocked ? sums_in::blocks : sums_in::one);
     for (const int n : work.scanned) {
-      declare_array("double", "before_" + w_.variable(n), tile_);
-      w_.line(fmt::format("for (int t = 0; t < {}; ++t) before_{}[t] = 0.0;", tile_, w_.variable(n)));
+      befores_[n] = declare_array(dtype::float64, "before_" + w_.variable(n), tile_);
+      fill(befores_[n], value::named("0.0", dtype::float64));
     }
-    for (std::size_t d = 0; d < columns_.size(); ++d)
-      w_.open(fmt::format("for (int c{0} = 0; c{0} < {1}; ++c{0})", d, columns_[d]));
-    open_side();
-    write_elements(work);
-    w_.close();
-    if (blocked && !work.reduced.empty()) {
-      w_.open(fmt::format("if (({0} & {1}) == {1})", column_number(), k_block_columns - 1));
-      empty(work);
-      w_.close();
-    }
-    for (std::size_t d = 0; d < columns_.size(); ++d)
-      w_.close();
-    if (blocked && !work.reduced.empty()) empty(work);
-    if (blocked) {
-      for (const int n : work.reduced) {
-        if (is_sum(n))
-          w_.line(fmt::format("for (int t = 0; t < {1}; ++t) {0}[t] = (float)total_{0}[t];", w_.variable(n), tile_));
-      }
-    }
+    const bool empties = blocked && !work.reduced.empty();
+    each_column(0, [&] {
+      each_row([&] { write_elements(work); });
+      if (!empties) return;
+      const value column = value::of_index(column_number(), dtype::int32);
+      b_.branch(value::operation(fmt::format("($0 & {0}) == {0}", k_block_columns - 1), {column}, dtype::bool_, 2),
+                [&] { empty(work); });
+    });
+    if (empties) empty(work);
+    for (const int n : work.reduced)
+      if (blocked && is_sum(n))
+        b_.loop("t", tile_, tile::unrolling::none, [&](const index_expr&) {
+          const auto total = own(totals_.at(n), dtype::float64);
+          b_.store({per_row_.at(n), {t_}}, value::operation("(float)$0", {total}, dtype::float32, 1));
+        });
     ready_.insert(work.reduced.begin(), work.reduced.end());
     kept_.insert(storing_.begin(), storing_.end());
     storing_.clear();
   }
 
+  void each_column(std::size_t d, const std::function<void()>& body) {
+    if (d == columns_.size()) return body();
+    b_.loop(fmt::format("c{}", d), columns_[d], tile::unrolling::none,
+            [&](const index_expr&) { each_column(d + 1, body); });
+  }
+
   void keep(const pass_work& work, int pass) {
     const int64_t elements = w_.body().columns() * tile_;
     for (const int n : plan_.worth_keeping(work, pass, kept_)) {
-      const std::string type = c_type(w_.node(n).type);
-      if (!arrays_.fits(type, elements, k_kept_bytes)) continue;
+      if (!arrays_.fits(w_.node(n).type, elements, k_kept_bytes)) continue;
       storing_.push_back(n);
-      declare_array(type, "kept_" + w_.variable(n), elements);
+      kept_in_[n] = declare_array(w_.node(n).type, "kept_" + w_.variable(n), elements);
     }
   }
 
@@ -131,63 +153,69 @@ class tiles_writer {
   // Sums over many columns are added up in blocks, whose sums are float64.
   enum class sums_in { one, blocks };
   void declare_reduced(int n, sums_in sums) {
-    declare_array("float", w_.variable(n), tile_);
-    w_.line(
-        fmt::format("for (int t = 0; t < {}; ++t) {}[t] = {};", tile_, w_.variable(n), neutral(w_.node(n).reduction)));
+    per_row_[n] = declare_array(dtype::float32, w_.variable(n), tile_);
+    fill(per_row_[n], value::named(neutral(w_.node(n).reduction), dtype::float32));
     if (sums == sums_in::one || !is_sum(n)) return;
-    declare_array("double", "total_" + w_.variable(n), tile_);
-    w_.line(fmt::format("for (int t = 0; t < {}; ++t) total_{}[t] = 0.0;", tile_, w_.variable(n)));
+    totals_[n] = declare_array(dtype::float64, "total_" + w_.variable(n), tile_);
+    fill(totals_[n], value::named("0.0", dtype::float64));
   }
 
   void empty(const pass_work& work) {
-    for (const int n : work.reduced) {
-      if (!is_sum(n)) continue;
-      w_.line(fmt::format("for (int t = 0; t < {1}; ++t) {{ total_{0}[t] += (double){0}[t]; {0}[t] = 0.0f; }}",
-                          w_.variable(n), tile_));
-    }
+    for (const int n : work.reduced)
+      if (is_sum(n))
+        b_.loop("t", tile_, tile::unrolling::none, [&](const index_expr&) {
+          add_double(totals_.at(n), own(per_row_.at(n), dtype::float32));
+          b_.store({per_row_.at(n), {t_}}, value::named("0.0f", dtype::float32));
+        });
+  }
+  void add_double(tile::buffer_id to, const value& v) {
+    b_.add({tile::combine{"", tile::access{to, {t_}}, reduction_kind::sum,
+                          value::operation("(double)$0", {v}, dtype::float64, 1)}});
   }
 
-  std::string column_number() const {
-    return offset_of(named_coordinates("c", columns_), contiguous_strides(columns_)).operand();
-  }
+  index_expr column_number() const { return offset_of(named_coordinates("c", columns_), contiguous_strides(columns_)); }
 
-  std::string offset(const std::vector<int64_t>& strides) const {
+  index_expr offset(const std::vector<int64_t>& strides) const {
     const auto rows = static_cast<std::size_t>(w_.body().row_dims());
-    const index_expr in_tile = index_expr::variable("t", tile_) * strides[rows - 1];
-    return (offset_of(named_coordinates("c", columns_), std::span(strides).subspan(rows)) + in_tile).text();
+    return offset_of(named_coordinates("c", columns_), std::span(strides).subspan(rows)) + t_ * strides[rows - 1];
   }
 
-  std::string spell(int n) const {
-    if (w_.node(n).kind == node_kind::constant) return w_.node(n).expression;
-    return w_.variable(n) + (w_.node(n).per_row ? "[t]" : "");
+  value spell(int n) const {
+    const body_node& of = w_.node(n);
+    return of.kind != node_kind::constant && of.per_row ? own(per_row_.at(n), of.type) : w_.named(n);
+  }
+  tile::access place_of(int load, const index_expr& offset) const {
+    return w_.place_of(load, rows_, offset, [this](int n) { return spell(n); });
+  }
+  value expression(int n) const {
+    return w_.expression(n, [this](int o) { return spell(o); });
   }
 
   void write_elements(const pass_work& work) {
-    const std::string kept_index = fmt::format("{} * {} + t", column_number(), tile_);
+    const index_expr kept = column_number() * tile_ + t_;
     for (const int number : work.elements) {
       const body_node& n = w_.node(number);
-      std::string value;
+      const auto define = [&](const value& v) { b_.define(w_.variable(number), v, n.value); };
       if (kept_.contains(number)) {
-        value = fmt::format("kept_{}[{}]", w_.variable(number), kept_index);
+        define(value::element({kept_in_.at(number), {kept}}, n.type));
       } else if (n.kind == node_kind::load) {
         const auto& o = w_.body().accesses[static_cast<std::size_t>(n.access)];
-        value = w_.element(number, w_.pointer(n.access) + "_r", offset(o.strides), [&](int i) { return spell(i); });
+        define(value::element(place_of(number, offset(o.strides)), n.type));
       } else if (n.kind == node_kind::scan) {
-        w_.line(fmt::format("before_{}[t] += (double){};", w_.variable(number), spell(n.operands[0])));
-        value = fmt::format("(float)before_{}[t]", w_.variable(number));
+        add_double(befores_.at(number), spell(n.operands[0]));
+        define(value::operation("(float)$0", {own(befores_.at(number), dtype::float64)}, n.type, 1));
       } else {
-        value = w_.expression(number, [&](int o) { return spell(o); });
+        define(expression(number));
       }
-      w_.define(number, value);
     }
     for (const int n : work.reduced)
-      w_.line(accumulate(w_.node(n).reduction, w_.variable(n) + "[t]", spell(w_.node(n).operands[0])));
+      b_.add(
+          {tile::combine{"", tile::access{per_row_.at(n), {t_}}, w_.node(n).reduction, spell(w_.node(n).operands[0])}});
     for (const int n : storing_)
-      w_.line(fmt::format("kept_{}[{}] = {};", w_.variable(n), kept_index, w_.variable(n)));
+      b_.store({kept_in_.at(n), {kept}}, w_.named(n));
     for (const int r : work.results) {
       const auto& result = w_.body().results[static_cast<std::size_t>(r)];
-      w_.line(fmt::format("{}_r[{}] = {};", w_.target(r), offset(result.target.strides),
-                          stored(result.target.type.type, spell(result.node))));
+      b_.store({rows_.results.at(r), {offset(result.target.strides)}}, spell(result.node));
     }
   }
 
@@ -202,22 +230,17 @@ class tiles_writer {
   void write_row_values(const std::set<int>& values) {
     if (values.empty()) return;
     for (const int n : values)
-      declare_array(c_type(w_.node(n).type), w_.variable(n), tile_, w_.remark(n));
-    open_side();
-    for (const int n : values) {
-      const auto& from = w_.node(n);
-      std::string value;
-      if (from.kind == node_kind::load) {
-        const auto& o = w_.body().accesses[static_cast<std::size_t>(from.access)];
-        const int64_t side = o.strides[static_cast<std::size_t>(w_.body().row_dims()) - 1];
-        value =
-            w_.element(n, w_.pointer(from.access) + "_r", fmt::format("t * {}", side), [&](int i) { return spell(i); });
-      } else {
-        value = w_.expression(n, [&](int o) { return spell(o); });
+      per_row_[n] = declare_array(w_.node(n).type, w_.variable(n), tile_, w_.node(n).value);
+    each_row([&] {
+      for (const int n : values) {
+        const auto& from = w_.node(n);
+        const auto load = [&] {
+          const auto& o = w_.body().accesses[static_cast<std::size_t>(from.access)];
+          return value::element(place_of(n, t_ * side_stride(o)), from.type);
+        };
+        b_.store({per_row_.at(n), {t_}}, from.kind == node_kind::load ? load() : expression(n));
       }
-      w_.line(fmt::format("{}[t] = {};", w_.variable(n), value));
-    }
-    w_.close();
+    });
     ready_.insert(values.begin(), values.end());
   }
 
@@ -228,20 +251,23 @@ class tiles_writer {
       std::set<int> values;
       collect_row_values(result.node, values);
       write_row_values(values);
-      open_side();
-      const int64_t side = result.target.strides[static_cast<std::size_t>(w_.body().row_dims()) - 1];
-      w_.line(fmt::format("{}_r[t * {}] = {};", w_.target(static_cast<int>(r)), side,
-                          stored(result.target.type.type, spell(result.node))));
-      w_.close();
+      each_row([&] {
+        b_.store({rows_.results.at(static_cast<int>(r)), {t_ * side_stride(result.target)}}, spell(result.node));
+      });
     }
   }
 
   kernel_writer w_;
   pass_plan plan_;
   std::vector<int64_t> columns_;
-  int64_t side_ = 1, tile_ = 1, threads_ = 0;
-  bool guarded_ = false;
+  kernel_options options_;
+  int64_t side_ = 1, tile_ = 1;
+  tile::kernel_builder b_;
+  index_expr t_, width_;  // a row of the tile, and how many there are
+  kernel_writer::tensors rows_;
   stack_arrays arrays_;
+  // By node: values per row, their sums of blocks, running sums, kept elements.
+  std::map<int, tile::buffer_id> per_row_, totals_, befores_, kept_in_;
   std::set<int> kept_, ready_;
   std::vector<int> storing_;
 };

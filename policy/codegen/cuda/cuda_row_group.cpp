@@ -30,31 +30,7 @@ void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
   }
   b_->let("int", "row", row);
   write_row_indices();
-  for (const auto& [i, tensor] : tensors.operands) {
-    const auto& o = w_->body().accesses[static_cast<std::size_t>(i)];
-    rows.operands[i] = b_->pointer(w_->pointer(i) + "_r", tensor, row_offset(o),
-                                   w_->in_place(o) ? tile::pointee::written : tile::pointee::read);
-    if (w_->in_place(o)) rows.results[0] = rows.operands[i];
-  }
-  if (!w_->request().options.in_place.empty()) return;
-  for (const auto& [i, tensor] : tensors.results)
-    rows.results[i] =
-        b_->pointer(w_->target(i) + "_r", tensor, row_offset(w_->body().results[static_cast<std::size_t>(i)].target),
-                    tile::pointee::written);
-}
-
-void cuda_row_group::write_row_indices() {
-  const auto dims = static_cast<std::size_t>(w_->body().row_dims());
-  const index_expr row = index_expr::variable("row", w_->body().rows());
-  row_.assign(dims, row);
-  if (dims > 1) {
-    row_ = split(row, w_->body().row_extents());
-    for (std::size_t d = dims; d-- > 0;)
-      b_->let("int", fmt::format("r{}", d), row_[d]);
-    row_ = named_coordinates("r", w_->body().row_extents());
-  }
-  for (auto& each : row_)
-    each = each.as("long long");
+  rows = w_->row_pointers(*b_, tensors, [this](const body_access& o) { return row_offset(o); });
 }
 
 // Where consecutive rows have a constant distance, the row number alone gives the offset: simple enough for the

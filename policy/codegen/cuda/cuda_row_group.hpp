@@ -32,7 +32,7 @@ class cuda_row_group {
   void write_row(const kernel_writer::tensors& tensors);
   kernel_writer::tensors rows;
   // Declares the indices of `row` along each dimension, where there are several.
-  void write_row_indices();
+  void write_row_indices() { row_ = w_->row_coordinates(*b_); }
   // From the tensor's first element to that row.
   index_expr row_offset(const body_access& o) const;
   index_expr lane() const { return lane_; }

@@ -497,15 +497,9 @@ class cuda_rows_writer {
   // Declares the variable of a value that is one per row, after those that it is made of, unless there is one;
   // reductions and constants need none.
   void need_row_value(int number) {
-    const body_node& from = w_.node(number);
-    if (!from.per_row || from.kind == node_kind::constant || from.kind == node_kind::reduce || ready_.contains(number))
-      return;
-    for (const int o : from.operands)
-      need_row_value(o);
-    w_.define_nodes(b_, {number}, [&](int load) {
+    w_.define_row_value(b_, number, ready_, [this](int load) {
       return tile::value::element(w_.place_of(load, group_.rows, 0), w_.node(load).type);
     });
-    ready_.insert(number);
   }
 
   void write_row_results() {

@@ -1,6 +1,7 @@
 // Indices as data: what is left of them, how they are printed, and that what is printed has the value that was meant.
 #include "policy/tile/index_expr.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <random>
@@ -12,7 +13,7 @@ namespace {
 
 using values = std::map<std::string, int64_t>;
 
-// The value of a C expression of names, numbers, + - * / %, parentheses and casts to int.
+// The value of a C expression of names, numbers, + - * / %, min, max, parentheses and casts to int.
 class evaluator {
  public:
   evaluator(std::string text, const values& of) : text_(std::move(text)), of_(of) {}
@@ -55,8 +56,15 @@ class evaluator {
         return v;
     }
   }
+  int64_t argument(const std::string& end) {
+    const int64_t v = sum();
+    EXPECT_TRUE(take(end)) << text_;
+    return v;
+  }
   int64_t single() {
     if (take("(int)")) return single();
+    if (take("min(")) return std::min(argument(","), argument(")"));
+    if (take("max(")) return std::max(argument(","), argument(")"));
     if (take("(")) {
       const int64_t v = sum();
       EXPECT_TRUE(take(")")) << text_;
@@ -94,6 +102,16 @@ TEST(index_expr, ranges_make_operations_superfluous) {
   EXPECT_EQ((i * 3 + j * -2).most(), 297);
   EXPECT_EQ((i * 3 + j * -2).least(), -14);
   EXPECT_EQ((index_expr::variable("big", int64_t{1} << 62) * 64).most(), std::numeric_limits<int64_t>::max());
+}
+
+TEST(index_expr, ranges_tell_which_one_is_smaller) {
+  EXPECT_EQ(index_expr::min(i, 99).text(), "i");
+  EXPECT_EQ(index_expr::min(i, 98).text(), "min(i, 98)");
+  EXPECT_EQ((index_expr::max(i - 3, 0) * 4 + j).text(), "max(i - 3, 0) * 4 + j");
+  EXPECT_EQ(index_expr::max(i, 0).text(), "i");
+  EXPECT_EQ(index_expr::min(index_expr(50) - i, 8).text(), "min(50 - i, 8)");
+  EXPECT_EQ(index_expr::min(index_expr(50) - i, 8).least(), -49);
+  EXPECT_EQ(index_expr::max(index_expr(50) - i, 8).most(), 50);
 }
 
 TEST(index_expr, operands_are_in_parentheses_where_they_are_not_names) {
@@ -141,7 +159,7 @@ TEST(index_expr, random_expressions_have_the_value_that_was_meant) {
     int64_t value = of.at(e.text());
     for (int step = 0; step < 6; ++step) {
       const auto n = static_cast<int64_t>(1 + random() % 9);
-      switch (random() % 4) {
+      switch (random() % 6) {
         case 0:
           e = e + (j * n + n);
           value += of.at("j") * n + n;
@@ -153,6 +171,14 @@ TEST(index_expr, random_expressions_have_the_value_that_was_meant) {
         case 2:
           e = e / n;
           value /= n;
+          break;
+        case 3:
+          e = index_expr::min(e, j * n + n);
+          value = std::min(value, of.at("j") * n + n);
+          break;
+        case 4:
+          e = index_expr::max(e, n);
+          value = std::max(value, n);
           break;
         default:
           e = e % n;

@@ -436,6 +436,43 @@ TEST(Checks, KnowTheLastRoundOfALoopWithSteps) {
   EXPECT_THAT(refusal(looped(193)), HasSubstr("but is from 0 to 192"));
 }
 
+TEST(Checks, KnowThatLoopsOfWholeStepsEndBeforeTheRest) {
+  const auto looped = [](int64_t elements, bool whole_steps) {
+    kernel_builder b(32, 1);
+    const auto y = b.tensor("y", dtype::float32, elements);
+    const auto tile_end = index_expr::min(index_expr::variable("tile", 192) + 64, 201);
+    b.loop(loop{"tile", 192, unrolling::none, {}, 0, 64}, [&] {
+      b.loop(loop{"j", tile_end, unrolling::some, {}, index_expr::variable("tile", 192), 8, whole_steps, 4}, [&] {
+        b.loop("l", 8, unrolling::none, [&](const index_expr& l) {
+          b.store({y, {index_expr::variable("j", 201) + l}}, one());
+        });
+      });
+    });
+    return std::move(b).finish();
+  };
+  EXPECT_THAT(print(looped(201, true)),
+              HasSubstr("#pragma unroll 4\n    for (int j = tile; j + 8 <= min(tile + 64, 201); j += 8) {"));
+  EXPECT_EQ(refusal(looped(201, true)), "");
+  EXPECT_THAT(refusal(looped(200, true)), HasSubstr("y[j + l] reaches from 0 to 200, and there are 200"));
+  EXPECT_THAT(refusal(looped(201, false)), HasSubstr("y[j + l] reaches from 0 to 207, and there are 201"));
+}
+
+// The last tile is narrower: how far the loop goes depends on where it begins.
+TEST(Checks, KnowThatNarrowTilesEndWithTheirRow) {
+  const auto tiled = [](int64_t columns) {
+    kernel_builder b(32, 1);
+    const auto y = b.tensor("y", dtype::float32, 100);
+    const auto first = b.let("int", "first", index_expr::variable("threadIdx.x", 32) % 2 * 64);
+    const auto width = b.let("int", "width", index_expr::min(index_expr(columns) - first, 64));
+    const auto row = b.pointer("row", y, first, pointee::written);
+    b.loop(loop{"t", width, unrolling::none, {}}, [&] { b.store({row, {index_expr::variable("t", 64)}}, one()); });
+    return std::move(b).finish();
+  };
+  EXPECT_THAT(print(tiled(100)), HasSubstr("const int width = min(100 - first, 64);\n"));
+  EXPECT_EQ(refusal(tiled(100)), "");
+  EXPECT_THAT(refusal(tiled(101)), HasSubstr("row[t] reaches from 0 to 100, and there are 100"));
+}
+
 TEST(Statements, ReductionsAreWrittenInOnePlace) {
   kernel_builder b(64, 4);
   const auto y = b.tensor("y", dtype::float32, 4);

@@ -11,18 +11,6 @@
 
 namespace cudal1 {
 
-std::string expanded(const body_node& node, const std::function<std::string(int)>& spell) {
-  std::string out;
-  for (std::size_t i = 0; i < node.expression.size(); ++i) {
-    const char c = node.expression[i];
-    if (c == '$')
-      out += spell(node.operands[static_cast<std::size_t>(node.expression[++i] - '0')]);
-    else
-      out += c;
-  }
-  return out;
-}
-
 namespace {
 
 std::set<int> all_nodes_of(const kernel_body& body, const std::set<int>& nodes) {
@@ -76,61 +64,6 @@ void kernel_writer::name_everything() {
   }
 }
 
-void kernel_writer::line(const std::string& text) {
-  text_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n";
-}
-
-void kernel_writer::open(const std::string& text) {
-  line(text.empty() ? "{" : text + " {");
-  ++depth_;
-}
-
-void kernel_writer::open_unrolled(const std::string& loop) {
-  line("#pragma unroll");
-  open(loop);
-}
-
-void kernel_writer::close() {
-  --depth_;
-  line("}");
-}
-
-std::vector<index_expr> kernel_writer::write_coordinates(const std::string& prefix,
-                                                         std::span<const index_expr> coordinates) {
-  std::vector<index_expr> out(coordinates.size(), 0);
-  for (std::size_t d = coordinates.size(); d-- > 0;) {
-    const std::string name = fmt::format("{}{}", prefix, d);
-    line(fmt::format("const int {} = {};", name, coordinates[d].text()));
-    out[d] = index_expr::variable(name, coordinates[d].most() + 1);
-  }
-  return out;
-}
-
-std::vector<index_expr> kernel_writer::write_row_coordinates() {
-  const auto dims = static_cast<std::size_t>(body().row_dims());
-  const index_expr row = index_expr::variable("row", body().rows());
-  std::vector<index_expr> out(dims, row);
-  if (dims > 1) out = write_coordinates("r", split(row, body().row_extents()));
-  for (auto& each : out)
-    each = each.as("long long");
-  return out;
-}
-
-void kernel_writer::write_row_pointers(const std::function<index_expr(const body_access&)>& offset) {
-  const auto declare = [&](const char* access, const std::string& pointer, const body_access& o) {
-    const index_expr by = offset(o);
-    line(fmt::format("{0}{1}* {2}_r = {2}{3};", access, memory_type(o.type.type), pointer,
-                     by.is(0) ? "" : " + " + by.text()));
-  };
-  for (std::size_t i = 0; i < body().accesses.size(); ++i) {
-    const auto& o = body().accesses[i];
-    if (operand_used(static_cast<int>(i))) declare(in_place(o) ? "" : "const ", pointers_[i], o);
-  }
-  if (!request_->options.in_place.empty()) return;
-  for (std::size_t i = 0; i < body().results.size(); ++i)
-    declare("", targets_[i], body().results[i].target);
-}
-
 // A tensor of which the kernel has a part gets a parameter of its own, and the part a pointer into it.
 void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks, int64_t cluster) {
   std::string parameters;
@@ -163,15 +96,15 @@ void kernel_writer::open_kernel(int64_t launch_bounds, int64_t blocks, int64_t c
     if (name.empty()) add(type, name = unique(targets_[i] + "_whole"));
     part(type, targets_[i], name, o.offset);
   }
-  line("// " + request_->comment);
+  text_ += "// " + request_->comment + "\n";
   std::string bounds;
   if (launch_bounds > 0)
     bounds = blocks > 1 ? fmt::format("__launch_bounds__({}, {}) ", launch_bounds, blocks)
                         : fmt::format("__launch_bounds__({}) ", launch_bounds);
   if (cluster > 1) bounds += fmt::format("__cluster_dims__({}, 1, 1) ", cluster);
-  open("__global__ void " + bounds + request_->name + "(" + parameters + ")");
+  text_ += "__global__ void " + bounds + request_->name + "(" + parameters + ") {\n";
   for (const auto& each : parts)
-    line(each);
+    text_ += "  " + each + "\n";
   if (request_->options.in_place.empty()) return;
   for (std::size_t i = 0; i < body().accesses.size(); ++i) {
     if (in_place(body().accesses[i]) && operand_used(static_cast<int>(i))) targets_[0] = pointers_[i];
@@ -222,7 +155,7 @@ std::vector<step> kernel_writer::allocations() const {
   return out;
 }
 
-emitted_kernel kernel_writer::finished(int64_t blocks, int64_t threads) const {
+emitted_kernel kernel_writer::launched(int64_t blocks, int64_t threads) const {
   emitted_kernel out;
   out.source = text_;
   out.steps = allocations();
@@ -327,19 +260,14 @@ kernel_writer::tensors kernel_writer::row_pointers(tile::kernel_builder& b, cons
   return out;
 }
 
-void kernel_writer::write(const tile::kernel& k) {
-  text_ += tile::print(k, depth_);
-}
-
 expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k) {
   return finished(k, std::optional(tile::work_of(k)));
 }
 
 expected<emitted_kernel> kernel_writer::finished(const tile::kernel& k, std::optional<kernel_work> work) {
   if (auto checked = tile::check(k); !checked) return fail_in(request_->comment, checked.error());
-  write(k);
-  close();
-  auto out = finished(k.blocks, k.threads);
+  text_ += tile::print(k, 1) + "}\n";
+  auto out = launched(k.blocks, k.threads);
   std::get<launch_step>(out.steps.back()).shared_bytes = tile::dynamic_bytes(k);
   if (work) out.work[request_->name] = std::move(*work);
   return out;
@@ -353,46 +281,6 @@ kernel_writer::loads kernel_writer::direct_loads() const {
     (from.per_row ? out.by_row : out.by_element).push_back(n);
   }
   return out;
-}
-
-std::string kernel_writer::spelled(int n) const {
-  return node(n).kind == node_kind::constant ? node(n).expression : variable(n);
-}
-
-void kernel_writer::write_row_value(int n, std::set<int>& known, const std::function<std::string(int)>& load) {
-  const body_node& from = node(n);
-  if (!from.per_row || from.kind == node_kind::constant || from.kind == node_kind::reduce || known.contains(n)) return;
-  for (const int o : from.operands)
-    write_row_value(o, known, load);
-  define(n, from.kind == node_kind::load ? load(n) : expression(n));
-  known.insert(n);
-}
-
-void kernel_writer::define(int n, const std::string& value) {
-  line(fmt::format("const {} {} = {};{}", c_type(node(n).type), variable(n), value, remark(n)));
-}
-
-std::string kernel_writer::expression(int n, const spelling& spell) const {
-  return expanded(
-      node(n), spell ? spell : [this](int operand) { return spelled(operand); });
-}
-
-std::string kernel_writer::looked_up(int n, const std::string& offset, const spelling& spell) const {
-  if (node(n).operands.empty()) return offset;
-  const int row = node(n).operands[0];
-  const auto& o = body().accesses[static_cast<std::size_t>(node(n).access)];
-  return fmt::format("(min(max((long long){}, 0ll), {}ll) * {} + {})", spell ? spell(row) : spelled(row),
-                     o.gather_count - 1, o.gather_stride, offset);
-}
-
-std::string kernel_writer::element(int n, const std::string& pointer, const std::string& offset,
-                                   const spelling& spell) const {
-  const dtype type = body().accesses[static_cast<std::size_t>(node(n).access)].type.type;
-  return loaded(type, fmt::format("{}[{}]", pointer, looked_up(n, offset, spell)));
-}
-
-std::string kernel_writer::remark(int n) const {
-  return node(n).value.empty() ? "" : "  // " + node(n).value;
 }
 
 }  // namespace cudal1

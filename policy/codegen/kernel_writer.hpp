@@ -21,18 +21,6 @@ class kernel_writer {
   const emit_request& request() const { return *request_; }
   const body_node& node(int n) const { return body().nodes[static_cast<std::size_t>(n)]; }
 
-  void line(const std::string& text);
-  void open(const std::string& text);  // "text {", and indents
-  void open_unrolled(const std::string& loop);
-  void close();
-  // Declares an `int` for each coordinate, the last one first, and returns them: `prefix` and the dimension's number.
-  std::vector<index_expr> write_coordinates(const std::string& prefix, std::span<const index_expr> coordinates);
-  // Declares the coordinates of `row`, where rows have several dimensions: r0, r1, ...; as `long long`.
-  std::vector<index_expr> write_row_coordinates();
-  // Declares a pointer, NAME_r, to the row of each operand that is used and of each result: `offset` of its strides on.
-  void write_row_pointers(const std::function<index_expr(const body_access&)>& offset);
-  const std::string& text() const { return text_; }
-
   // C names: a node's value, an operand's pointer, a result's pointer.
   const std::string& variable(int n) const { return variables_[static_cast<std::size_t>(n)]; }
   const std::string& pointer(int operand) const { return pointers_[static_cast<std::size_t>(operand)]; }
@@ -57,10 +45,6 @@ class kernel_writer {
     return !request_->options.in_place.empty() && o.value == request_->options.in_place;
   }
 
-  // The text, the allocations, and the launch with a one-dimensional grid.
-  emitted_kernel finished(int64_t blocks, int64_t threads) const;
-
-  // ---- for kernels that are written as statements ----
   // The operands that are used and the results as buffers of the kernel that is built, by their numbers.
   struct tensors {
     std::map<int, tile::buffer_id> operands, results;
@@ -70,7 +54,9 @@ class kernel_writer {
   tile::access place_of(int n, const tensors& at, index_expr offset,
                         const std::function<tile::value(int)>& row = {}) const;
   // A node's value by its name, or a constant's literal.
-  tile::value named(int n) const { return tile::value::named(spelled(n), node(n).type); }
+  tile::value named(int n) const {
+    return tile::value::named(node(n).kind == node_kind::constant ? node(n).expression : variable(n), node(n).type);
+  }
   // The value of a node, as expressions refer to it; `spell`: else as named() does.
   using value_of_node = std::function<tile::value(int)>;
   tile::value expression(int n, const value_of_node& spell) const;
@@ -85,32 +71,13 @@ class kernel_writer {
   // Pointers, NAME_r, to the row of each operand that is used and of each result: `offset` of its strides on.
   tensors row_pointers(tile::kernel_builder& b, const tensors& of,
                        const std::function<index_expr(const body_access&)>& offset) const;
-  // The statements here.
-  void write(const tile::kernel& k);
   // The kernel as a whole, its statements checked; with the work that they are, or this one, or none.
   expected<emitted_kernel> finished(const tile::kernel& k);
   expected<emitted_kernel> finished(const tile::kernel& k, std::optional<kernel_work> work);
 
-  // How an expression refers to a node.
-  using spelling = std::function<std::string(int)>;
-  // A constant's literal, or the name of the variable that has the node's value.
-  std::string spelled(int n) const;
-  // The expression of a pointwise node, its operands spelled by `spell`, else as spelled() does.
-  std::string expression(int n, const spelling& spell = {}) const;
-  // The element that a load reads, as a value: at `offset` from the pointer, in the row that the load's operand
-  // chooses.
-  std::string element(int n, const std::string& pointer, const std::string& offset, const spelling& spell = {}) const;
-  // `offset` with that of the row, which is kept within the tensor; just `offset` where nothing chooses a row.
-  std::string looked_up(int n, const std::string& offset, const spelling& spell = {}) const;
-  // Declares the node's variable, behind it the program's name of the value.
-  void define(int n, const std::string& value);
-  // Declares the variable of a value that is one per row, after those that it is made of, unless `known` has them;
-  // reductions and constants need none. `load`: the expression of a load.
-  void write_row_value(int n, std::set<int>& known, const std::function<std::string(int)>& load);
-  // A trailing comment such as " // relu" with the program's name of the value; "" where it has none.
-  std::string remark(int n) const;
-
  private:
+  // The text, the allocations, and the launch with a one-dimensional grid.
+  emitted_kernel launched(int64_t blocks, int64_t threads) const;
   // Whether the result is one of several parts of a tensor, and the first one of them (or the only one).
   bool is_part(int result) const;
   bool is_first_part(int result) const;
@@ -119,13 +86,9 @@ class kernel_writer {
 
   const emit_request* request_;
   std::string text_;
-  int depth_ = 0;
   std::set<std::string> taken_;
   std::set<int> needed_, used_operands_;
   std::vector<std::string> variables_, pointers_, targets_;
 };
-
-// The expression of a node, its operands spelled by `spell`.
-std::string expanded(const body_node& node, const std::function<std::string(int)>& spell);
 
 }  // namespace cudal1

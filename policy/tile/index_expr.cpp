@@ -243,13 +243,13 @@ index_expr::residue index_expr::modulo(int64_t divisor, const known_residues& kn
       out.add({1, {}}, n.number, divisor);
       return out;
     case operation::variable:
-      return known(n.text).value_or(residue{0, {{n.text, 1}}});
+      return known(n.text, divisor).value_or(residue{0, {{n.text, 1}}});
     case operation::sum:
       for (const auto& part : n.parts)
         out.add(part.modulo(divisor, known), 1, divisor);
       return out;
     case operation::product:
-      out.add(n.parts[0].modulo(divisor, known), n.number, divisor);
+      if (n.number % divisor != 0) out.add(n.parts[0].modulo(divisor, known), n.number, divisor);
       return out;
     case operation::conversion:
       return n.parts[0].modulo(divisor, known);
@@ -263,7 +263,7 @@ index_expr::residue index_expr::modulo(int64_t divisor, const known_residues& kn
       break;
     }
     case operation::quotient:
-      if (n.parts[0].modulo(divisor * n.number, [](const std::string&) { return std::nullopt; }).is_zero()) return out;
+      if (n.parts[0].modulo(divisor * n.number, known).is_zero()) return out;
       break;
   }
   out.factors[text()] = 1;

@@ -72,7 +72,7 @@ class index_expr {
     void add(const residue& other, int64_t factor, int64_t divisor);
     bool operator==(const residue& other) const = default;
   };
-  using known_residues = std::function<std::optional<residue>(const std::string& variable)>;
+  using known_residues = std::function<std::optional<residue>(const std::string& variable, int64_t divisor)>;
   residue modulo(int64_t divisor, const known_residues& known) const;
   // The value, where variables have these.
   int64_t value_in(const std::function<int64_t(const std::string& variable)>& values) const;

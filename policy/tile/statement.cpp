@@ -42,7 +42,7 @@ int64_t buffer::elements() const {
 int64_t dynamic_bytes(const kernel& k) {
   int64_t out = 0;
   for (const auto& b : k.buffers)
-    if (b.dynamic_at) out = std::max(out, *b.dynamic_at + b.elements() * size_of(b.type));
+    if (b.dynamic_at || b.launched) out = std::max(out, b.dynamic_at.value_or(0) + b.elements() * size_of(b.type));
   return out;
 }
 
@@ -52,8 +52,9 @@ buffer_id kernel_builder::tensor(std::string name, dtype type, int64_t elements,
 }
 
 buffer_id kernel_builder::array(std::string name, dtype type, space where, std::vector<int64_t> shape,
-                                std::optional<std::string> values, std::string remark) {
+                                std::optional<std::string> values, std::string remark, std::string spelled) {
   made_.buffers.push_back({std::move(name), type, where, std::move(shape)});
+  made_.buffers.back().spelled = std::move(spelled);
   add({declare{made_.buffers.size() - 1, std::move(values), std::move(remark)}});
   return made_.buffers.size() - 1;
 }
@@ -70,14 +71,48 @@ buffer_id kernel_builder::dynamic(std::string name, dtype type, int64_t at, int6
   return made;
 }
 
-buffer_id kernel_builder::pointer(std::string name, buffer_id into, const index_expr& offset, pointee use) {
+buffer_id kernel_builder::launched(std::string name, dtype type, int64_t elements, int64_t alignment) {
+  buffer made{std::move(name), type, space::shared, {elements}};
+  made.aligned = true;
+  made.launched = alignment;
+  made_.buffers.push_back(std::move(made));
+  add({declare{made_.buffers.size() - 1}});
+  return made_.buffers.size() - 1;
+}
+
+buffer_id kernel_builder::known_pointer(std::string name, buffer_id into, index_range offset) {
+  buffer made = made_.buffers[into];
+  made.name = std::move(name);
+  made.into = into;
+  made.known_offset = offset;
+  made_.buffers.push_back(std::move(made));
+  return made_.buffers.size() - 1;
+}
+
+buffer_id kernel_builder::view(std::string name, buffer_id into, dtype type, const index_expr& offset, pointee use,
+                               space where, std::string remark) {
+  buffer made{std::move(name),
+              type,
+              where,
+              {made_.buffers[into].elements() * size_of(made_.buffers[into].type) / size_of(type)}};
+  made.into = into;
+  made.offset = offset;
+  made.writes = use == pointee::written;
+  made.aligned = made_.buffers[into].aligned;
+  made_.buffers.push_back(std::move(made));
+  add({point{made_.buffers.size() - 1, pointer_is::constant, std::move(remark)}});
+  return made_.buffers.size() - 1;
+}
+
+buffer_id kernel_builder::pointer(std::string name, buffer_id into, const index_expr& offset, pointee use,
+                                  pointer_is is) {
   buffer made = made_.buffers[into];
   made.name = std::move(name);
   made.into = into;
   made.offset = offset;
   made.writes = use == pointee::written;
   made_.buffers.push_back(std::move(made));
-  add({point{made_.buffers.size() - 1}});
+  add({point{made_.buffers.size() - 1, is}});
   return made_.buffers.size() - 1;
 }
 
@@ -148,9 +183,10 @@ void kernel_builder::scope(const std::function<void()>& body) {
   add({tile::scope{std::move(made)}});
 }
 
-void kernel_builder::branch(value when, const std::function<void()>& body) {
+void kernel_builder::branch(value when, const std::function<void()>& body, const std::function<void()>& otherwise) {
   block made = inside(body);
-  add({tile::branch{std::move(when), std::move(made)}});
+  block other = otherwise ? inside(otherwise) : block();
+  add({tile::branch{std::move(when), std::move(made), std::move(other)}});
 }
 
 }  // namespace cudal1::tile

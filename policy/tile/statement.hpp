@@ -31,14 +31,20 @@ struct buffer {
   // declared.
   std::vector<int64_t> shape;
   int64_t first = 0;  // elements of the tensor before the pointer
-  // A pointer into another tensor of the kernel, `offset` from its own, which a statement declares (point).
+  // A pointer into another tensor of the kernel or into shared memory, `offset` from its beginning in its own elements,
+  // which a statement declares (point), or known to begin within this range.
   std::optional<std::size_t> into = {};
   index_expr offset = 0;
+  std::optional<index_range> known_offset = {};
   bool writes = false;
   bool aligned = false;  // of shared memory: the array begins at a multiple of 16 bytes, as tensors do
   // An array in the shared memory whose size the launch says, so many bytes from its beginning. Arrays may overlap
   // where a barrier is between their uses.
   std::optional<int64_t> dynamic_at = {};
+  // An array that is all of that memory, aligned to so many bytes; 0: as its elements are.
+  std::optional<int64_t> launched = {};
+  // The type of an array's elements in C, where it is not the one that kernels compute in.
+  std::string spelled = {};
   int64_t elements() const;
 };
 using buffer_id = std::size_t;  // in the order of a kernel's buffers
@@ -64,12 +70,28 @@ struct mask {
   std::vector<int64_t> strides;
 };
 
+// So many neighbouring elements as one value of a C type, at a multiple of their number: as the check can show, or as
+// is known of how operands lie in memory.
+struct words {
+  enum class alignment { shown, known };
+  std::string type;
+  int64_t elements = 1;
+  alignment aligned = alignment::shown;
+};
+
 struct access {
   buffer_id of = 0;
   std::vector<index_expr> at;  // one for each extent
   std::optional<gather> row = {};
   std::optional<bounds> within = {};
   std::optional<mask> masked = {};
+  std::optional<tile::words> words = {};
+};
+
+// So many elements from a place on.
+struct region {
+  access from;
+  int64_t width = 1;
 };
 
 // What a thread computes in one expression.
@@ -106,18 +128,34 @@ struct declare {  // of an array in registers or shared memory
   std::optional<std::string> values = {};  // in C, that its first elements have, and 0 the others
   std::string remark = {};                 // behind it
 };
-struct point {  // declares a pointer into a tensor
+enum class pointer_is { variable, constant };
+struct point {  // declares a pointer into a tensor or shared memory
   buffer_id of = 0;
+  pointer_is is = pointer_is::variable;
+  std::string remark = {};
 };
-struct let {  // index variables, of one C type
+struct let {  // index variables, of one C type; with `changes`, one that later statements divide
   std::string type;
   std::vector<std::pair<std::string, index_expr>> names;
+  bool changes = false;
+  std::string remark = {};
+};
+struct divide {  // an index variable that changes
+  std::string name;
+  int64_t by = 1;
+};
+// Says of an index variable, without a trace in the text, that it is below `count` here where anything depends on it:
+// what cannot be shown, because data or an earlier test decides it.
+struct assume {
+  std::string name;
+  int64_t count = 1;
 };
 struct define {  // a value's variable; with `changes`, one that later statements assign or pass to be changed
   std::string name;
   value is;
   std::string remark = {};  // behind it
   bool changes = false;
+  std::string spelled = {};  // its type in C, where that is not the value's
 };
 struct assign {
   std::string name;
@@ -179,6 +217,7 @@ struct loop {
   int64_t step = 1;
   bool whole_steps = false;    // only while a whole step is left
   int64_t unrolled_steps = 0;  // of unrolling::some
+  std::string asks = {};       // the condition in C, where it is another one; it is false from `count` on all the same
 };
 struct guard {
   std::vector<condition> all;
@@ -192,15 +231,34 @@ struct scope {
 struct branch {  // where a value is true, which data decides
   value when;
   block body;
+  block otherwise = {};
+};
+// Ends the kernel for threads where this is true.
+struct leave {
+  condition when;
 };
 struct barrier {
-  bool of_warp = false;  // or else of the block
+  enum class among { block, warp, cluster };
+  among of = among::block;
+};
+// An asynchronous copy of `width` elements to shared memory; zeros, where `real` (in C) is false. Those up to a commit
+// are a group.
+struct copy {
+  access to, from;
+  int64_t width = 1;
+  std::string real;
+};
+struct commit_copies {};
+// Until all groups are there but the last ones.
+struct wait_for_copies {
+  int64_t but = 0;
 };
 // A function of the dialect. `changed`: buffers that it writes, and reads; of shared ones it leaves nothing that needs
-// a barrier.
+// a barrier. `reads`: what else it reads.
 struct call {
   value what;
   std::vector<buffer_id> changed = {};
+  std::vector<region> reads = {};
 };
 
 // Lines that are no other statement, such as a running sum's over lanes. Nothing looks into them.
@@ -210,8 +268,9 @@ struct raw {
 };
 
 struct statement {
-  std::variant<declare, point, let, define, assign, test, store, combine, reduce_lanes, load_vector, store_vector, loop,
-               guard, scope, branch, barrier, call, raw>
+  std::variant<declare, point, let, divide, assume, define, assign, test, store, combine, reduce_lanes, load_vector,
+               store_vector, loop, guard, scope, branch, leave, barrier, copy, commit_copies, wait_for_copies, call,
+               raw>
       is;
 };
 
@@ -236,13 +295,22 @@ class kernel_builder {
   buffer_id tensor(std::string name, dtype type, int64_t elements, int64_t first = 0);
   // Declares it, too.
   buffer_id array(std::string name, dtype type, space where, std::vector<int64_t> shape,
-                  std::optional<std::string> values = {}, std::string remark = {});
+                  std::optional<std::string> values = {}, std::string remark = {}, std::string spelled = {});
   // An array in shared memory whose elements are read as vectors.
   buffer_id vectors(std::string name, dtype type, std::vector<int64_t> shape);
   // So many elements in the launch's shared memory, `at` bytes (a multiple of 16) from its beginning: see
   // buffer::dynamic_at.
   buffer_id dynamic(std::string name, dtype type, int64_t at, int64_t elements);
-  buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, pointee use);
+  // All of that memory as one array; see buffer::launched.
+  buffer_id launched(std::string name, dtype type, int64_t elements, int64_t alignment);
+  buffer_id pointer(std::string name, buffer_id into, const index_expr& offset, pointee use,
+                    pointer_is is = pointer_is::variable);
+  // A pointer that C declares otherwise, such as an element of an array of pointers.
+  buffer_id known_pointer(std::string name, buffer_id into, index_range offset);
+  // A pointer into shared memory, whose elements it may take as another type. `where`: warp_shared, if each warp has
+  // its own part.
+  buffer_id view(std::string name, buffer_id into, dtype type, const index_expr& offset, pointee use,
+                 space where = space::shared, std::string remark = {});
 
   // The thread's number among those of all blocks.
   index_expr thread_of_all() const;
@@ -263,7 +331,7 @@ class kernel_builder {
   void guard(std::vector<condition> all, std::vector<std::string> tests, const std::function<void()>& body,
              const std::function<void()>& otherwise = {});
   void scope(const std::function<void()>& body);
-  void branch(value when, const std::function<void()>& body);
+  void branch(value when, const std::function<void()>& body, const std::function<void()>& otherwise = {});
   void barrier() { add({tile::barrier{}}); }
 
   kernel finish() && { return std::move(made_); }

@@ -8,84 +8,12 @@
 
 #include <fmt/format.h>
 
+#include "policy/tile/known_facts.hpp"
 #include "policy/tile/statement_print.hpp"
 
 namespace cudal1::tile {
 
 namespace {
-
-// An index as a sum of a constant and of things with ranges, times factors. Those that are the same have one name.
-struct linear_form {
-  struct term {
-    int64_t factor = 0;
-    index_range range;
-  };
-  int64_t constant = 0;
-  std::map<std::string, term> terms;
-
-  void add(const std::string& name, int64_t factor, index_range range) {
-    term& t = terms[name];
-    t.factor += factor;
-    t.range = range;
-    if (t.factor == 0) terms.erase(name);
-  }
-  void add(const linear_form& other, int64_t factor) {
-    constant += factor * other.constant;
-    for (const auto& [name, t] : other.terms)
-      add(name, factor * t.factor, t.range);
-  }
-  index_range range() const {
-    index_range out{constant, constant};
-    for (const auto& [name, t] : terms)
-      out = out + t.range * t.factor;
-    return out;
-  }
-};
-
-// What is known of an index variable.
-struct fact {
-  std::string name;
-  index_range range;
-  bool differs = false;                // between the threads of a block
-  bool is_wide = false;                // of 64 bits
-  int definition = 0;                  // which of those that have this name
-  std::optional<linear_form> is = {};  // what it was defined as, until more is known of it
-  // The index as it stands, in terms of what was known before; of a variable that counts, its first number.
-  std::optional<index_expr> first = {};
-  int64_t step = 0;
-  std::vector<linear_form> less_than = {};  // of a variable that counts
-  std::size_t before = 0;                   // how many facts there were
-};
-
-// The facts of the blocks that are open, the innermost last.
-class known_facts {
- public:
-  void define(fact f) {
-    f.definition = ++definitions_;
-    f.before = facts_.size();
-    facts_.push_back(std::move(f));
-  }
-  // More is known of it from here on.
-  void narrow(const fact& known, index_range range) {
-    fact f = known;
-    f.range = range;
-    f.is.reset();
-    facts_.push_back(std::move(f));
-  }
-  const fact* find(const std::string& name) const { return find(name, facts_.size()); }
-  // Among the first ones.
-  const fact* find(const std::string& name, std::size_t among) const {
-    const auto first = facts_.rend() - static_cast<std::ptrdiff_t>(among);
-    const auto found = std::find_if(first, facts_.rend(), [&](const fact& f) { return f.name == name; });
-    return found == facts_.rend() ? nullptr : &*found;
-  }
-  std::size_t size() const { return facts_.size(); }
-  void resize(std::size_t size) { facts_.erase(facts_.begin() + static_cast<std::ptrdiff_t>(size), facts_.end()); }
-
- private:
-  std::vector<fact> facts_;
-  int definitions_ = 0;
-};
 
 enum class reached_by { all_threads, some_threads };  // of a block
 
@@ -95,9 +23,11 @@ class checker {
     facts_.define({.name = "threadIdx.x", .range = {0, k.threads - 1}, .differs = true});
     facts_.define({.name = "blockIdx.x", .range = {0, k.blocks - 1}, .differs = false});
     states_.resize(k.buffers.size());
+    pointers_.resize(k.buffers.size());
     for (std::size_t i = 0; i < k.buffers.size(); ++i) {
-      const bool is_global = k.buffers[i].where == space::global && !k.buffers[i].into;
-      states_[i].declared = states_[i].written = is_global;
+      const buffer& b = k.buffers[i];
+      states_[i].declared = states_[i].written = b.known_offset || (b.where == space::global && !b.into);
+      pointers_[i].offset = b.known_offset.value_or(index_range{0, 0});
     }
   }
 
@@ -109,9 +39,20 @@ class checker {
   struct state {
     bool declared = false, written = false;
     std::set<std::string> writes, reads;
-    index_range offset;  // of a pointer
-    linear_form form_of_offset;
-    std::size_t facts_of_offset = 0;  // how many there were
+    // Asynchronous copies to it: whether some may be on their way, and whether those that a wait was for are there, for
+    // this thread and, behind a barrier, for the others.
+    bool copies = false, waited = false, arrived = true;
+    // Whether what a round of a loop does to it is the same as what the round before did.
+    bool is_settled(const state& before) const {
+      return writes == before.writes && reads == before.reads && copies == before.copies && waited == before.waited &&
+             arrived == before.arrived;
+    }
+  };
+  // Where a pointer begins.
+  struct pointer_place {
+    index_range offset;
+    linear_form form;
+    std::size_t facts = 0;  // how many there were
   };
   // A condition, and the definition of its variable when it was tested; 0 for none.
   struct known_condition {
@@ -160,10 +101,10 @@ class checker {
   }
   // What is left of it by this divisor, of what the first facts say of its variables.
   index_expr::residue residue_of(const index_expr& i, int64_t divisor, std::size_t among) const {
-    return i.modulo(divisor, [&](const std::string& name) -> std::optional<index_expr::residue> {
+    return i.modulo(divisor, [&](const std::string& name, int64_t by) -> std::optional<index_expr::residue> {
       const fact* known = facts_.find(name, among);
       if (known == nullptr) return std::nullopt;
-      if (known->first && known->step % divisor == 0) return residue_of(*known->first, divisor, known->before);
+      if (known->first && known->step % by == 0) return residue_of(*known->first, by, known->before);
       // The same name may be of another variable elsewhere.
       return index_expr::residue{0, {{fmt::format("{} {}", name, known->definition), 1}}};
     });
@@ -210,17 +151,16 @@ class checker {
 
   // The range of a place that is accessed only where these conditions are true.
   expected<index_range> range_where(const access& a, const index_expr& at_place) {
-    const auto known = tests_.find(a.masked->test);
+    const auto* known = find_test(a.masked->test);
     const std::string& name = at(a.of).name;
-    if (known == tests_.end())
-      return wrong(fmt::format("{} masks {}, and nothing has tested it", a.masked->test, name));
-    if (known->second.size() != a.masked->strides.size())
+    if (known == nullptr) return wrong(fmt::format("{} masks {}, and nothing has tested it", a.masked->test, name));
+    if (known->size() != a.masked->strides.size())
       return wrong(
           fmt::format("the mask {} has another number of conditions than {} has strides", a.masked->test, name));
     linear_form rest = linear(at_place);
     int64_t most = 0;  // of the places
-    for (std::size_t i = 0; i < known->second.size(); ++i) {
-      const auto& [condition, definition, left] = known->second[i];
+    for (std::size_t i = 0; i < known->size(); ++i) {
+      const auto& [condition, definition, left] = (*known)[i];
       const int64_t stride = a.masked->strides[i];
       if (condition.is != condition::how::within || stride < 0)
         return wrong(fmt::format("{} bounds no places of {}", a.masked->test, name));
@@ -229,6 +169,11 @@ class checker {
     }
     const index_range of_rest = rest.range();
     return index_range{of_rest.least, of_rest.most + most};
+  }
+
+  const std::vector<known_condition>* find_test(const std::string& name) const {
+    const auto found = std::find_if(tests_.rbegin(), tests_.rend(), [&](const auto& t) { return t.first == name; });
+    return found == tests_.rend() ? nullptr : &found->second;
   }
 
   bool differs(const index_expr& i) const {
@@ -259,6 +204,13 @@ class checker {
     return any;
   }
 
+  // What is known of a buffer's elements: views of shared memory share that of the memory, unless each warp has its
+  // own.
+  state& state_of(buffer_id id) {
+    const buffer& b = at(id);
+    return b.into && b.where == space::shared ? state_of(*b.into) : states_[id];
+  }
+
   static bool is_of_threads(const buffer& b) { return b.where == space::shared || b.where == space::warp_shared; }
 
   static std::string place_of(const access& a) {
@@ -273,8 +225,10 @@ class checker {
     const buffer& b = at(a.of);
     if (a.at.size() != b.shape.size())
       return wrong(fmt::format("{} has {} indices, and {} extents", b.name, a.at.size(), b.shape.size()));
+    if (a.words) width = a.words->elements;
+    const bool is_multiple = a.words && !a.row;  // of its width, as is_vector finds or the words say
     if (!states_[a.of].declared) return wrong(b.name + " is used where it is not declared");
-    if (b.where == space::warp_shared) return wrong(b.name + " is for functions of the dialect only");
+    if (b.where == space::warp_shared && !b.into) return wrong(b.name + " is for functions of the dialect only");
     if (a.row && a.row->count < 1) return wrong(fmt::format("{} has no row to choose", b.name));
     if (a.row) CUDAL1_CHECK(look_at(*a.row->row));
     for (std::size_t d = 0; d < a.at.size(); ++d) {
@@ -289,12 +243,13 @@ class checker {
           return wrong(b.name + " is not bounded by the place that it is at");
         range = {std::max<int64_t>(range.least, 0), std::min(range.most, a.within->count - 1)};
       }
+      if (is_multiple && !b.into) range.most -= range.most % width;
       if (d + 1 == a.at.size()) range.most += (width - 1) * step;
       if (a.row) range.most += (a.row->count - 1) * a.row->stride;
-      if (b.into) range = {range.least + states_[a.of].offset.least, range.most + states_[a.of].offset.most};
+      if (b.into) range = {range.least + pointers_[a.of].offset.least, range.most + pointers_[a.of].offset.most};
       if (range.most >= b.shape[d] && !a.masked && !a.within && !a.row) {
         linear_form whole = linear(a.at[d]);
-        if (b.into) whole.add(states_[a.of].form_of_offset, 1);
+        if (b.into) whole.add(pointers_[a.of].form, 1);
         whole.constant += d + 1 == a.at.size() ? (width - 1) * step : 0;
         range.most = std::min(range.most, most_of(whole));
       }
@@ -317,9 +272,13 @@ class checker {
   // Only the thread that wrote a place may access it before the barrier, or write where it alone has read.
   expected<void> reads(const access& a, int64_t width = 1, int64_t step = 1) {
     CUDAL1_CHECK(within(a, width, step));
-    state& s = states_[a.of];
+    if (a.words) CUDAL1_CHECK(is_vector(a, a.words->elements, access_form::vector));
+    state& s = state_of(a.of);
     if (!s.written) return wrong(fmt::format("{}{} is read, and nothing has written it", at(a.of).name, place_of(a)));
     if (!is_of_threads(at(a.of))) return {};
+    if (!s.arrived)
+      return wrong(
+          fmt::format("{}{} is read, and no wait and barrier are behind its copies", at(a.of).name, place_of(a)));
     if (!all_are(s.writes, a, width))
       return wrong(fmt::format("{}{} is read without a barrier after {}{} was written", at(a.of).name, place_of(a),
                                at(a.of).name, *s.writes.begin()));
@@ -331,9 +290,12 @@ class checker {
     if (a.masked && std::ranges::count(asked_, a.masked->test) == 0)
       return wrong(fmt::format("{} is written, and nothing asks whether {}", at(a.of).name, a.masked->test));
     CUDAL1_CHECK(within(a, width, step));
-    state& s = states_[a.of];
+    if (a.words) CUDAL1_CHECK(is_vector(a, a.words->elements, access_form::vector));
+    state& s = state_of(a.of);
     s.written = true;
     if (!is_of_threads(at(a.of))) return {};
+    if (s.copies)
+      return wrong(fmt::format("{}{} is written while copies are on their way to it", at(a.of).name, place_of(a)));
     if (!all_are(s.reads, a, width))
       return wrong(fmt::format("{}{} is written without a barrier after {}{} was read", at(a.of).name, place_of(a),
                                at(a.of).name, *s.reads.begin()));
@@ -358,13 +320,12 @@ class checker {
   }
 
   expected<void> look_at(const block& statements) {
-    const std::size_t facts = facts_.size(), values = values_.size();
-    const auto tests = tests_;
+    const std::size_t facts = facts_.size(), values = values_.size(), tests = tests_.size();
     for (const auto& s : statements)
       CUDAL1_CHECK(std::visit([&](const auto& each) { return look_at(each); }, s.is));
     facts_.resize(facts);
     values_.resize(values);
-    tests_ = tests;
+    tests_.resize(tests);
     return {};
   }
 
@@ -377,11 +338,14 @@ class checker {
   }
   expected<void> look_at(const point& p) {
     const buffer& b = at(p.of);
-    if (at(*b.into).into) return wrong(b.name + " points into what is a pointer itself");
-    if (at(*b.into).where != space::global) return wrong(b.name + " points into what is not in global memory");
-    CUDAL1_TRY(states_[p.of].offset, range_of(b.offset));
-    states_[p.of].form_of_offset = linear(b.offset);
-    states_[p.of].facts_of_offset = facts_.size();
+    const buffer& of = at(*b.into);
+    const bool is_whole = of.where == space::shared && of.offset.is(0);
+    if (of.into && !is_whole) return wrong(b.name + " points into what is a pointer itself");
+    if (at(*b.into).where == space::registers) return wrong(b.name + " points into registers");
+    pointer_place& place = pointers_[p.of];
+    CUDAL1_TRY(place.offset, range_of(b.offset));
+    place.form = linear(b.offset);
+    place.facts = facts_.size();
     states_[p.of].declared = states_[p.of].written = true;
     return {};
   }
@@ -397,6 +361,23 @@ class checker {
                      .is = linear(i),
                      .first = i});
     }
+    return {};
+  }
+  expected<void> look_at(const divide& d) {
+    const fact* known = facts_.find(d.name);
+    if (known == nullptr || known->range.least < 0)
+      return wrong(fmt::format("{} is divided, and may be negative", d.name));
+    facts_.define({.name = d.name,
+                   .range = {known->range.least / d.by, known->range.most / d.by},
+                   .differs = known->differs,
+                   .is_wide = known->is_wide});
+    return {};
+  }
+  expected<void> look_at(const assume& a) {
+    const fact* known = facts_.find(a.name);
+    if (known == nullptr) return wrong(a.name + " is not defined where something is said of it");
+    const int64_t most = std::min(known->range.most, a.count - 1);
+    facts_.narrow(*known, {std::clamp<int64_t>(known->range.least, 0, most), most});
     return {};
   }
   expected<void> look_at(const define& d) {
@@ -437,7 +418,7 @@ class checker {
       CUDAL1_CHECK(range_of(c.left));
       if (c.is == condition::how::within) CUDAL1_CHECK(is_unsigned(c));
     }
-    tests_[t.name] = with_definitions(t.all);
+    tests_.emplace_back(t.name, with_definitions(t.all));
     std::erase(asked_, t.name);  // that was of another test
     return {};
   }
@@ -465,17 +446,18 @@ class checker {
   expected<void> is_vector(const access& a, int64_t width, access_form form) {
     const buffer& b = at(a.of);
     if (a.within) return wrong(fmt::format("a vector of {} is not bounded element by element", b.name));
-    if (form == access_form::scalar || width == 1) return {};
+    if (form == access_form::scalar || width == 1 || (a.words && a.words->aligned == words::alignment::known))
+      return {};
     if (is_of_threads(b) && !b.aligned)
       return wrong(fmt::format("vectors of {} need not begin at a multiple of 16 bytes", b.name));
     const int64_t whole = std::min(width, 16 / size_of(b.type));
     index_expr::residue left = residue_of(a.at.back(), whole, facts_.size());
-    if (b.into) left.add(residue_of(b.offset, whole, states_[a.of].facts_of_offset), 1, whole);
+    if (b.into) left.add(residue_of(b.offset, whole, pointers_[a.of].facts), 1, whole);
     if (left.is_zero() && (!a.row || a.row->stride % whole == 0)) return {};
     return wrong(fmt::format("vectors of {} elements of {}{} need not begin at a multiple of {}", whole, b.name,
                              place_of(a), whole));
   }
-  // Looks at the body twice, so that a round follows another.
+  // Looks at the body twice, so that a round follows another, where that may make a difference.
   expected<void> look_at(const loop& l) {
     const std::size_t outside = facts_.size();
     CUDAL1_TRY(const index_range from, range_of(l.first));
@@ -494,7 +476,7 @@ class checker {
     const auto before = states_;
     const reached_by who = some ? reached_by::some_threads : reached_by::all_threads;
     CUDAL1_CHECK(inside(l.body, who));
-    if (rounds > 1) CUDAL1_CHECK(inside(l.body, who));
+    if (rounds > 1 && !is_settled(before)) CUDAL1_CHECK(inside(l.body, who));
     facts_.resize(outside);
     if (rounds < 1)
       states_ = before;
@@ -502,15 +484,21 @@ class checker {
       join(before);  // some have no round
     return {};
   }
+  bool is_settled(const std::vector<state>& before) const {
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      if (is_of_threads(at(i)) && !states_[i].is_settled(before[i])) return false;
+    return true;
+  }
   // The last number that a loop counts to.
   int64_t last_of(const loop& l, const index_range& from, const index_range& to) const {
     const bool is_fixed = from.least == from.most && to.least == to.most;
     if (is_fixed && !l.whole_steps) return from.least + (to.most - from.least + l.step - 1) / l.step * l.step - l.step;
     const auto is_multiple = [&](const index_expr& i) { return residue_of(i, l.step, facts_.size()).is_zero(); };
-    const bool in_steps = l.whole_steps || (is_multiple(l.first) && is_multiple(l.count));
+    const bool in_steps = l.whole_steps || (l.step > 1 && is_multiple(l.first) && is_multiple(l.count));
     return to.most - (in_steps ? l.step : 1);
   }
   std::vector<linear_form> limits_of(const index_expr& count) const {
+    if (count.least() == count.most()) return {};
     const auto name = count.name();
     const fact* known = name ? facts_.find(*name) : nullptr;
     std::vector<linear_form> out;
@@ -554,7 +542,7 @@ class checker {
       using how = condition::how;
       index_range range = known->range;
       if (c.is == how::equal) range = {c.right, c.right};
-      if (c.is == how::below) range.most = std::min(range.most, c.right - 1);
+      if (c.is == how::below) range.most = std::min(range.most, c.right - width_of(*known, c.right));
       if (c.is == how::at_most) range.most = std::min(range.most, c.right);
       if (c.is == how::least) range.least = std::max(range.least, c.right);
       if (c.is == how::within) range = {std::max<int64_t>(range.least, 0), std::min(range.most, c.right - 1)};
@@ -562,13 +550,23 @@ class checker {
     }
     return some;
   }
+  // How far apart a variable and a number are at least where it is less, because both are multiples of that.
+  int64_t width_of(const fact& known, int64_t count) const {
+    if (!known.first || known.step != 0 || known.range.most < count) return 1;
+    int64_t out = 1;
+    for (const int64_t width : {2, 4, 8}) {
+      if (count % width != 0 || !residue_of(*known.first, width, known.before).is_zero()) break;
+      out = width;
+    }
+    return out;
+  }
   expected<void> look_at(const guard& g) {
     const std::size_t outside = facts_.size();
     CUDAL1_TRY(bool some, narrow(with_definitions(g.all)));
     for (const auto& name : g.tests) {
-      const auto known = tests_.find(name);
-      if (known == tests_.end()) return wrong(name + " is asked, and nothing has tested it");
-      CUDAL1_TRY(const bool differ, narrow(known->second));
+      const auto* known = find_test(name);
+      if (known == nullptr) return wrong(name + " is asked, and nothing has tested it");
+      CUDAL1_TRY(const bool differ, narrow(*known));
       some = some || differ;
     }
     const reached_by who = some ? reached_by::some_threads : reached_by::all_threads;
@@ -590,13 +588,49 @@ class checker {
       states_[i].written = states_[i].written || other[i].written;
       states_[i].writes.insert(other[i].writes.begin(), other[i].writes.end());
       states_[i].reads.insert(other[i].reads.begin(), other[i].reads.end());
+      states_[i].copies = states_[i].copies || other[i].copies;
+      states_[i].waited = states_[i].waited && other[i].waited;
+      states_[i].arrived = states_[i].arrived && other[i].arrived;
     }
   }
   expected<void> look_at(const branch& b) {
     CUDAL1_CHECK(look_at(b.when));
     const auto before = states_;
     CUDAL1_CHECK(inside(b.body, reached_by::some_threads));
-    join(before);
+    const auto after = std::exchange(states_, before);
+    CUDAL1_CHECK(inside(b.otherwise, reached_by::some_threads));
+    join(after);
+    return {};
+  }
+  // Only some threads are left, in what follows.
+  expected<void> look_at(const leave& l) {
+    if (l.when.is != condition::how::least) return wrong("threads leave a kernel for a reason that nothing looks into");
+    CUDAL1_CHECK(range_of(l.when.left));
+    const fact* known = facts_.find(l.when.left.text());
+    if (differs(l.when.left)) ++some_threads_;
+    if (known != nullptr) facts_.narrow(*known, {known->range.least, std::min(known->range.most, l.when.right - 1)});
+    return {};
+  }
+  // A stage that is overwritten has been read by all threads; where it lies among others is not looked into.
+  expected<void> look_at(const copy& c) {
+    CUDAL1_CHECK(within(c.to, c.width, 1));
+    CUDAL1_CHECK(within(c.from, c.width, 1));
+    if (!is_of_threads(at(c.to.of)) || at(c.from.of).where != space::global)
+      return wrong(fmt::format("{} is no copy from global to shared memory", at(c.to.of).name));
+    state& s = state_of(c.to.of);
+    if (!s.writes.empty() || !s.reads.empty())
+      return wrong(
+          fmt::format("{}{} is copied to without a barrier after it was used", at(c.to.of).name, place_of(c.to)));
+    if (!s.written) s.arrived = false;
+    s.copies = s.written = true;
+    return {};
+  }
+  static expected<void> look_at(const commit_copies&) { return {}; }
+  expected<void> look_at(const wait_for_copies& w) {
+    for (auto& s : states_) {
+      s.waited = s.waited || s.copies;
+      if (w.but == 0) s.copies = false;
+    }
     return {};
   }
   expected<void> inside(const block& body, reached_by who) {
@@ -609,16 +643,19 @@ class checker {
   expected<void> look_at(const barrier& b) {
     if (some_threads_ > 0) return wrong("only some threads reach a barrier");
     for (std::size_t i = 0; i < states_.size(); ++i)
-      if (!b.of_warp || at(i).where == space::warp_shared) {
+      if (b.of != barrier::among::warp || at(i).where == space::warp_shared) {
         states_[i].writes.clear();
         states_[i].reads.clear();
+        states_[i].arrived = states_[i].arrived || states_[i].waited;
       }
     return {};
   }
   expected<void> look_at(const call& c) {
     CUDAL1_CHECK(look_at(c.what));
+    for (const auto& r : c.reads)
+      CUDAL1_CHECK(reads(r.from, r.width));
     for (const buffer_id id : c.changed) {
-      state& s = states_[id];
+      state& s = state_of(id);
       if (!s.declared) return wrong(at(id).name + " is used where it is not declared");
       if (is_of_threads(at(id)) && some_threads_ > 0)
         return wrong(fmt::format("only some threads call what changes {}", at(id).name));
@@ -631,10 +668,11 @@ class checker {
 
   const kernel* kernel_;
   known_facts facts_;
-  std::vector<std::string> values_;  // variables of the blocks that are open
-  std::map<std::string, std::vector<known_condition>> tests_;
-  std::vector<std::string> asked_;  // those that are known to be true
+  std::vector<std::string> values_;                                          // variables of the blocks that are open
+  std::vector<std::pair<std::string, std::vector<known_condition>>> tests_;  // of the blocks that are open
+  std::vector<std::string> asked_;                                           // those that are known to be true
   std::vector<state> states_;
+  std::vector<pointer_place> pointers_;
   int some_threads_ = 0;
 };
 

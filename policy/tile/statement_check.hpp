@@ -12,7 +12,9 @@ namespace cudal1::tile {
 // from guards on them; a kernel that is refused may still be right where these do not show it. What is not looked for:
 // elements of an array that has other ones written, two threads that write to one place, what C does where a negative
 // index is made of unsigned variables, and what is in raw lines and in the dialect's functions. These have barriers of
-// their own behind what they do to shared memory.
+// their own behind what they do to shared memory. Of asynchronous copies it knows that a wait and a barrier are behind
+// the first ones before anything is read, and a barrier behind reads before the next ones, but not which stage is
+// which; ranges that an emitter states (assume, variables of C expressions) are taken as they are.
 expected<void> check(const kernel& k);
 
 }  // namespace cudal1::tile

@@ -53,21 +53,25 @@ class printer {
   std::string text(const value& v) const {
     if (v.from()) return element(*v.from());
     if (v.index()) return v.index()->text();
+    const std::string& c = v.c();
     std::string out;
-    for (std::size_t i = 0; i < v.c().size(); ++i) {
-      if (v.c()[i] != '$') {
-        out += v.c()[i];
-        continue;
-      }
-      out += operand(v.operands()[static_cast<std::size_t>(v.c()[++i] - '0')]);
+    std::size_t from = 0;
+    for (std::size_t at = c.find('$'); at != std::string::npos; at = c.find('$', from)) {
+      out.append(c, from, at - from);
+      out += operand(v.operands()[static_cast<std::size_t>(c[at + 1] - '0')]);
+      from = at + 2;
     }
-    return out;
+    return out.append(c, from);
   }
 
  private:
   const buffer& at(buffer_id id) const { return kernel_->buffers[id]; }
 
-  void line(const std::string& text) { text_ += std::string(static_cast<std::size_t>(depth_) * 2, ' ') + text + "\n"; }
+  void line(std::string_view text) {
+    text_.append(static_cast<std::size_t>(depth_) * 2, ' ');
+    text_ += text;
+    text_ += '\n';
+  }
   void inside(const std::string& head, const block& body) {
     line(head.empty() ? "{" : head + " {");
     ++depth_;
@@ -85,6 +89,7 @@ class printer {
   }
   std::string place(const access& a) const {
     std::string out = at(a.of).name;
+    if (a.words) return fmt::format("*({}*)({} + {})", a.words->type, out, offset(a));
     if (a.row) return out + "[" + offset(a) + "]";
     for (const auto& i : a.at)
       out += "[" + i.text() + "]";
@@ -94,6 +99,7 @@ class printer {
     return fmt::format("(unsigned)({}) < {}u", b.place.text(), b.count);
   }
   std::string element(const access& a) const {
+    if (a.words) return fmt::format("*(const {}*)({} + {})", a.words->type, at(a.of).name, offset(a));
     const std::string is = at(a.of).where == space::global ? loaded(at(a.of).type, place(a)) : place(a);
     if (a.masked) return fmt::format("{} ? {} : 0", a.masked->test, is);
     return a.within ? fmt::format("{} ? {} : 0", inside_text(*a.within), is) : is;
@@ -116,21 +122,28 @@ class printer {
       const std::string type = c_type(computed_in(b.type));
       return line(fmt::format("{0}* const {1} = ({0}*)({2} + {3});", type, b.name, k_dynamic, *b.dynamic_at));
     }
+    if (b.launched)
+      return line(fmt::format("extern __shared__ {}{} {}[];",
+                              *b.launched > 0 ? fmt::format("__align__({}) ", *b.launched) : "", memory_type(b.type),
+                              b.name));
     std::string text = b.where == space::registers ? "" : b.aligned ? "__shared__ __align__(16) " : "__shared__ ";
-    text += c_type(computed_in(b.type)) + " " + b.name;
+    text += (b.spelled.empty() ? c_type(computed_in(b.type)) : b.spelled) + " " + b.name;
     for (const int64_t extent : b.shape)
       text += fmt::format("[{}]", extent);
-    line(text + (d.values ? fmt::format(" = {{{}}}", *d.values) : "") + ";" + remark(d.remark));
+    if (d.values) text += fmt::format(fmt::runtime(b.shape.empty() ? " = {}" : " = {{{}}}"), *d.values);
+    line(text + ";" + remark(d.remark));
   }
   void add(const let& l) {
     std::string text;
     for (const auto& [name, i] : l.names)
       text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, i.text());
-    line(fmt::format("const {} {};", l.type, text));
+    line(fmt::format("{}{} {};{}", l.changes ? "" : "const ", l.type, text, remark(l.remark)));
   }
+  void add(const divide& d) { line(fmt::format("{} /= {};", d.name, d.by)); }
+  void add(const assume&) {}
   void add(const define& d) {
-    line(fmt::format("{}{} {} = {};{}", d.changes ? "" : "const ", c_type(d.is.type()), d.name, text(d.is),
-                     remark(d.remark)));
+    line(fmt::format("{}{} {} = {};{}", d.changes ? "" : "const ", d.spelled.empty() ? c_type(d.is.type()) : d.spelled,
+                     d.name, text(d.is), remark(d.remark)));
   }
   void add(const assign& a) { line(fmt::format("{} = {};", a.name, text(a.is))); }
   void add(const store& s) {
@@ -138,14 +151,17 @@ class printer {
     std::string only = text(s.only);
     if (s.to.within) only += (only.empty() ? "" : " && ") + inside_text(*s.to.within);
     line(fmt::format("{}{} = {};", only.empty() ? "" : "if (" + only + ") ", place(s.to),
-                     b.where == space::global ? stored(b.type, text(s.is)) : text(s.is)));
+                     b.where == space::global && !s.to.words ? stored(b.type, text(s.is)) : text(s.is)));
   }
   void add(const point& p) {
     const buffer& b = at(p.of);
-    line(fmt::format("{}{}* {} = {}{};", b.writes ? "" : "const ", memory_type(b.type), b.name, at(*b.into).name,
-                     b.offset.is(0) ? "" : " + " + b.offset.text()));
+    const std::string type = memory_type(b.type);
+    line(fmt::format("{}{}* {}{} = {}{}{};{}", b.writes ? "" : "const ", type,
+                     p.is == pointer_is::constant ? "const " : "", b.name,
+                     b.type == at(*b.into).type ? "" : fmt::format("({}*)", type), at(*b.into).name,
+                     b.offset.is(0) ? "" : " + " + b.offset.text(), remark(p.remark)));
   }
-  void add(const test& t) { line(fmt::format("const bool {} = {};", t.name, text(t.all))); }
+  void add(const test& t) { line(fmt::format("const bool {} = {};", t.name, t.all.empty() ? "true" : text(t.all))); }
   void add(const combine& c) { line(accumulate(c.how, c.element ? element(*c.element) : c.name, text(c.is))); }
   void add(const reduce_lanes& r) {
     if (r.lanes < 2) return;
@@ -221,7 +237,9 @@ class printer {
     const std::string next = l.step == 1 ? "++" + l.variable : fmt::format("{} += {}", l.variable, l.step);
     const std::string left =
         l.whole_steps ? fmt::format("{} + {} <= ", l.variable, l.step) : fmt::format("{} < ", l.variable);
-    inside(fmt::format("for (int {} = {}; {}{}; {})", l.variable, l.first.text(), left, l.count.text(), next), l.body);
+    inside(fmt::format("for (int {} = {}; {}; {})", l.variable, l.first.text(),
+                       l.asks.empty() ? left + l.count.text() : l.asks, next),
+           l.body);
   }
   // Where nothing is done if it is true, the opposite is asked.
   void add(const guard& g) {
@@ -235,8 +253,21 @@ class printer {
            g.otherwise);
   }
   void add(const scope& s) { inside("", s.body); }
-  void add(const branch& b) { inside(fmt::format("if ({})", text(b.when)), b.body); }
-  void add(const barrier& b) { line(b.of_warp ? "__syncwarp();" : "__syncthreads();"); }
+  void add(const branch& b) {
+    inside(fmt::format("if ({})", text(b.when)), b.body);
+    if (!b.otherwise.empty()) inside("else", b.otherwise);
+  }
+  void add(const leave& l) { line(fmt::format("if ({}) return;", print(l.when))); }
+  void add(const barrier& b) {
+    constexpr const char* k_calls[] = {"__syncthreads();", "__syncwarp();", "cluster_sync();"};
+    line(k_calls[static_cast<int>(b.of)]);
+  }
+  void add(const copy& c) {
+    line(fmt::format("copy_async<{}>(&{}, {} + {}, {});", c.width * size_of(at(c.to.of).type), place(c.to),
+                     at(c.from.of).name, offset(c.from), c.real));
+  }
+  void add(const commit_copies&) { line("copy_async_commit();"); }
+  void add(const wait_for_copies& w) { line(fmt::format("copy_async_wait<{}>();", w.but)); }
   void add(const call& c) { line(text(c.what) + ";"); }
 
   bool has_dynamic_ = false;

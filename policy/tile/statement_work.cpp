@@ -113,6 +113,15 @@ class counter {
   void add(const declare&) {}
   void add(const point&) {}
   void add(const test&) {}
+  void add(const divide&) {}
+  void add(const assume&) {}
+  void add(const leave&) {}
+  void add(const commit_copies&) {}
+  void add(const wait_for_copies&) {}
+  void add(const copy& c) {
+    const int64_t bytes = c.width * size_of(at(c.from.of).type);
+    count_read(c.from, {1, 0, bytes});
+  }
   void add(const raw&) {}
   void add(const scope& s) { add(s.body); }
   void add(const combine& c) {
@@ -197,9 +206,10 @@ class counter {
   void add(const branch& b) {
     add(b.when);
     add(b.body);
+    if (b.body.empty()) add(b.otherwise);
   }
   void add(const barrier& b) {
-    if (b.of_warp) return;
+    if (b.of == barrier::among::warp) return;
     if (in_rounds_)
       now_.serial_cycles += weight_ * k_barrier;
     else

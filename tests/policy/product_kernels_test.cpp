@@ -413,9 +413,9 @@ TEST(ProductKernels, SkipWhatIsZeroBesideABand) {
     const auto lowered = lower(c->what, *parse_schedule(c->schedule), for_cuda());
     return lowered ? lowered->checked.text.source : lowered.error().message;
   };
-  EXPECT_THAT(text_of("band_left_40_70"), testing::HasSubstr("(first_row - 40) / 64 * 64"));
+  EXPECT_THAT(text_of("band_left_40_70"), testing::HasSubstr("((first_row - 40) / 64) * 64"));
   EXPECT_THAT(text_of("band_left_40_70"), testing::HasSubstr("first_row + 134)"));
-  EXPECT_THAT(text_of("band_right_0_33"), testing::HasSubstr("(first_column - 33) / 64 * 64"));
+  EXPECT_THAT(text_of("band_right_0_33"), testing::HasSubstr("((first_column - 33) / 64) * 64"));
 }
 
 // Results of other types than the product's, which are stored one by one, and batches that one matrix is spread over.

@@ -10,12 +10,6 @@ const index_expr thread = index_expr::unknown("threadIdx.x");
 
 }  // namespace
 
-void write_reduced_lanes(kernel_writer& w, reduction_kind how, dtype type, const std::string& variable, int64_t lanes) {
-  tile::kernel k;
-  k.body.push_back({tile::reduce_lanes{variable, type, how, lanes}});
-  w.write(k);
-}
-
 void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
   using how = tile::condition::how;
   const int64_t rows_of_body = w_->body().rows();

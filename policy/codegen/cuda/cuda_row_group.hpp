@@ -18,10 +18,6 @@ struct group_value {
   tile::buffer_id parts = 0;
 };
 
-// Writes the statement that gives every lane of groups of so many neighbouring ones (a power of two) the reduction of
-// their variable.
-void write_reduced_lanes(kernel_writer& w, reduction_kind how, dtype type, const std::string& variable, int64_t lanes);
-
 class cuda_row_group {
  public:
   // All must outlive it.

@@ -126,7 +126,7 @@ expected<emitted_kernel> emit_product(const emit_request& request) {
   first.options.choose(kernel_tunable::depth_parts, whole.parts);
   first.options.product_way = whole.loop->value;
   CUDAL1_TRY(const product_tiling tiling, tiling_of(product, first.options));
-  emitted_kernel out = tiling.loop->emit(first, tiling);
+  CUDAL1_TRY(emitted_kernel out, tiling.loop->emit(first, tiling));
   second.body = &rest;
   second.comment = request.comment + ": the rest";
   CUDAL1_TRY(emitted_kernel last, emit_without_product(second));

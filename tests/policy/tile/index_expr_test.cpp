@@ -63,8 +63,11 @@ class evaluator {
   }
   int64_t single() {
     if (take("(int)")) return single();
-    if (take("min(")) return std::min(argument(","), argument(")"));
-    if (take("max(")) return std::max(argument(","), argument(")"));
+    const bool is_min = take("min(");
+    if (is_min || take("max(")) {
+      const int64_t a = argument(","), b = argument(")");
+      return is_min ? std::min(a, b) : std::max(a, b);
+    }
     if (take("(")) {
       const int64_t v = sum();
       EXPECT_TRUE(take(")")) << text_;

@@ -401,8 +401,10 @@ TEST(Checks, RefuseWhatSharedMemoryDoesNotOrder) {
                 b.add({combine{"", access{t, {thread}}, reduction_kind::sum, one()}});
               }),
               HasSubstr("is reduced where other threads may see it"));
-  EXPECT_THAT(refused([](kernel_builder& b, buffer_id t, buffer_id) { b.pointer("p", t, 0, pointee::written); }),
-              HasSubstr("points into what is not in global memory"));
+  EXPECT_THAT(refused([](kernel_builder& b, buffer_id, buffer_id) {
+                b.pointer("p", b.array("r", dtype::float32, space::registers, {4}), 0, pointee::written);
+              }),
+              HasSubstr("p points into registers"));
 }
 
 TEST(Checks, AskForPlacesIn32BitsAndForEachElement) {
@@ -440,9 +442,9 @@ TEST(Checks, KnowThatLoopsOfWholeStepsEndBeforeTheRest) {
   const auto looped = [](int64_t elements, bool whole_steps) {
     kernel_builder b(32, 1);
     const auto y = b.tensor("y", dtype::float32, elements);
-    const auto tile_end = index_expr::min(index_expr::variable("tile", 192) + 64, 201);
-    b.loop(loop{"tile", 192, unrolling::none, {}, 0, 64}, [&] {
-      b.loop(loop{"j", tile_end, unrolling::some, {}, index_expr::variable("tile", 192), 8, whole_steps, 4}, [&] {
+    const auto tile_end = index_expr::min(index_expr::variable("tile", 201) + 64, 201);
+    b.loop(loop{"tile", 201, unrolling::none, {}, 0, 64}, [&] {
+      b.loop(loop{"j", tile_end, unrolling::some, {}, index_expr::variable("tile", 201), 8, whole_steps, 4}, [&] {
         b.loop("l", 8, unrolling::none, [&](const index_expr& l) {
           b.store({y, {index_expr::variable("j", 201) + l}}, one());
         });
@@ -471,6 +473,153 @@ TEST(Checks, KnowThatNarrowTilesEndWithTheirRow) {
   EXPECT_THAT(print(tiled(100)), HasSubstr("const int width = min(100 - first, 64);\n"));
   EXPECT_EQ(refusal(tiled(100)), "");
   EXPECT_THAT(refusal(tiled(101)), HasSubstr("row[t] reaches from 0 to 100, and there are 100"));
+}
+
+// Stages of 64 floats in the launch's memory, copied two rounds ahead; what a round copied, all threads read.
+enum class left_out { nothing, the_wait, the_barrier, the_last_wait };
+kernel staged(left_out which, int64_t stages_in_memory = 3) {
+  kernel_builder b(64, 4);
+  const auto x = b.tensor("x", dtype::float32, 64 * 16), y = b.tensor("y", dtype::float32, 64);
+  const auto stages = b.launched("stages", dtype::float32, 64 * stages_in_memory, 0);
+  b.let("int", "block", block_number);
+  const auto sum = b.array("sum", dtype::float32, space::registers, {}, "0.0f");
+  const auto copied = [&](const index_expr& number) {
+    const auto stage = b.view("stage", stages, dtype::float32, number % 3 * 64, pointee::written);
+    b.guard({{thread, condition::how::below, 16}}, [&] {
+      b.add({copy{{stage, {thread * 4}}, {x, {number * 64 + thread * 4}}, 4, "true"}});
+    });
+    b.add({commit_copies{}});
+  };
+  b.scope([&] { copied(0); });
+  b.scope([&] { copied(1); });
+  b.loop("k", 14, unrolling::none, [&](const index_expr& k) {
+    if (which != left_out::the_wait) b.add({wait_for_copies{1}});
+    if (which != left_out::the_barrier) b.barrier();
+    copied(k + 2);
+    const auto own = b.view("own", stages, dtype::float32, k % 3 * 64, pointee::read);
+    b.add({combine{"", access{sum, {}}, reduction_kind::sum, value::element({own, {thread}}, dtype::float32)}});
+  });
+  if (which != left_out::the_last_wait) b.add({wait_for_copies{0}});
+  b.barrier();
+  b.store({stages, {thread}}, value::element({sum, {}}, dtype::float32));
+  b.barrier();
+  b.store({y, {thread}}, value::element({stages, {thread}}, dtype::float32));
+  return std::move(b).finish();
+}
+
+TEST(Checks, WaitForAsynchronousCopies) {
+  EXPECT_EQ(refusal(staged(left_out::nothing)), "");
+  EXPECT_THAT(refusal(staged(left_out::the_wait)),
+              HasSubstr("own[threadIdx.x] is read, and no wait and barrier are behind its copies"));
+  EXPECT_THAT(refusal(staged(left_out::the_barrier)),
+              HasSubstr("own[threadIdx.x] is read, and no wait and barrier are behind its copies"));
+  EXPECT_THAT(refusal(staged(left_out::the_last_wait)),
+              HasSubstr("stages[threadIdx.x] is written while copies are on their way to it"));
+  EXPECT_THAT(refusal(staged(left_out::nothing, 2)), HasSubstr("reaches from 0 to 191, and there are 128"));
+}
+
+TEST(Statements, CopiesAreGroupsOfTheDialect) {
+  const kernel k = staged(left_out::nothing);
+  EXPECT_EQ(dynamic_bytes(k), 3 * 64 * 4);
+  EXPECT_THAT(print(k), HasSubstr("  extern __shared__ float stages[];\n"));
+  EXPECT_THAT(print(k), HasSubstr("  float sum = 0.0f;\n"));
+  EXPECT_THAT(print(k),
+              HasSubstr("    float* const stage = stages + ((k + 2) % 3) * 64;\n"
+                        "    if (threadIdx.x < 16) {\n"
+                        "      copy_async<16>(&stage[threadIdx.x * 4], x + (k + 2) * 64 + threadIdx.x * 4, true);\n"
+                        "    }\n"
+                        "    copy_async_commit();\n"));
+}
+
+// Two pointers into the same shared memory, of which one takes it as another type.
+TEST(Checks, KnowThatViewsAreOfOneMemory) {
+  const auto viewed = [](bool with_barrier, int64_t last) {
+    kernel_builder b(64, 4);
+    const auto y = b.tensor("y", dtype::float32, 64);
+    const auto halves = b.launched("halves", dtype::float16, 128, 1024);
+    const auto floats = b.view("floats", halves, dtype::float32, 0, pointee::written);
+    const auto behind = b.view("behind", floats, dtype::float32, last, pointee::read);
+    b.store({floats, {thread}}, one());
+    if (with_barrier) b.barrier();
+    b.store({y, {thread}}, value::element({behind, {thread % 32}}, dtype::float32));
+    return std::move(b).finish();
+  };
+  EXPECT_THAT(print(viewed(true, 32)), HasSubstr("  extern __shared__ __align__(1024) unsigned short halves[];\n"
+                                                 "  float* const floats = (float*)halves;\n"
+                                                 "  const float* const behind = floats + 32;\n"));
+  EXPECT_EQ(refusal(viewed(true, 32)), "");
+  EXPECT_THAT(refusal(viewed(false, 32)), HasSubstr("is read without a barrier after"));
+  EXPECT_THAT(refusal(viewed(true, 33)), HasSubstr("reaches from 33 to 64, and there are 64"));
+}
+
+TEST(Checks, RefuseWordsThatReachBeyondOrAreNotAligned) {
+  const auto moved = [](int64_t elements, int64_t apart) {
+    kernel_builder b(64, 1);
+    const auto x = b.tensor("x", dtype::float32, elements), y = b.tensor("y", dtype::float32, 256);
+    access from{x, {thread * apart}}, to{y, {thread * 4}};
+    from.words = to.words = words{"float4", 4};
+    b.store(to, value::element(from, dtype::float32));
+    return std::move(b).finish();
+  };
+  EXPECT_THAT(print(moved(256, 4)),
+              HasSubstr("*(float4*)(y + threadIdx.x * 4) = *(const float4*)(x + threadIdx.x * 4);"));
+  EXPECT_EQ(refusal(moved(256, 4)), "");
+  EXPECT_THAT(refusal(moved(252, 4)), HasSubstr("reaches from 0 to 255, and there are 252"));
+  EXPECT_THAT(refusal(moved(256, 3)), HasSubstr("need not begin at a multiple of 4"));
+}
+
+// The second of two neighbours exists where the first one does, if both numbers are even.
+TEST(Checks, KnowNeighboursByMultiples) {
+  const auto paired = [](int64_t columns) {
+    kernel_builder b(64, 1);
+    const auto y = b.tensor("y", dtype::float32, columns);
+    const auto first = b.let("int", "first", thread / 2 * 4 + thread % 2 * 2);
+    b.guard({{first, condition::how::below, columns}}, [&] {
+      const auto column = b.let("int", "column", index_expr::unknown("first") + 1);
+      b.store({y, {column}}, one());
+    });
+    return std::move(b).finish();
+  };
+  EXPECT_EQ(refusal(paired(100)), "");
+  EXPECT_THAT(refusal(paired(101)), HasSubstr("reaches from 1 to 101, and there are 101"));
+}
+
+TEST(Checks, RefuseBarriersWhenSomeThreadsHaveLeft) {
+  const auto left = [](const index_expr& number) {
+    kernel_builder b(64, 4);
+    b.let("int", "number", number);
+    b.add({leave{{index_expr::unknown("number"), condition::how::least, 3}}});
+    const auto y = b.tensor("y", dtype::float32, 3);
+    b.store({y, {index_expr::unknown("number")}}, one());
+    b.barrier();
+    return std::move(b).finish();
+  };
+  EXPECT_THAT(print(left(block_number)), HasSubstr("  if (number >= 3) return;\n"));
+  EXPECT_EQ(refusal(left(block_number)), "");
+  EXPECT_THAT(refusal(left(thread)), HasSubstr("only some threads reach a barrier"));
+}
+
+// A number that is taken apart step by step, and what is said of variables without being shown.
+TEST(Checks, FollowVariablesThatAreDivided) {
+  const auto divided = [](int64_t elements) {
+    kernel_builder b(64, 12);
+    const auto y = b.tensor("y", dtype::float32, elements);
+    b.add({let{"int", {{"block", index_expr::unknown("blockIdx.x").as("int")}}, true}});
+    b.let("int", "row", index_expr::unknown("block") % 4);
+    b.add({divide{"block", 4}});
+    b.store({y, {index_expr::unknown("row") * 3 + index_expr::unknown("block")}}, one());
+    return std::move(b).finish();
+  };
+  EXPECT_THAT(print(divided(12)),
+              HasSubstr("  int block = (int)blockIdx.x;\n  const int row = block % 4;\n  block /= 4;\n"));
+  EXPECT_EQ(refusal(divided(12)), "");
+  EXPECT_THAT(refusal(divided(11)), HasSubstr("reaches from 0 to 11, and there are 11"));
+  kernel_builder b(64, 1);
+  const auto y = b.tensor("y", dtype::float32, 8);
+  b.let("int", "i", thread);
+  b.add({assume{"i", 8}});
+  b.store({y, {index_expr::unknown("i")}}, one());
+  EXPECT_EQ(refusal(std::move(b).finish()), "");
 }
 
 TEST(Statements, ReductionsAreWrittenInOnePlace) {

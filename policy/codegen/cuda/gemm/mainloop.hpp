@@ -45,7 +45,7 @@ struct mainloop {
   // The shares of a tile's warps, and the stages; the tile and the parts of k are known (set_parts).
   void (*divide)(product_tiling& t, int64_t parts) = nullptr;
   product_work (*work)(const product_tiling& t) = nullptr;  // of its kernel
-  emitted_kernel (*emit)(const emit_request& request, const product_tiling& t) = nullptr;
+  expected<emitted_kernel> (*emit)(const emit_request& request, const product_tiling& t) = nullptr;
 
   // These are nullptr where there is nothing to say. errc::unsupported with the reason where it does not multiply these
   // types.

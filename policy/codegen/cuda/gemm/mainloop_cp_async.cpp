@@ -6,7 +6,6 @@
 
 #include "policy/codegen/cuda/gemm/mainloop.hpp"
 #include "policy/codegen/cuda/gemm/product_writer.hpp"
-#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 
@@ -16,18 +15,18 @@ class cp_async_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
-  emitted_kernel write() {
-    w_.open_kernel(threads_, 1, t_.row_blocks);
-    w_.line("extern __shared__ float tiles[];");
+  expected<emitted_kernel> write() {
+    const bool by_lines = !t_.has_row_epilogue && stores_lines();
+    open_kernel(threads_, t_.blocks, 1, t_.row_blocks);
+    stages_ = launched("tiles", dtype::float32, std::max(bytes_of_shared_memory(t_), by_lines ? bytes_of_lines() : 0));
     write_place(1);
     if (t_.has_row_epilogue) prefetch_rows();
     write_copies();
     write_mainloop();
-    t_.has_row_epilogue ? write_row_epilogue_of_stages(m_fragments(), n_fragments())
-                        : write_epilogue(m_fragments(), n_fragments(),
-                                         stores_lines() ? result_stores::by_lines : result_stores::direct);
-    return finished(
-        std::max(bytes_of_shared_memory(t_), !t_.has_row_epilogue && stores_lines() ? bytes_of_lines() : 0));
+    t_.has_row_epilogue
+        ? write_row_epilogue_of_stages(m_fragments(), n_fragments())
+        : write_epilogue(m_fragments(), n_fragments(), by_lines ? result_stores::by_lines : result_stores::direct);
+    return finished();
   }
 
  private:
@@ -42,89 +41,97 @@ class cp_async_writer final : product_writer {
   std::string k_of_fragment() const { return fmt::format("begin + step * {} + term", t_.stage_k); }
 
   void write_mainloop() {
-    const int64_t in_row = t_.columns / t_.warp_columns;
-    const int64_t shares = t_.warps() / t_.slices, at_once = halves() ? 16 : 8;
-    // Where k is smaller than a stage, the rest of it is not multiplied.
-    const int64_t k = std::min(k_of_slice(), (t_.k + at_once - 1) / at_once * at_once);
-    w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
-    w_.line(fmt::format("const int share = warp % {0}, slice = warp / {0};", shares));
-    w_.line(fmt::format("const int warp_row = share / {} * {}, warp_column = share % {} * {};", in_row, t_.warp_rows,
-                        in_row, t_.warp_columns));
-    w_.line(fmt::format("float sums[{}][{}][4] = {{}};", m_fragments(), n_fragments()));
-    w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_k - 1, t_.stage_k));
-    open_stages(t_.stages - 1, [this](const std::string& number) { write_stage_copy(number); });
-    w_.line(fmt::format("const {}* const stage = {} + step % {} * {};", memory_type(t_.type), all_stages(), t_.stages,
-                        stage_elements()));
-    write_products(k);
-    w_.close();
-    if (t_.slices > 1 && !t_.has_row_epilogue) write_sum_of_slices(m_fragments(), n_fragments());
+    const int64_t in_row = t_.columns / t_.warp_columns, shares = t_.warps() / t_.slices;
+    write_place_of_fragments();
+    b_.let("int", {{"share", var("warp") % shares}, {"slice", var("warp") / shares}});
+    b_.let("int", {{"warp_row", var("share") / in_row * t_.warp_rows},
+                   {"warp_column", var("share") % in_row * t_.warp_columns}});
+    sums_ = zeros("sums", {m_fragments(), n_fragments(), 4});
+    b_.let("int", "steps", (var("end") - var("begin") + (t_.stage_k - 1)) / t_.stage_k);
+    each_stage(
+        t_.stages - 1, [this](const index_expr& number) { write_stage_copy(number); }, next_copy::first,
+        [&] { write_products(); });
+    if (t_.slices > 1 && !t_.has_row_epilogue) write_sum_of_slices();
   }
 
   // Multiplies a stage. Tensor cores truncate when they accumulate: parts of float32 are added up to new sums.
-  void write_products(int64_t k) {
+  void write_products() {
+    const auto stage = stage_at("stage", stages_, t_.type, var("step"), stage_elements(), 0, tile::pointee::read);
     const std::string mma = instruction();
-    if (!halves()) w_.line(fmt::format("float of_step[{}][{}][4] = {{}};", m_fragments(), n_fragments()));
-    const int64_t at_once = halves() ? 16 : 8;
-    w_.open_unrolled(fmt::format("for (int ahead = 0; ahead < {}; ahead += {})", k, at_once));
-    w_.line(fmt::format("const int term = slice * {} + ahead;", k_of_slice()));
-    w_.line(fmt::format("unsigned a[{}][4], b[{}][2];", m_fragments(), n_fragments()));
-    const auto load_a = [&] {
-      w_.line(fmt::format("load_a_fragments<{}, {}{}>(a, stage, warp_row, term);", mma,
-                          layout_of(t_, t_.a, t_.rows).type(t_.type), t_.a.is_k_major ? "" : ", true"));
-    };
-    const auto load_b = [&] {
-      w_.line(fmt::format("load_b_fragments<{}, {}{}>(b, stage + {}, warp_column, term);", mma,
-                          layout_of(t_, t_.b, t_.columns).type(t_.type), t_.b.is_k_major ? ", true" : "",
-                          a_elements()));
-    };
-    if (has_prologue()) {  // last, since then compilers keep all of it in registers
-      load_b();
-      load_a();
-      write_prologue_of_fragments();
-    } else {
-      load_a();
-      load_b();
-    }
-    w_.line(fmt::format("multiply_fragments<{}>({}, a, b);", mma, halves() ? "sums" : "of_step"));
-    w_.close();
-    if (!halves()) w_.line("add_to_sums(sums, of_step);");
+    const tile::buffer_id into = halves() ? sums_ : zeros("of_step", {m_fragments(), n_fragments(), 4});
+    // Where k is smaller than a stage, the rest of it is not multiplied.
+    const int64_t at_once = halves() ? 16 : 8, k = std::min(k_of_slice(), (t_.k + at_once - 1) / at_once * at_once);
+    b_.loop(tile::loop{"ahead", k, tile::unrolling::whole, {}, 0, at_once}, [&] {
+      b_.let("int", "term", var("slice") * k_of_slice() + var("ahead"));
+      const auto a = registers("a", dtype::int32, {m_fragments(), 4}, "unsigned");
+      const auto b = registers("b", dtype::int32, {n_fragments(), 2}, "unsigned");
+      // What a warp reads of the stage, from the first element of its share to the last one.
+      const auto share = [&](const product_side& side, int64_t rows, const char* first, int64_t count, int64_t before) {
+        const int64_t line = layout_of(t_, side, rows).line;
+        return side.is_k_major
+                   ? tile::region{{stage, {var(first) * line + var("term") + before}}, (count - 1) * line + at_once}
+                   : tile::region{{stage, {var("term") * line + var(first) + before}}, (at_once - 1) * line + count};
+      };
+      const auto load_a = [&] {
+        call(fmt::format("load_a_fragments<{}, {}{}>(a, stage, warp_row, term)", mma,
+                         layout_of(t_, t_.a, t_.rows).type(t_.type), t_.a.is_k_major ? "" : ", true"),
+             {a}, {share(t_.a, t_.rows, "warp_row", t_.warp_rows, 0)});
+      };
+      const auto load_b = [&] {
+        call(fmt::format("load_b_fragments<{}, {}{}>(b, stage + {}, warp_column, term)", mma,
+                         layout_of(t_, t_.b, t_.columns).type(t_.type), t_.b.is_k_major ? ", true" : "", a_elements()),
+             {b}, {share(t_.b, t_.columns, "warp_column", t_.warp_columns, a_elements())});
+      };
+      if (has_prologue()) {  // last, since then compilers keep all of it in registers
+        load_b();
+        load_a();
+        write_prologue_of_fragments(a);
+      } else {
+        load_a();
+        load_b();
+      }
+      call(fmt::format("multiply_fragments<{}>({}, a, b)", mma, halves() ? "sums" : "of_step"), {into},
+           {{{a, {0, 0}}, 1}, {{b, {0, 0}}, 1}});
+    });
+    if (!halves()) call("add_to_sums(sums, of_step)", {sums_}, {{{into, {0, 0, 0}}, 1}});
   }
 
-  void write_prologue_of_fragments() {
-    w_.open_unrolled(fmt::format("for (int f = 0; f < {}; ++f)", m_fragments()));
-    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    if (halves()) {
-      write_halves_prologue("a[f][e]", row_of_fragment("f"), k_of_fragment() + " + quad * 2 + e / 2 * 8");
-    } else {
-      w_.line("const float element = __uint_as_float(a[f][e]);");
-      const std::string made = write_prologue("element", row_of_fragment("f"), k_of_fragment() + " + quad + e / 2 * 4");
-      w_.line(fmt::format("a[f][e] = __float_as_uint({});", made));
-    }
-    w_.close();
-    w_.close();
+  void write_prologue_of_fragments(tile::buffer_id a) {
+    unrolled("f", m_fragments(), [&](const index_expr& f) {
+      unrolled("e", 4, [&](const index_expr& e) {
+        const tile::access word{a, {f, e}};
+        if (halves())
+          return write_halves_prologue(word, row_of_fragment("f"), k_of_fragment() + " + quad * 2 + e / 2 * 8");
+        b_.define("element",
+                  value::operation("__uint_as_float($0)", {value::element(word, dtype::int32)}, dtype::float32, 0));
+        const value made = write_prologue(value::named("element", dtype::float32), row_of_fragment("f"),
+                                          k_of_fragment() + " + quad + e / 2 * 4");
+        b_.store(word, value::operation("__float_as_uint($0)", {made}, dtype::int32, 0));
+      });
+    });
   }
 
   // The first slice's warps get the sums of the others, through the memory of the stages.
-  void write_sum_of_slices(int64_t m_fragments, int64_t n_fragments) {
+  void write_sum_of_slices() {
     const int64_t lanes = threads_ / t_.slices;
-    const auto place = [&](const char* slice) {
-      return fmt::format("tiles[((({} * {} + r) * {} + c) * 4 + e) * {} + thread % {}]", slice, m_fragments,
-                         n_fragments, lanes, lanes);
+    const auto place = [&](const index_expr& slice, const std::vector<index_expr>& at) {
+      const index_expr fragment = (slice * m_fragments() + at[0]) * n_fragments() + at[1];
+      return tile::access{stages_, {(fragment * 4 + at[2]) * lanes + var("thread") % lanes}};
     };
-    w_.line("copy_async_wait<0>();");
-    w_.line("__syncthreads();");
-    w_.open("if (slice > 0)");
-    open_fragments_loop(m_fragments, n_fragments);
-    w_.line(place("(slice - 1)") + " = sums[r][c][e];");
-    close_fragments_loop();
-    w_.close();
-    w_.line("__syncthreads();");
-    w_.line("if (slice > 0) return;");
-    w_.open_unrolled(fmt::format("for (int other = 0; other < {}; ++other)", t_.slices - 1));
-    open_fragments_loop(m_fragments, n_fragments);
-    w_.line("sums[r][c][e] += " + place("other") + ";");
-    close_fragments_loop();
-    w_.close();
+    b_.add({tile::wait_for_copies{0}});
+    b_.barrier();
+    b_.guard({{var("slice"), tile::condition::how::least, 1}}, [&] {
+      each_of_fragments(m_fragments(), n_fragments(), [&](const std::vector<index_expr>& at) {
+        b_.store(place(var("slice") - 1, at), float_at(sum_at(at)));
+      });
+    });
+    b_.barrier();
+    b_.add({tile::leave{{var("slice"), tile::condition::how::least, 1}}});
+    unrolled("other", t_.slices - 1, [&](const index_expr& other) {
+      each_of_fragments(m_fragments(), n_fragments(), [&](const std::vector<index_expr>& at) {
+        b_.add({tile::combine{"", sum_at(at), reduction_kind::sum, float_at(place(other, at))}});
+      });
+    });
   }
 };
 

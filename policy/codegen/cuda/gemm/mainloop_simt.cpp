@@ -6,7 +6,6 @@
 
 #include "policy/codegen/cuda/gemm/mainloop.hpp"
 #include "policy/codegen/cuda/gemm/product_writer.hpp"
-#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 
@@ -16,82 +15,94 @@ class simt_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
-  emitted_kernel write() {
+  expected<emitted_kernel> write() {
     const bool has_row_epilogue = t_.has_row_epilogue;
-    w_.open_kernel(threads_);
-    if (has_row_epilogue) w_.line("extern __shared__ float results[];");
+    open_kernel(threads_, t_.blocks);
+    tile::buffer_id results = 0;
+    if (has_row_epilogue) results = launched("results", dtype::float32, bytes_of_shared_memory(t_));
     write_place(1);
     has_row_epilogue ? prefetch_rows() : prefetch_elements();
     if (t_.inner_k > 0) write_made_a();
-    const tile_elements which = has_row_epilogue ? tile_elements::all : tile_elements::existing;
-    open_elements_of_tile(which);
-    write_mainloop();
-    if (has_row_epilogue)
+    each_element_of_tile(has_row_epilogue ? tile_elements::all : tile_elements::existing, [&] {
+      const product_place sum = write_sums();
+      if (!has_row_epilogue) return write_element(sum);
       for (int p = 0; p < t_.products; ++p)
-        w_.line(fmt::format("results[tile_row * {} + {}] = {};", line_of_sums(t_), tile_column_of(p, "tile_column"),
-                            each_of("sum")(p)));
-    else
-      write_element(each_of("sum"));
-    close_elements_of_tile(which);
+        b_.store({results, {var("tile_row") * line_of_sums(t_) + tile_column_of(p, var("tile_column"))}},
+                 float_at(sum(p)));
+    });
     if (has_row_epilogue) {
-      w_.line("__syncthreads();");
-      write_row_epilogue("results");
+      b_.barrier();
+      write_row_epilogue(results);
     }
-    return finished(bytes_of_shared_memory(t_));
+    return finished();
   }
 
  private:
-  std::string loaded_operand(int number) const {
+  value loaded_operand(int number) const {
     const body_access& o = operand(number);
-    const int64_t step = o.stride(of_.axis);
-    const std::string k = step == 1 ? "term" : fmt::format("term * {}", step);
-    const std::string line = number == t_.a.access ? line_offset(t_.a, "row") + in_batch(o) : element(o, "column");
-    return loaded(o.type.type, fmt::format("{}[{} + {}]", w_.pointer(number), line, k));
+    const index_expr line = number == t_.a.access ? line_offset(t_.a, "row") + in_batch(o) : element(o, "column");
+    return loaded_at(number, line + index_expr::variable("term", t_.k) * o.stride(of_.axis));
   }
 
   // An operand's element of the product in front, at (`row`, `term`) of what it makes and `inner` along its own k.
-  std::string loaded_inner_operand(int number) const {
+  value loaded_inner_operand(int number) const {
     const body_access& o = operand(number);
-    std::string at = offset(o.strides, t_.a.dims, "row") + in_batch(o);
-    for (const auto& [name, step] : {std::pair("term", o.stride(of_.axis)), {"inner", o.stride(of_.inner_axis)}})
-      if (step != 0) at += step == 1 ? fmt::format(" + {}", name) : fmt::format(" + {} * {}", name, step);
-    return loaded(o.type.type, fmt::format("{}[{}]", w_.pointer(number), at));
+    const index_expr term = index_expr::variable("term", t_.k) * o.stride(of_.axis);
+    return loaded_at(
+        number, offset(o.strides, t_.a.dims, "row") + in_batch(o) + term + var("inner") * o.stride(of_.inner_axis));
+  }
+
+  value loaded_at(int number, const index_expr& at) const {
+    return value::element({at_.operands.at(number), {at}}, dtype::float32);
   }
 
   // A's rows of the tile, each element that of another product with its epilogue, in shared memory.
   void write_made_a() {
     const int64_t count = t_.rows * t_.k;
-    w_.line(fmt::format("__shared__ float factors[{}];", t_.rows * (t_.k + 1)));
-    w_.open_unrolled(fmt::format("for (int k = 0; k < {}; ++k)", (count + threads_ - 1) / threads_));
-    w_.line(fmt::format("const int i = thread + k * {}, tile_row = i / {}, term = i % {};", threads_, t_.k, t_.k));
-    if (count % threads_ != 0) w_.open(fmt::format("if (i < {})", count));
-    w_.line(fmt::format("const int row = {};", has_partial_tile(t_.a, t_.rows)
-                                                   ? fmt::format("min(first_row + tile_row, {})", t_.a.size - 1)
-                                                   : "first_row + tile_row"));
-    w_.line("float element = 0.0f;");
-    w_.open_unrolled(fmt::format("for (int inner = 0; inner < {}; ++inner)", t_.inner_k));
-    w_.line(fmt::format("element += {} * {};", loaded_inner_operand(of_.a), loaded_inner_operand(of_.inner_b)));
-    w_.close();
-    const std::string made = write_prologue("element", "row", "term");
-    w_.line(fmt::format("factors[tile_row * {} + term] = {};", t_.k + 1, made));
-    if (count % threads_ != 0) w_.close();
-    w_.close();
-    w_.line("__syncthreads();");
+    factors_ = b_.array("factors", dtype::float32, tile::space::shared, {t_.rows * (t_.k + 1)});
+    unrolled("k", (count + threads_ - 1) / threads_, [&](const index_expr& k) {
+      b_.let("int", {{"i", var("thread") + k * threads_}, {"tile_row", var("i") / t_.k}, {"term", var("i") % t_.k}});
+      std::vector<tile::condition> exists;
+      if (count % threads_ != 0) exists.push_back({var("i"), tile::condition::how::below, count});
+      b_.guard(std::move(exists), [&] {
+        b_.add({tile::assume{"tile_row", t_.rows}});
+        const index_expr row = var("first_row") + var("tile_row");
+        b_.let("int", "row", has_partial_tile(t_.a, t_.rows) ? index_expr::min(row, t_.a.size - 1) : row);
+        b_.change("element", value::named("0.0f", dtype::float32));
+        unrolled("inner", t_.inner_k, [&](const index_expr&) {
+          b_.add({tile::combine{
+              "element",
+              {},
+              reduction_kind::sum,
+              value::operation("$0 * $1", {loaded_inner_operand(of_.a), loaded_inner_operand(of_.inner_b)},
+                               dtype::float32, 1)}});
+        });
+        const value made = write_prologue(value::named("element", dtype::float32), "row", "term");
+        b_.store({factors_, {var("tile_row") * (t_.k + 1) + var("term")}}, made);
+      });
+    });
+    b_.barrier();
   }
 
-  void write_mainloop() {
-    w_.line(t_.products == 1 ? "float sum = 0.0f;" : fmt::format("float sum[{}] = {{}};", t_.products));
-    w_.open_unrolled("for (int term = begin; term < end; ++term)");
-    std::string a = t_.inner_k > 0 ? fmt::format("factors[tile_row * {} + term]", t_.k + 1) : loaded_operand(of_.a);
-    if (has_prologue() && t_.inner_k == 0) {
-      w_.line(fmt::format("const float element = {};", a));
-      a = write_prologue("element", "row", "term");
-    }
-    w_.line(fmt::format("const float left = {};", a));
-    for (int p = 0; p < t_.products; ++p)
-      w_.line(fmt::format("{} += left * {};", each_of("sum")(p), loaded_operand(of_.bs[static_cast<std::size_t>(p)])));
-    w_.close();
+  product_place write_sums() {
+    const product_place sum = each_of(zeros("sum", shape_of_products()));
+    b_.loop(tile::loop{"term", var("end"), tile::unrolling::whole, {}, var("begin")}, [&] {
+      value a =
+          t_.inner_k > 0 ? float_at({factors_, {var("tile_row") * (t_.k + 1) + var("term")}}) : loaded_operand(of_.a);
+      if (has_prologue() && t_.inner_k == 0) {
+        b_.define("element", a);
+        a = write_prologue(value::named("element", dtype::float32), "row", "term");
+      }
+      b_.define("left", a);
+      for (int p = 0; p < t_.products; ++p)
+        b_.add({tile::combine{
+            "", sum(p), reduction_kind::sum,
+            value::operation("left * $0", {loaded_operand(of_.bs[static_cast<std::size_t>(p)])}, dtype::float32, 1)}});
+    });
+    return sum;
   }
+
+  tile::buffer_id factors_ = 0;
 };
 
 constexpr int64_t k_most_k = 64;

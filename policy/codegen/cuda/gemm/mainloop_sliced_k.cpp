@@ -8,7 +8,6 @@
 #include "policy/codegen/cuda/cuda_layout.hpp"
 #include "policy/codegen/cuda/gemm/mainloop.hpp"
 #include "policy/codegen/cuda/gemm/product_writer.hpp"
-#include "policy/tile/c_text.hpp"
 
 namespace cudal1 {
 
@@ -18,83 +17,95 @@ class sliced_k_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
-  emitted_kernel write() {
-    w_.open_kernel(threads_, 1, t_.row_blocks);
-    w_.line("extern __shared__ float partial[];");
+  expected<emitted_kernel> write() {
+    open_kernel(threads_, t_.blocks, 1, t_.row_blocks);
+    const tile::buffer_id partial = launched("partial", dtype::float32, bytes_of_rows(t_));
     write_place(1);
-    w_.line("const int group = lane / 4, quad = lane % 4;  // as the fragments have them");
-    w_.line(fmt::format("const int warp_row = warp % {0} * 16, warp_column = 0, slice = warp / {0};", shares()));
+    write_place_of_fragments();
+    b_.let("int", {{"warp_row", var("warp") % shares() * 16}, {"warp_column", 0}, {"slice", var("warp") / shares()}});
     if (t_.has_row_epilogue)
       prefetch_rows();
     else
       prefetch_elements();
-    write_sources(t_.a, t_.rows, "left", "first_row + warp_row", 2);
-    write_sources(t_.b, t_.own_columns(), "right", "first_column", n_fragments());
+    write_sources(left_, t_.rows, "first_row + warp_row");
+    write_sources(right_, t_.own_columns(), "first_column");
     write_mainloop();
-    write_tile_to("partial", 1, n_fragments());
+    write_tile_to(partial, 1, n_fragments());
     if (t_.has_row_epilogue)
-      write_row_epilogue("partial");
+      write_row_epilogue(partial);
     else
-      write_elements();
-    return finished(bytes_of_rows(t_));
+      each_element_of_tile(tile_elements::existing, [&] { write_element(write_totals(partial)); });
+    return finished();
   }
 
  private:
   int64_t shares() const { return t_.rows / t_.warp_rows; }
   int64_t n_fragments() const { return t_.columns / 8; }
 
+  // An operand's lines that a lane reads, and what it has read of each in the slots.
+  struct operand_lines {
+    const product_side* side = nullptr;
+    std::string name;
+    int64_t count = 0;
+    line_sources sources = {};
+    tile::buffer_id slots = 0;
+  };
+
   // Where the rows of the operand's tile begin that this lane reads. Rows that do not exist are read as the last row
   // is.
-  void write_sources(const product_side& side, int64_t tile, const char* name, const char* first, int64_t count) {
-    const std::string of_batch = in_batch(operand(side.access));
+  void write_sources(operand_lines& of, int64_t tile, const char* first) {
+    const product_side& side = *of.side;
     const bool several = is_of_several(side);
-    const std::string type = fmt::format("const {}*", memory_type(t_.type));
-    if (!several) w_.line(fmt::format("{} const {}_matrix = {}{};", type, name, w_.pointer(side.access), of_batch));
-    w_.line(fmt::format("{} {}_from[{}];", several ? type : "int", name, count));
-    w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
-    const std::string place = "i * 8 + group", at = fmt::format("{} + {}", first, several ? column_of(place) : place);
-    w_.line(fmt::format("const int at = {};",
-                        has_partial_tile(side, tile) ? fmt::format("min({}, {})", at, side.size - 1) : at));
-    w_.line(fmt::format("{}_from[i] = {}{};", name, several ? fmt::format("{}{} + ", b_matrix_at(place), of_batch) : "",
-                        line_offset(side, "at")));
-    w_.close();
-    w_.line(fmt::format("unsigned {}[{}][{}][4];", name, t_.stages, count));
+    if (!several) declare_matrix(side, of.name, of.sources);
+    declare_from(side, of.name, of.count, of.sources);
+    unrolled("i", of.count, [&](const index_expr& i) {
+      const std::string place = "i * 8 + group";
+      index_expr at = several ? index_expr::variable(column_of(place), t_.own_columns()) : i * 8 + var("group");
+      at = (t_.is_a(side) ? var("first_row") + var("warp_row") : var(first)) + at;
+      b_.let("int", "at", has_partial_tile(side, tile) ? index_expr::min(at, side.size - 1) : at);
+      store_source(side, of.sources, i, place);
+    });
+    of.slots = registers(of.name, dtype::int32, {t_.stages, of.count, 4}, "unsigned");
   }
 
   // Reads the elements of one step to the registers of a slot. Beyond the warp's slice of k they are zeros.
-  void write_load(const std::string& slot, const std::string& number) {
-    w_.open("");
-    w_.line(fmt::format("const int term = from + ({}) * {} + quad * {};", number, t_.stage_k, t_.a.width));
-    for (const auto& [side, name, count] : {std::tuple{&t_.a, "left", int64_t{2}}, {&t_.b, "right", n_fragments()}}) {
-      w_.open_unrolled(fmt::format("for (int i = 0; i < {}; ++i)", count));
-      w_.line(
-          fmt::format("const uint4 v = term < until ? *(const uint4*)({}{}_from[i] + term) : make_uint4(0, 0, 0, 0);",
-                      is_of_several(*side) ? "" : fmt::format("{}_matrix + ", name), name));
-      for (const auto& [e, member] : {std::pair{0, 'x'}, {1, 'y'}, {2, 'z'}, {3, 'w'}})
-        w_.line(fmt::format("{}[{}][i][{}] = v.{};", name, slot, e, member));
-      w_.close();
-    }
-    w_.close();
+  void write_load(const index_expr& slot, const std::string& number) {
+    b_.scope([&] {
+      const std::string term = fmt::format("from + ({}) * {} + quad * {}", number, t_.stage_k, t_.a.width);
+      b_.let("int", "term", index_expr::variable(term, t_.stages_of(t_.k + t_.stage_k) * t_.stage_k * t_.stages));
+      // Nothing is read behind the slice.
+      b_.add({tile::assume{"term", t_.k - t_.a.width + 1}});
+      for (const operand_lines* of : {&left_, &right_})
+        unrolled("i", of->count, [&](const index_expr& i) {
+          tile::access from = source_at(*of->side, of->name, "i", of->sources, var("term"));
+          from.words = tile::words{"uint4", t_.a.width, tile::words::alignment::known};
+          b_.add({tile::define{"v",
+                               value::operation("term < until ? $0 : make_uint4(0, 0, 0, 0)",
+                                                {value::element(from, dtype::int32)}, dtype::int32, 1),
+                               "", false, "uint4"}});
+          for (const auto& [e, member] : {std::pair{0, "v.x"}, {1, "v.y"}, {2, "v.z"}, {3, "v.w"}})
+            b_.store({of->slots, {slot, i, e}}, value::operation(member, {}, dtype::int32, 0));
+        });
+    });
   }
 
   void write_mainloop() {
-    w_.line(fmt::format("float sums[1][{}][4] = {{}};", n_fragments()));
+    sums_ = zeros("sums", {1, n_fragments(), 4});
     const int64_t in_round = t_.stage_k * t_.slices;
-    w_.line(fmt::format("const int own = (end - begin + {}) / {} * {};  // terms of each warp", in_round - 1, in_round,
-                        t_.stage_k));
-    w_.line("const int from = begin + slice * own, until = min(from + own, end);");
-    w_.open_unrolled(fmt::format("for (int slot = 0; slot < {}; ++slot)", t_.stages));
-    write_load("slot", "slot");
-    w_.close();
+    let_all({{"own", (var("end") - var("begin") + (in_round - 1)) / in_round * t_.stage_k}}, "terms of each warp");
+    const std::string own = "slice * own", until = "min(from + own, end)";
+    b_.let("int", {{"from", var("begin") + index_expr::variable(own, t_.stages_of(t_.k) * t_.stage_k * t_.slices)},
+                   {"until", index_expr::variable(until, t_.k + 1)}});
+    unrolled("slot", t_.stages, [&](const index_expr& slot) { write_load(slot, "slot"); });
     write_start_of_cluster();
-    w_.open(fmt::format("for (int first = 0; from + first * {} < until; first += {})", t_.stage_k, t_.stages));
-    w_.open_unrolled(fmt::format("for (int slot = 0; slot < {}; ++slot)", t_.stages));
-    w_.open(fmt::format("if (from + (first + slot) * {} < until)", t_.stage_k));
-    write_products();
-    w_.close();
-    write_load("slot", fmt::format("first + slot + {}", t_.stages));
-    w_.close();
-    w_.close();
+    tile::loop over{"first", t_.k, tile::unrolling::none, {}, 0, t_.stages};
+    over.asks = fmt::format("from + first * {} < until", t_.stage_k);
+    b_.loop(std::move(over), [&] {
+      unrolled("slot", t_.stages, [&](const index_expr& slot) {
+        where(fmt::format("from + (first + slot) * {} < until", t_.stage_k), [&] { write_products(slot); });
+        write_load(slot, fmt::format("first + slot + {}", t_.stages));
+      });
+    });
   }
 
   // The row and the first index along k of the elements that the lane has of A.
@@ -105,38 +116,35 @@ class sliced_k_writer final : product_writer {
 
   // Multiplies a slot, in two instructions of half its k. Tensor cores truncate when they accumulate: parts of float32
   // are added up to new sums.
-  void write_products() {
-    if (!halves()) w_.line(fmt::format("float of_step[1][{}][4] = {{}};", n_fragments()));
-    w_.open_unrolled("for (int half = 0; half < 2; ++half)");
-    w_.line(fmt::format("unsigned a[1][4], b[{}][2];", n_fragments()));
-    w_.open_unrolled("for (int e = 0; e < 4; ++e)");
-    const std::string element = "left[slot][e % 2][half * 2 + e / 2]";
-    if (has_prologue() && !halves()) {
-      const std::string made = write_prologue(fmt::format("__uint_as_float({})", element), row_of_lane(),
-                                              k_of_lane() + " + half * 2 + e / 2", "until");
-      w_.line(fmt::format("a[0][e] = __float_as_uint({});", made));
-    } else {
-      w_.line(fmt::format("a[0][e] = {};", element));
-      if (has_prologue())
-        write_halves_prologue("a[0][e]", row_of_lane(), k_of_lane() + " + half * 4 + e / 2 * 2", "until");
-    }
-    w_.close();
-    w_.open_unrolled(fmt::format("for (int c = 0; c < {}; ++c)", n_fragments()));
-    w_.open_unrolled("for (int e = 0; e < 2; ++e)");
-    w_.line("b[c][e] = right[slot][c][half * 2 + e];");
-    w_.close();
-    w_.close();
-    w_.line(fmt::format("multiply_fragments<{}>({}, a, b);", instruction(), halves() ? "sums" : "of_step"));
-    w_.close();
-    if (!halves()) w_.line("add_to_sums(sums, of_step);");
+  void write_products(const index_expr& slot) {
+    const tile::buffer_id into = halves() ? sums_ : zeros("of_step", {1, n_fragments(), 4});
+    unrolled("half", 2, [&](const index_expr& half) {
+      const auto a = registers("a", dtype::int32, {1, 4}, "unsigned");
+      const auto b = registers("b", dtype::int32, {n_fragments(), 2}, "unsigned");
+      unrolled("e", 4, [&](const index_expr& e) { write_a({a, {0, e}}, slot, half, e); });
+      unrolled("c", n_fragments(), [&](const index_expr& c) {
+        unrolled("e", 2, [&](const index_expr& e) {
+          b_.store({b, {c, e}}, value::element({right_.slots, {slot, c, half * 2 + e}}, dtype::int32));
+        });
+      });
+      call(fmt::format("multiply_fragments<{}>({}, a, b)", instruction(), halves() ? "sums" : "of_step"), {into},
+           {{{a, {0, 0}}, 1}, {{b, {0, 0}}, 1}});
+    });
+    if (!halves()) call("add_to_sums(sums, of_step)", {sums_}, {{{into, {0, 0, 0}}, 1}});
   }
 
-  void write_elements() {
-    open_elements_of_tile(tile_elements::existing);
-    write_totals("partial");
-    write_element(totals());
-    close_elements_of_tile(tile_elements::existing);
+  void write_a(const tile::access& word, const index_expr& slot, const index_expr& half, const index_expr& e) {
+    const value element = value::element({left_.slots, {slot, e % 2, half * 2 + e / 2}}, dtype::int32);
+    if (has_prologue() && !halves()) {
+      const value made = write_prologue(value::operation("__uint_as_float($0)", {element}, dtype::float32, 0),
+                                        row_of_lane(), k_of_lane() + " + half * 2 + e / 2", "until");
+      return b_.store(word, value::operation("__float_as_uint($0)", {made}, dtype::int32, 0));
+    }
+    b_.store(word, element);
+    if (has_prologue()) write_halves_prologue(word, row_of_lane(), k_of_lane() + " + half * 4 + e / 2 * 2", "until");
   }
+
+  operand_lines left_{&t_.a, "left", 2}, right_{&t_.b, "right", n_fragments()};
 };
 
 constexpr int64_t k_vector_bytes = 16;  // that a lane reads of a row of an operand at once

@@ -25,47 +25,53 @@ class wgmma_writer final : product_writer {
  public:
   using product_writer::product_writer;
 
-  emitted_kernel write() {
-    w_.open_kernel(threads_, blocks_on_processor(t_), t_.row_blocks);
-    w_.line(fmt::format("extern __shared__ __align__(1024) unsigned short {}[];", all_stages()));
+  expected<emitted_kernel> write() {
+    open_kernel(threads_, t_.blocks, blocks_on_processor(t_), t_.row_blocks);
+    stages_ = launched(std::string(t_.loop->stages), t_.type, bytes_of_shared_memory(t_), k_alignment);
     write_place_of_warpgroups();
     if (t_.has_row_epilogue) prefetch_rows();
     write_copies();
     write_mainloop();
     t_.has_row_epilogue ? write_row_epilogue_of_stages(1, n_fragments()) : write_epilogue(1, n_fragments());
-    return finished(bytes_of_shared_memory(t_));
+    return finished();
   }
 
  private:
+  static constexpr int64_t k_alignment = 1024;  // bytes, of swizzled tiles
   int64_t n_fragments() const { return t_.columns / 8; }
 
   void write_mainloop() {
-    w_.line(fmt::format("const int steps = (end - begin + {}) / {};", t_.stage_k - 1, t_.stage_k));
-    w_.line(fmt::format("float sums[1][{}][4] = {{}};", n_fragments()));
+    b_.let("int", "steps", (var("end") - var("begin") + (t_.stage_k - 1)) / t_.stage_k);
+    sums_ = zeros("sums", {1, n_fragments(), 4});
     // With few stages a copy waits for the products of the stage before, and then begins one stage earlier: it
     // overwrites what they have read. Otherwise it overwrites the one before that, and need not wait.
     const bool waits = t_.stages <= k_few_stages;
     const int64_t ahead = t_.stages - (waits ? 1 : 2);
-    const stage_copy copy = [this](const std::string& number) { write_stage_copy(number); };
-    begin_stages(ahead, copy);
-    if (!waits) write_next_copy(ahead, copy);
-    w_.line(fmt::format("const unsigned short* const a = {} + step % {} * {} + warp / 4 * {};", all_stages(), t_.stages,
-                        stage_elements(), 64 * t_.stage_k));
-    w_.line(fmt::format("const unsigned short* const b = {} + step % {} * {} + {};", all_stages(), t_.stages,
-                        stage_elements(), a_elements()));
-    w_.line("warpgroup_fence();");
-    const bool transposed = !t_.b.is_k_major;
-    for (int64_t k = 0; k < t_.stage_k; k += k_instruction_k)
-      w_.line(fmt::format("warpgroup_mma_m64n{}k16_{}{}(sums[0], a + {}, b + {}, true);", t_.columns, half_name(),
-                          transposed ? "_transposed" : "", k, transposed ? k * strip_columns : k));
-    w_.line("warpgroup_commit();");
-    w_.line("warpgroup_wait<1>();");
-    if (waits) {
-      w_.line("__syncthreads();");
+    const stage_copy copy = [this](const index_expr& number) { write_stage_copy(number); };
+    each_stage(ahead, copy, waits ? next_copy::by_body : next_copy::first, [&] {
+      write_products();
+      call("warpgroup_wait<1>()");
+      if (!waits) return;
+      b_.barrier();
       write_next_copy(ahead, copy);
+    });
+    call("warpgroup_wait<0>(sums[0])", {sums_});
+  }
+
+  void write_products() {
+    const auto at_stage = [&](const char* name, const index_expr& further) {
+      return stage_at(name, stages_, t_.type, var("step"), stage_elements(), further, tile::pointee::read);
+    };
+    const auto a = at_stage("a", var("warp") / 4 * (64 * t_.stage_k)), b = at_stage("b", a_elements());
+    call("warpgroup_fence()");
+    const bool transposed = !t_.b.is_k_major;
+    for (int64_t k = 0; k < t_.stage_k; k += k_instruction_k) {
+      const int64_t of_b = transposed ? k * strip_columns : k;
+      call(fmt::format("warpgroup_mma_m64n{}k16_{}{}(sums[0], a + {}, b + {}, true)", t_.columns, half_name(),
+                       transposed ? "_transposed" : "", k, of_b),
+           {sums_}, {{{a, {k}}, 64 * t_.stage_k - k}, {{b, {of_b}}, t_.columns * t_.stage_k - of_b}});
     }
-    w_.close();
-    w_.line("warpgroup_wait<0>(sums[0]);");
+    call("warpgroup_commit()");
   }
 };
 

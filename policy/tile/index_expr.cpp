@@ -258,7 +258,7 @@ index_expr::residue index_expr::modulo(int64_t divisor, const known_residues& kn
       break;
     case operation::minimum:
     case operation::maximum: {
-      const residue left = n.parts[0].modulo(divisor, known);
+      residue left = n.parts[0].modulo(divisor, known);
       if (left == n.parts[1].modulo(divisor, known)) return left;
       break;
     }

@@ -231,7 +231,7 @@ struct scope {
 struct branch {  // where a value is true, which data decides
   value when;
   block body;
-  block otherwise = {};
+  block otherwise;
 };
 // Ends the kernel for threads where this is true.
 struct leave {

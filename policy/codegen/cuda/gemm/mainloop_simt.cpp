@@ -85,7 +85,7 @@ class simt_writer final : product_writer {
   }
 
   product_place write_sums() {
-    const product_place sum = each_of(zeros("sum", shape_of_products()));
+    product_place sum = each_of(zeros("sum", shape_of_products()));
     b_.loop(tile::loop{"term", var("end"), tile::unrolling::whole, {}, var("begin")}, [&] {
       value a =
           t_.inner_k > 0 ? float_at({factors_, {var("tile_row") * (t_.k + 1) + var("term")}}) : loaded_operand(of_.a);

@@ -96,7 +96,7 @@ index_expr product_writer::offset(const std::vector<int64_t>& strides, const std
 }
 
 index_expr product_writer::line_offset(const product_side& side, const std::string& at) const {
-  const index_expr out = offset(operand(side.access).strides, side.dims, at);
+  index_expr out = offset(operand(side.access).strides, side.dims, at);
   if (!t_.is_a(side) || of_.a_rows < 0) return out;
   const body_access& rows = operand(of_.a_rows);
   const body_access& table = operand(side.access);

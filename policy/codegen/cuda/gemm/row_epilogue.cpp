@@ -116,7 +116,7 @@ void product_writer::write_sums_of_row(tile::buffer_id memory, const row_shares&
 }
 
 product_writer::product_place product_writer::write_totals(tile::buffer_id memory) {
-  const product_place total = each_of(registers("total", dtype::float32, shape_of_products()));
+  product_place total = each_of(registers("total", dtype::float32, shape_of_products()));
   const auto of_slice = [&](const index_expr& row, int p) {
     const index_expr column = tile_column_of(p, var("tile_column"));
     return float_at({memory, {row * line_of_sums(t_) + column}});

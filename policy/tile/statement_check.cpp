@@ -465,6 +465,7 @@ class checker {
     const bool some = differs(l.first) || differs(l.count);
     const int64_t length = to.most - from.least;
     const int64_t rounds = (l.whole_steps ? length : length + l.step - 1) / l.step;
+    if (rounds < 1) return {};  // nothing of it is ever done
     if (!range_of_int.holds({from.least, to.most + l.step}))
       return wrong(fmt::format("{} is an int, and counts to {}", l.variable, to.most));
     facts_.define({.name = l.variable,
@@ -478,10 +479,7 @@ class checker {
     CUDAL1_CHECK(inside(l.body, who));
     if (rounds > 1 && !is_settled(before)) CUDAL1_CHECK(inside(l.body, who));
     facts_.resize(outside);
-    if (rounds < 1)
-      states_ = before;
-    else if (from.most >= to.least)
-      join(before);  // some have no round
+    if (from.most >= to.least) join(before);  // some have no round
     return {};
   }
   bool is_settled(const std::vector<state>& before) const {

@@ -459,6 +459,17 @@ TEST(Checks, KnowThatLoopsOfWholeStepsEndBeforeTheRest) {
   EXPECT_THAT(refusal(looped(201, false)), HasSubstr("y[j + l] reaches from 0 to 207, and there are 201"));
 }
 
+TEST(Checks, AskNothingOfLoopsWithoutARound) {
+  const auto looped = [](int64_t count) {
+    kernel_builder b(32, 1);
+    const auto y = b.tensor("y", dtype::float32, 16);
+    b.loop(loop{"s", count, unrolling::whole, {}, 1}, [&] { b.store({y, {index_expr::unknown("s") * 16}}, one()); });
+    return std::move(b).finish();
+  };
+  EXPECT_EQ(refusal(looped(1)), "");
+  EXPECT_THAT(refusal(looped(2)), HasSubstr("y[s * 16] reaches from 16 to 16, and there are 16"));
+}
+
 // The last tile is narrower: how far the loop goes depends on where it begins.
 TEST(Checks, KnowThatNarrowTilesEndWithTheirRow) {
   const auto tiled = [](int64_t columns) {

@@ -189,6 +189,10 @@ MODELS = {
         "torch.randn(2, 640), torch.randn(6, 10)",
         "self.register_buffer('window', torch.hann_window(32))",
     ),
+    "complex_numbers_of_more_bits": model(
+        "z = torch.view_as_complex(x).to(torch.complex128)\n        return torch.view_as_real(z * z)",
+        given="torch.randn(4, 8, 2)",
+    ),
     "bags": model(
         "return self.mean(i), self.mean(i[0], o), self.sum(i, per_sample_weights=w)",
         "i, o, w",

@@ -433,6 +433,20 @@ TEST_F(verifier, a_constant_does_not_pass_for_a_nearly_constant_output) {
   EXPECT_EQ(judged().result, outcome::correct) << "the output does not vary at all";
 }
 
+// Two sines of large sums, which were 0.007 apart on a draw.
+TEST_F(verifier, a_few_elements_may_be_alike_by_chance) {
+  first().error = 2e-3;
+  first().reference_error = first().strict_error = 1e-3;
+  first().signal_error = 0.8;
+  first().reference_signal_error = first().strict_signal_error = 0.2;
+  EXPECT_EQ(judged().result, outcome::correct) << judged().reason;
+  first().signal_error = 4;
+  EXPECT_EQ(failed_gate(), "4 signal");
+  first().signal_error = 0.8;
+  first().strict_signal_error = 0.09;
+  EXPECT_EQ(failed_gate(), "4 signal");
+}
+
 TEST_F(verifier, integers_must_be_equal) {
   use(make_task(input("int64", "[8]", "\"draw\": {\"distribution\": \"integer\", \"low\": 0, \"high\": 9}"),
                 "aten::neg", "{\"self\": \"x\"}"));

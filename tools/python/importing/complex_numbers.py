@@ -97,14 +97,11 @@ class Pairs:
         if name in _PRODUCTS and not op._schema.is_mutable:
             return self._product(op, *list(args.values())[:2])
         dtype = args.get("dtype")
-        if name in ("to", "_to_copy") and isinstance(args["self"], Complex) and (dtype is None or dtype.is_complex):
+        if name in ("to", "_to_copy") and isinstance(args["self"], Complex) and dtype in (None, args["self"].fake().dtype):
             return args["self"]
-        if name in ("to", "_to_copy") and isinstance(args["self"], Value) and dtype is not None:
-            re = args["self"]
-            if re.fake.dtype != _REAL[dtype]:
-                re = self._call(aten.to.dtype, re, _REAL[dtype])
-            return Complex(re, self._zeros_of(re))
-        if name in _FACTORIES:
+        if name in ("to", "_to_copy") and dtype in _REAL:
+            return self._converted(args["self"], _REAL[dtype])
+        if name in _FACTORIES and dtype in (None, *_REAL):
             return self._filled(op, args)
         if name in _PARTWISE and dtype is None:
             return self._both(op, args)
@@ -122,6 +119,12 @@ class Pairs:
 
     def _zeros_of(self, x: Value) -> Value:
         return self.emit(aten.full.default, {"size": list(x.fake.shape), "fill_value": 0.0, "dtype": x.fake.dtype})
+
+    def _converted(self, x: Complex | Value, dtype: torch.dtype) -> Complex:
+        if isinstance(x, Complex):
+            return Complex(*(self._call(aten.to.dtype, part, dtype) for part in (x.re, x.im)))
+        re = x if x.fake.dtype == dtype else self._call(aten.to.dtype, x, dtype)
+        return Complex(re, self._zeros_of(re))
 
     def _filled(self, op: torch._ops.OpOverload, args: dict[str, Any]) -> Complex:
         like = args.get("self")

@@ -8,7 +8,7 @@
 namespace cudal1 {
 
 std::span<const kernel_tunable> known_tunables() {
-  static constexpr std::array<kernel_tunable, 8> all{{
+  static constexpr std::array<kernel_tunable, 9> all{{
       {kernel_tunable::block, "threads", "how many threads a block has: blocks are what is distributed over processors",
        "blocks of {} threads"},
       {kernel_tunable::items, "elements",
@@ -18,6 +18,11 @@ std::span<const kernel_tunable> known_tunables() {
        "how many threads share a row of a reduction: a few, a warp or a block; the block's other threads take other "
        "rows (cuda)",
        "{} threads per row"},
+      {kernel_tunable::row_blocks, "blocks",
+       "how many blocks, a cluster of compute capability 9.0, share a row: where there are few rows, or long ones that "
+       "a "
+       "block's registers do not hold (cuda)",
+       "clusters of {} blocks share a row"},
       {kernel_tunable::unroll, "accumulators",
        "how many partial results of a reduction a thread accumulates, so that they vectorise; on cuda how many "
        "vectors of a row a thread reads before it computes",

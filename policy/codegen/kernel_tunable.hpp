@@ -13,7 +13,7 @@ struct kernel_tunable {
   // The names that templates of several devices share.
   static constexpr std::string_view block = "block", items = "items", row_threads = "row_threads", unroll = "unroll",
                                     tile_rows = "tile_rows", tile_columns = "tile_columns", depth_parts = "depth_parts",
-                                    clusters = "clusters", channels = "channels";
+                                    clusters = "clusters", channels = "channels", row_blocks = "row_blocks";
 
   std::string_view name;  // of the move, and in kernel_options
   // The move's parameter, what it chooses, and what it has chosen ({}).

@@ -149,8 +149,9 @@ void kernel_builder::load(buffer_id into, const index_expr& at, const access& fr
   add({load_vector{into, at, from, width, step, form}});
 }
 
-void kernel_builder::store(const access& to, buffer_id from, int64_t width, int64_t step, access_form form) {
-  add({store_vector{to, from, width, step, form}});
+void kernel_builder::store(const access& to, buffer_id from, int64_t width, int64_t step, access_form form,
+                           caching cached) {
+  add({store_vector{to, from, width, step, form, cached}});
 }
 
 void kernel_builder::loop(const std::string& variable, int64_t count, unrolling unroll,

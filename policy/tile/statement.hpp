@@ -201,11 +201,14 @@ struct load_vector {
   int64_t width = 1, step = 1;
   access_form form = access_form::scalar;
 };
+// Whether vectors that are stored stay in the last-level cache like others, or are the first to leave it.
+enum class caching { usual, streaming };
 struct store_vector {
   access to;
   buffer_id from = 0;
   int64_t width = 1, step = 1;
   access_form form = access_form::scalar;
+  caching cached = caching::usual;
 };
 enum class unrolling { none, whole, some };
 struct loop {
@@ -324,7 +327,8 @@ class kernel_builder {
   void change(std::string name, value v) { add({tile::define{std::move(name), std::move(v), {}, true}}); }
   void store(access to, value v) { add({tile::store{std::move(to), std::move(v)}}); }
   void load(buffer_id into, const index_expr& at, const access& from, int64_t width, int64_t step, access_form form);
-  void store(const access& to, buffer_id from, int64_t width, int64_t step, access_form form);
+  void store(const access& to, buffer_id from, int64_t width, int64_t step, access_form form,
+             caching cached = caching::usual);
   void loop(const std::string& variable, int64_t count, unrolling unroll, const std::function<void(index_expr)>& body);
   void loop(tile::loop of, const std::function<void()>& body);
   void guard(std::vector<condition> all, const std::function<void()>& body);  // without conditions: just the body

@@ -218,8 +218,7 @@ class printer {
       std::string parts;
       for (int64_t l = 0; l < v.width; l += 2)
         parts += fmt::format("{}{}({}, {})", l > 0 ? ", " : "", pair, element_of(l), element_of(l + 1));
-      line(fmt::format("*({}*)({} + {}) = {};", words, to.name, offset(v.to),
-                       v.width == 2 ? parts : fmt::format("make_{}({})", words, parts)));
+      write_vector(words, v, offset(v.to), v.width == 2 ? parts : fmt::format("make_{}({})", words, parts));
       return;
     }
     const vector_type vector = vector_of(to.type, v.width);
@@ -227,8 +226,14 @@ class printer {
       std::string parts;
       for (int64_t l = 0; l < vector.elements; ++l)
         parts += fmt::format("{}{}", l > 0 ? ", " : "", element_of(first + l));
-      line(fmt::format("*({0}*)({1} + {2}) = make_{0}({3});", vector.name, to.name, offset(v.to, first), parts));
+      write_vector(vector.name, v, offset(v.to, first), fmt::format("make_{}({})", vector.name, parts));
     }
+  }
+  void write_vector(const std::string& type, const store_vector& v, const std::string& offset,
+                    const std::string& value) {
+    const std::string place = fmt::format("({}*)({} + {})", type, at(v.to.of).name, offset);
+    line(v.cached == caching::streaming ? fmt::format("__stcs({}, {});", place, value)
+                                        : fmt::format("*{} = {};", place, value));
   }
 
   void add(const loop& l) {

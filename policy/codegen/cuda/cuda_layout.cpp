@@ -20,6 +20,7 @@ constexpr int64_t k_values_in_flight = 16;      // words read before a thread co
 // Columns from which on rows are shifted. Half types gain where rows are read again; float32, of which a warp reads 128
 // bytes at a time anyhow, where they do not fit in registers.
 constexpr int64_t k_shifted_half_row = 4096, k_shifted_row = 24 << 10;
+constexpr int64_t k_streamed_bytes = 32 << 20;
 constexpr int64_t k_staged_rows = 32;         // of a block whose results are staged
 constexpr int64_t k_staged_bytes = 40 << 10;  // at most, of static shared memory, which reductions need too
 
@@ -40,6 +41,10 @@ int64_t arrays_of(const kernel_body& body) {
   return std::max<int64_t>(count, 1);
 }
 
+dtype result_type(const kernel_body& body) {
+  return body.results.empty() ? dtype::float32 : body.results.front().target.type.type;
+}
+
 // Whether a second pass reads the elements again.
 bool reads_again(const kernel_body& body) {
   const pass_plan plan(body);
@@ -52,22 +57,29 @@ int64_t register_budget(int64_t block_threads) {
   return block_threads > 512 ? 24 : block_threads > 256 ? 48 : 72;
 }
 
-int64_t default_row_threads(const kernel_body& body, const row_layout& l) {
+// `vectors`: of a row, that a block has.
+int64_t default_row_threads(const kernel_body& body, const row_layout& l, int64_t vectors) {
   const int64_t rows = body.rows();
   if (l.lanes_over_rows) {
     if (body.has_scan()) return 1;
     int64_t threads = 1;
-    while (threads < 32 && (l.vectors > 16 * threads || (rows * threads < k_whole_device && l.vectors > 2 * threads)))
+    while (threads < 32 && (vectors > 16 * threads || (rows * threads < k_whole_device && vectors > 2 * threads)))
       threads *= 2;
     return threads;
   }
-  if (l.vectors <= 32) return power_above(l.vectors);
+  if (vectors <= 32) return power_above(vectors);
   const bool many = rows * 32 >= k_whole_device;
-  if (l.vectors <= k_warp_row && many) return 32;
-  const int64_t wanted = many ? l.vectors / k_vectors_per_thread : l.vectors / 2;
+  if (vectors <= k_warp_row && many) return 32;
+  const int64_t wanted = many ? vectors / k_vectors_per_thread : vectors / 2;
   // A row that is read once is streamed; one that is read again should fit into the block's registers.
   if (!reads_again(body)) return std::clamp<int64_t>(power_below(wanted), 32, rows < large_gpu_processors ? 1024 : 256);
-  return std::clamp<int64_t>(power_below(wanted), 32, l.vectors >= 4096 ? 1024 : 512);
+  return std::clamp<int64_t>(power_below(wanted), 32, vectors >= 4096 ? 1024 : 512);
+}
+
+// At most so many threads of a block, where these blocks form clusters: several small ones on a multiprocessor wait for
+// each other's memory, and clusters of large ones leave some multiprocessors without work.
+int64_t threads_of_clusters(int64_t blocks) {
+  return std::clamp<int64_t>(power_below(k_whole_device / blocks), 256, 1024);
 }
 
 // The distance of consecutive rows in memory, where it is the same for all of them; 0 where there is none.
@@ -228,6 +240,13 @@ bool is_coalesced(const kernel_body& body) {
          });
 }
 
+bool suits_clusters(const kernel_body& body) {
+  return !body.has_scan() && !lanes_go_over_rows(body) && !stages_results(body) &&
+         std::ranges::all_of(body.nodes, [](const body_node& n) {
+           return n.kind != node_kind::reduce || computed_in(n.type) == dtype::float32;
+         });
+}
+
 row_layout row_layout_of(const kernel_body& body, const kernel_options& options) {
   row_layout l;
   l.lanes_over_rows = lanes_go_over_rows(body);
@@ -240,9 +259,13 @@ row_layout row_layout_of(const kernel_body& body, const kernel_options& options)
     l.width = widest_vector(body);
     l.vectors = (body.columns() + 2 * (l.width - 1)) / l.width;
   }
-  l.row_threads =
-      options[kernel_tunable::row_threads] > 0 ? options[kernel_tunable::row_threads] : default_row_threads(body, l);
-  l.row_threads = std::min(l.row_threads, power_above(l.vectors));
+  if (options[kernel_tunable::row_blocks] > 1 && suits_clusters(body)) l.blocks = options[kernel_tunable::row_blocks];
+  const int64_t of_block = (l.vectors + l.blocks - 1) / l.blocks;
+  l.row_threads = options[kernel_tunable::row_threads] > 0 ? options[kernel_tunable::row_threads]
+                                                           : default_row_threads(body, l, of_block);
+  l.row_threads = std::min(l.row_threads, power_above(of_block));
+  if (l.blocks > 1 && options[kernel_tunable::row_threads] == 0)
+    l.row_threads = std::min(l.row_threads, threads_of_clusters(body.rows() * l.blocks));
   if (l.lanes_over_rows && body.has_scan()) l.row_threads = 1;
   l.staged = !l.lanes_over_rows && !l.shifted && stages_results(body);
   const int64_t rows = l.lanes_over_rows ? 32 : l.staged ? k_staged_rows : 1;
@@ -251,12 +274,15 @@ row_layout row_layout_of(const kernel_body& body, const kernel_options& options)
   block = std::clamp<int64_t>(block, 32, 1024);
   if (l.lanes_over_rows) l.row_threads = std::min(l.row_threads, block / 32);
   if (!l.lanes_over_rows) block = std::max(block, l.row_threads);
+  if (l.blocks > 1) block = l.row_threads;
   l.rows = block / l.row_threads;
   l.staged = l.staged && l.rows <= k_staged_rows;
-  const int64_t share = (l.vectors + l.row_threads - 1) / l.row_threads;
+  const int64_t share = (l.vectors + l.lanes() - 1) / l.lanes();
   const int64_t arrays = arrays_of(body);
   const bool keeps = reads_again(body) && options.keep_expensive;
   l.resident = keeps && share * l.width * arrays <= register_budget(block);
+  l.streamed = reads_again(body) && !l.resident &&
+               body.rows() * body.columns() * (is_half(result_type(body)) ? 2 : 4) >= k_streamed_bytes;
   const int64_t in_flight = options[kernel_tunable::unroll] > 0
                                 ? options[kernel_tunable::unroll]
                                 : std::max<int64_t>(k_values_in_flight / (std::min<int64_t>(l.width, 4) * arrays), 1);

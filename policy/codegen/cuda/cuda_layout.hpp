@@ -12,6 +12,8 @@
 namespace cudal1 {
 
 inline constexpr int64_t large_gpu_processors = 132;  // multiprocessors, of an H100 or H200
+// The maximum number of sequential additions into a float; longer sums use a double.
+inline constexpr int64_t most_float_additions = 256;
 
 // How a thread accesses the elements of one vector: one value for all; contiguous and aligned; or one by one.
 enum class vector_access { uniform, vector, scalar };
@@ -37,7 +39,8 @@ struct row_layout {
   bool lanes_over_rows = false;  // see lanes_go_over_rows()
   int64_t width = 1;             // elements of a vector along the columns
   int64_t vectors = 1;           // per row
-  int64_t row_threads = 1;       // a power of two
+  int64_t row_threads = 1;       // of a block; a power of two
+  int64_t blocks = 1;            // that share a row, as a cluster; a power of two
   int64_t rows = 1;              // per block
   int64_t unrolled = 1;          // vectors that a thread reads before it computes
   bool resident = false;         // a thread's vectors stay in registers between passes
@@ -46,11 +49,16 @@ struct row_layout {
   bool shifted = false;
   int64_t shift = 0;
   bool staged = false;  // results with contiguous rows go through shared memory
+  // Rows that are read again are more than the last-level cache holds: results would displace what is read.
+  bool streamed = false;
 
   int64_t threads() const { return row_threads * rows; }
-  bool whole() const { return vectors % (row_threads * unrolled) == 0; }  // no thread is beyond the row's end
-  int64_t rounds() const { return (vectors + row_threads * unrolled - 1) / (row_threads * unrolled); }
+  int64_t lanes() const { return row_threads * blocks; }              // threads that share a row
+  bool whole() const { return vectors % (lanes() * unrolled) == 0; }  // no thread is beyond the row's end
+  int64_t rounds() const { return (vectors + lanes() * unrolled - 1) / (lanes() * unrolled); }
 };
+// Whether the blocks of a cluster can share the rows: the sums that they exchange are floats.
+bool suits_clusters(const kernel_body& body);
 // Whether the tensor differs from row to row and is read from memory rather than from the caches.
 bool streams(const kernel_body& body, const body_access& o);
 row_layout row_layout_of(const kernel_body& body, const kernel_options& options);

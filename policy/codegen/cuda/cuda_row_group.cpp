@@ -14,8 +14,11 @@ void cuda_row_group::write_row(const kernel_writer::tensors& tensors) {
   using how = tile::condition::how;
   const int64_t rows_of_body = w_->body().rows();
   const index_expr own = thread.as("int");
-  lane_ = b_->let("int", "lane", l_->lanes_over_rows ? own / l_->rows : own % l_->row_threads);
-  index_expr row = index_expr::unknown("blockIdx.x").as("int");
+  const index_expr block = index_expr::unknown("blockIdx.x").as("int");
+  index_expr lane = l_->lanes_over_rows ? own / l_->rows : own % l_->row_threads;
+  if (l_->blocks > 1) lane = block % l_->blocks * l_->row_threads + lane;
+  lane_ = b_->let("int", "lane", lane);
+  index_expr row = block / l_->blocks;
   if (l_->rows > 1) row = row * l_->rows + (l_->lanes_over_rows ? own % l_->rows : own / l_->row_threads);
   if (guarded()) {
     const index_expr wanted = b_->let("int", "wanted", row);
@@ -48,7 +51,7 @@ void cuda_row_group::live(const std::function<void()>& body) {
 
 void cuda_row_group::first(const std::function<void()>& body) {
   std::vector<tile::condition> all;
-  if (l_->row_threads > 1) all.push_back({index_expr::unknown("lane"), tile::condition::how::equal, 0});
+  if (l_->lanes() > 1) all.push_back({index_expr::unknown("lane"), tile::condition::how::equal, 0});
   b_->guard(std::move(all), guarded() ? std::vector<std::string>{"live"} : std::vector<std::string>{}, body);
 }
 
@@ -71,6 +74,7 @@ void cuda_row_group::write_reductions(const std::vector<group_value>& values) {
     if (!l_->lanes_over_rows) combine_warp(v, std::min<int64_t>(l_->row_threads, 32));
   }
   if (!values.empty() && l_->row_threads > (l_->lanes_over_rows ? 1 : 32)) combine_shared(values);
+  if (!values.empty() && l_->blocks > 1) combine_cluster(values);
   for (const auto& v : values) {
     const auto sum = tile::value::named("sum_" + v.name, v.accumulator);
     b_->define(v.name, v.type == v.accumulator
@@ -108,6 +112,29 @@ void cuda_row_group::combine_shared(const std::vector<group_value>& values) {
       combine_warp(v, warps());
     }
   }
+}
+
+// Each block's sum lies in its shared memory, for one lane of every warp of the cluster.
+void cuda_row_group::combine_cluster(const std::vector<group_value>& values) {
+  std::vector<std::string> shared;
+  for (const auto& v : values) {
+    shared.push_back("block_" + v.name);
+    const auto own = b_->array(shared.back(), dtype::float32, tile::space::shared, {1});
+    b_->add({tile::store{
+        {own, {0}}, tile::value::named("sum_" + v.name, dtype::float32), {{thread, tile::condition::how::equal, 0}}}});
+  }
+  b_->add({tile::barrier{tile::barrier::among::cluster}});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const group_value& v = values[i];
+    b_->add({tile::assign{"sum_" + v.name, tile::value::operation(fmt::format("load_cluster(&{}[0], {})", shared[i],
+                                                                              (thread % l_->blocks).text()),
+                                                                  {}, dtype::float32, 1)}});
+    combine_warp(v, l_->blocks);
+  }
+}
+
+void cuda_row_group::end() {
+  if (l_->blocks > 1) b_->add({tile::barrier{tile::barrier::among::cluster}});
 }
 
 void cuda_row_group::declare_scan(int node) {

@@ -32,8 +32,11 @@ class cuda_row_group {
   // From the tensor's first element to that row.
   index_expr row_offset(const body_access& o) const;
   index_expr lane() const { return lane_; }
-  // Every thread of the row gets the values; there is at most one __syncthreads().
+  // Every thread of the row gets the values; there is at most one __syncthreads(), and one cluster_sync().
   void write_reductions(const std::vector<group_value>& values);
+
+  // The last statement: no block of a cluster ends while others read its sums.
+  void end();
 
   // What threads of existing rows do (live), and one thread of each such row (first).
   void live(const std::function<void()>& body);
@@ -51,6 +54,7 @@ class cuda_row_group {
   void combine_vector(const group_value& v);
   void combine_warp(const group_value& v, int64_t lanes);
   void combine_shared(const std::vector<group_value>& values);
+  void combine_cluster(const std::vector<group_value>& values);
   void line(const std::string& text, std::vector<std::string> defines = {}) {
     b_->add({tile::raw{text, std::move(defines)}});
   }

@@ -46,7 +46,8 @@ expected<emitted_kernel> emit_without_product(const emit_request& request) {
   if (!request.body->windows.empty()) return emit_cuda_windows(request);
   const std::string& in_place = request.options.in_place;
   std::vector<kernel_body> phases;
-  if (has_rows(*request.body)) phases = split_rows(*request.body, request.values);
+  if (has_rows(*request.body) && request.options[kernel_tunable::row_blocks] == 0)
+    phases = split_rows(*request.body, request.values);
   if (phases.empty() || (!in_place.empty() && !may_end_in_place(phases, in_place))) return emit_one(request);
   emitted_kernel out;
   for (std::size_t i = 0; i < phases.size(); ++i) {
@@ -190,6 +191,7 @@ class cuda_target final : public lowering_target {
           now.product_way.empty() ? tunables_of_convolutions() : tunables_of_warpgroup_convolutions(), name);
       return own != nullptr && own->is_useful(value, body, now);
     }
+    if (name == kernel_tunable::row_blocks && !can_.warpgroups) return false;  // clusters
     if (const kernel_tunable* const own = find_tunable(tunables_of_products(), name))
       return body.has_contraction() && own->is_useful(value, body, now);
     if (body.has_contraction()) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
+#include <memory>
 #include <set>
 
 #include "policy/codegen/cuda/cuda_kernels.hpp"
 #include "policy/codegen/cuda/cuda_row_group.hpp"
-#include "policy/codegen/cuda/online_sum.hpp"
+#include "policy/codegen/cuda/paired_reductions.hpp"
 #include "policy/codegen/cuda/row_work.hpp"
 #include "policy/tile/c_text.hpp"
 #include "policy/tile/statement_print.hpp"
@@ -17,23 +17,21 @@ namespace cudal1 {
 
 namespace {
 
-constexpr int64_t k_float_additions = 256;  // maximum sequential additions into a float; longer sums use a double
-
 class cuda_rows_writer {
  public:
   explicit cuda_rows_writer(const emit_request& request)
       : w_(request),
         plan_(w_.body()),
         l_(row_layout_of(w_.body(), request.options)),
-        b_(l_.threads(), (w_.body().rows() + l_.rows - 1) / l_.rows),
+        b_(l_.threads(), (w_.body().rows() + l_.rows - 1) / l_.rows * l_.blocks),
         group_(w_, b_, l_),
-        row_work_(w_.body(), l_) {
-    // A vector is worth an exponential more.
-    const bool long_row = !l_.resident && l_.width >= 4 && l_.rounds() > 1;
-    if (const auto found = find_online_sum(w_.body(), plan_);
-        found && long_row && l_.rounds() * l_.unrolled <= k_float_additions)
-      online_.emplace(w_, b_, l_, group_, *found);
-    columns_ = w_.body().column_extents();
+        row_work_(w_.body(), l_),
+        columns_(w_.body().column_extents()),
+        paired_(find_paired_reductions(w_, b_, l_, group_, plan_)) {
+    // Registers of a large block: vectors of half types are 8 floats each.
+    constexpr int64_t k_most_elements = 16;
+    if (paired_ && l_.threads() > 512 && request.options[kernel_tunable::unroll] == 0)
+      l_.unrolled = std::min(l_.unrolled, std::max<int64_t>(k_most_elements / l_.width, 1));
   }
 
   expected<emitted_kernel> write() {
@@ -41,7 +39,9 @@ class cuda_rows_writer {
     for (const auto& n : w_.body().nodes)
       if (n.kind == node_kind::load && !n.operands.empty() && !w_.node(n.operands[0]).per_row)
         return fail(errc::unsupported, "the rows of {} would be chosen for each element", n.value);
-    w_.open_kernel(l_.threads());
+    if (const int64_t wanted = w_.request().options[kernel_tunable::row_blocks]; wanted > 1 && wanted != l_.blocks)
+      return fail(errc::unsupported, "clusters of {} blocks cannot share the rows of {}", wanted, w_.request().comment);
+    w_.open_kernel(l_.threads(), 1, l_.blocks);
     tensors_ = w_.add_tensors(b_);
     for (std::size_t r = 0; r < w_.body().results.size(); ++r)
       if (is_staged(static_cast<int>(r)))
@@ -58,6 +58,7 @@ class cuda_rows_writer {
       write_pass(pass);
     write_row_results();
     write_staged();
+    group_.end();
     return w_.finished(std::move(b_).finish(), row_work_.all());
   }
 
@@ -109,10 +110,10 @@ class cuda_rows_writer {
 
   void write_pass(int pass) {
     const pass_work work = plan_.work_of(pass, kept_);
-    if (work.empty() || (online_ && work.reduced == std::vector{online_->of().sum})) return;
+    if (work.empty() || (paired_ && work.reduced == std::vector{paired_->second()})) return;
     for (const int n : plan_.operands_of(work))
       need_row_value(n);
-    if (is_online(work)) return write_online_pass(work, pass);
+    if (is_paired(work)) return write_paired_pass(work, pass);
     choose_kept(work, pass);
     count_work(work, pass);
     for (const int n : keeping_)
@@ -134,20 +135,24 @@ class cuda_rows_writer {
     keeping_.clear();
   }
 
-  // Whether the pass is the one of a maximum and a sum of exponentials.
-  bool is_online(const pass_work& work) const { return online_ && work.reduced == std::vector{online_->of().top}; }
+  // Whether the pass is the one of two reductions.
+  bool is_paired(const pass_work& work) const { return paired_ && work.reduced == std::vector{paired_->first()}; }
 
-  void write_online_pass(const pass_work& work, int pass) {
+  void write_paired_pass(const pass_work& work, int pass) {
     count_work(work, pass);
-    row_work_.make_online();
-    online_->begin();
+    row_work_.pair(paired_->work());
+    paired_->begin();
     b_.scope([&] { write_columns(work); });
-    online_->end();
-    ready_.insert({online_->of().top, online_->of().sum});
+    paired_->end_first();
+    ready_.insert(paired_->first());
+    if (paired_->row_value() >= 0) need_row_value(paired_->row_value());
+    paired_->end_second();
+    ready_.insert(paired_->second());
   }
 
   dtype accumulator_type(int n) const {
-    const bool long_sum = w_.node(n).reduction == reduction_kind::sum && l_.rounds() * l_.unrolled > k_float_additions;
+    const bool long_sum =
+        w_.node(n).reduction == reduction_kind::sum && l_.rounds() * l_.unrolled > most_float_additions;
     return long_sum ? dtype::float64 : w_.node(n).type;
   }
 
@@ -188,7 +193,7 @@ class cuda_rows_writer {
         });
     };
     if (l_.rounds() == 1) return round();
-    block_loop("base", l_.vectors, l_.row_threads * l_.unrolled, round);
+    block_loop("base", l_.vectors, l_.lanes() * l_.unrolled, round);
   }
 
   void block_loop(const std::string& variable, int64_t count, int64_t step, const std::function<void()>& body,
@@ -212,7 +217,7 @@ class cuda_rows_writer {
     const auto vector = [&](const index_expr& p) {
       index_expr j = group_.lane();
       if (l_.rounds() > 1) j = index_expr::variable("base", l_.vectors) + j;
-      if (l_.unrolled > 1) j = j + p * l_.row_threads;
+      if (l_.unrolled > 1) j = j + p * l_.lanes();
       if (!needs.guarded || needs.indexed || !l_.whole()) b_.let("int", "j", j);
       if (!needs.guarded) return body(p);
       b_.guard(beyond(), [&] {
@@ -333,13 +338,13 @@ class cuda_rows_writer {
   void write_elements(const pass_work& work, const index_expr& p, vector_place where = vector_place::whole) {
     write_cached_loads(work, where);
     declare_results(work);
-    if (is_online(work)) online_->declare_vector();
+    if (is_paired(work)) paired_->declare_vector();
     each_lane([&](const index_expr& l) {
       for (const int n : work.elements)
         write_element(n, p, l);
       finish_elements(work, p, l, where);
     });
-    if (is_online(work)) online_->add_vector();
+    if (is_paired(work)) paired_->add_vector();
     store_results(work, where);
   }
 
@@ -355,7 +360,7 @@ class cuda_rows_writer {
     std::vector<tile::condition> inside;
     const bool is_edge = where == vector_place::edge;
     if (is_edge) inside.push_back({index_expr::unknown("c0") + l, tile::condition::how::within, w_.body().columns()});
-    if (is_online(work)) return online_->set_element(l, is_edge ? tile::print(inside[0]) : "");
+    if (is_paired(work)) return paired_->set_element(l, is_edge ? tile::print(inside[0]) : "");
     const auto reduce = [&] {
       for (const int n : work.reduced)
         b_.add({tile::combine{"", tile::access{parts_.at(n), {l}}, w_.node(n).reduction,
@@ -385,7 +390,8 @@ class cuda_rows_writer {
         b_.store(at_edge(row, l), tile::value::element({results_.at(r), {l}}, computed_in(o.type.type)));
       });
     const body_access as = as_accessed(l_, o);
-    b_.store(tile::access{row, {column_offset(o)}}, results_.at(r), l_.width, step_of(as), form_of(as, l_.width));
+    b_.store(tile::access{row, {column_offset(o)}}, results_.at(r), l_.width, step_of(as), form_of(as, l_.width),
+             l_.streamed ? tile::caching::streaming : tile::caching::usual);
   }
 
   // ---- results with contiguous rows ----
@@ -522,7 +528,7 @@ class cuda_rows_writer {
   cuda_row_group group_;
   row_work row_work_;
   std::vector<int64_t> columns_;
-  std::optional<online_sum_writer> online_;
+  std::unique_ptr<paired_reductions> paired_;
   kernel_writer::tensors tensors_;
   // By node, the arrays in registers of its elements and of a reduction's parts; by result those of what is stored, and
   // in shared memory.
@@ -538,6 +544,7 @@ class cuda_rows_writer {
 std::span<const kernel_tunable> tunables_of_rows() {
   static constexpr std::array<int64_t, 10> k_row_threads{1, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   static constexpr std::array<int64_t, 5> k_vectors{1, 2, 4, 8, 16};
+  static constexpr std::array<int64_t, 3> k_row_blocks{8, 4, 2};
   static const std::array all{
       declared(kernel_tunable::block, block_sizes,
                [](int64_t, const kernel_body&, const kernel_options&) { return true; }),
@@ -549,6 +556,14 @@ std::span<const kernel_tunable> tunables_of_rows() {
                  kernel_options chosen = now;
                  chosen.choose(kernel_tunable::row_threads, value);
                  return row_layout_of(body, chosen).row_threads == value && before.row_threads != value;
+               }),
+      declared(kernel_tunable::row_blocks, k_row_blocks,
+               [](int64_t value, const kernel_body& body, const kernel_options& now) {
+                 // Exchanging sums takes a microsecond or two: for few rows, or those that a block cannot hold.
+                 constexpr int64_t k_least_vectors = 256, k_few_blocks = 4 * large_gpu_processors;
+                 const row_layout before = row_layout_of(body, now);
+                 return suits_clusters(body) && before.blocks == 1 && before.vectors >= value * k_least_vectors &&
+                        (!before.resident || body.rows() * value <= k_few_blocks);
                }),
       declared(kernel_tunable::unroll, k_vectors,
                [](int64_t value, const kernel_body& body, const kernel_options& now) {

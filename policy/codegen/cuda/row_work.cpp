@@ -11,14 +11,11 @@ namespace {
 constexpr double k_shuffle = 24;           // until another lane has the value
 constexpr double k_shared = 30;            // from a store in shared memory to its load
 constexpr double k_barrier = 30;           // of a block's threads that arrive together
+constexpr double k_cluster = 600;          // of a barrier of a cluster's blocks, and a load from another block
 constexpr double k_add = 4, k_double = 2;  // of a dependent addition; how much slower float64 is here
 
-constexpr double k_compare = 8;       // of a dependent comparison and choice
-constexpr double k_exponential = 30;  // of a dependent exponential
-
-constexpr double k_online_element = 6, k_online_vector = 8;  // instructions: comparison, exponential, sum; scaling
-constexpr double k_index = 10;                               // instructions of a division by a constant
-constexpr double k_registers = 20;                           // besides those for elements, roughly
+constexpr double k_index = 10;      // instructions of a division by a constant
+constexpr double k_registers = 20;  // besides those for elements, roughly
 
 double steps_of(int64_t lanes) {
   return static_cast<double>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(lanes, 1))) - 1);
@@ -48,6 +45,7 @@ double row_work::reduction_cycles(const pass_work& pass) const {
   if (l_->lanes_over_rows) return k_barrier + k_shared + static_cast<double>(l_->row_threads) * (k_add + 2 * values);
   double out = steps_of(std::min<int64_t>(l_->row_threads, 32)) * (k_shuffle + k_add + more);
   if (l_->row_threads > 32) out += k_barrier + k_shared + steps_of(l_->row_threads / 32) * (k_shuffle + k_add + more);
+  if (l_->blocks > 1) out += k_cluster + steps_of(l_->blocks) * (k_shuffle + k_add + more);
   return out;
 }
 
@@ -86,11 +84,11 @@ void row_work::add_pass(const pass_work& pass, const std::set<int>& kept, const 
   work_.registers = std::max(work_.registers, k_registers + kept_registers_ + unrolled * ahead);
 }
 
-void row_work::make_online() {
+void row_work::pair(const paired_work& more) {
   loop_work& loop = work_.loops.back();
   const auto unrolled = static_cast<double>(l_->unrolled), width = static_cast<double>(l_->width);
-  loop.operations += unrolled * (width * k_online_element + k_online_vector);
-  loop.serial_cycles += unrolled * (width * k_compare + 2 * k_exponential);
+  loop.operations += unrolled * (width * more.element_instructions + more.vector_instructions);
+  loop.serial_cycles += unrolled * (width * more.element_cycles + more.vector_cycles);
   loop.end_cycles *= 2;
 }
 

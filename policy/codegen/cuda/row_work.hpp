@@ -8,6 +8,12 @@
 
 namespace cudal1 {
 
+// What a pass of paired_reductions does besides computing elements and adding them up, in instructions and dependent
+// clock cycles.
+struct paired_work {
+  double element_instructions = 0, vector_instructions = 0, element_cycles = 0, vector_cycles = 0;
+};
+
 class row_work {
  public:
   // The body and the layout must outlive it.
@@ -15,8 +21,8 @@ class row_work {
 
   // `kept`: nodes whose elements earlier passes keep in registers; `keeping`: those that this one does.
   void add_pass(const pass_work& pass, const std::set<int>& kept, const std::vector<int>& keeping);
-  // The last one finds a maximum and a sum of exponentials at the same time.
-  void make_online();
+  // The last one reduces twice at the same time, with this work.
+  void pair(const paired_work& more);
   const kernel_work& all() const { return work_; }
 
  private:

@@ -544,7 +544,7 @@ class cuda_rows_writer {
 std::span<const kernel_tunable> tunables_of_rows() {
   static constexpr std::array<int64_t, 10> k_row_threads{1, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   static constexpr std::array<int64_t, 5> k_vectors{1, 2, 4, 8, 16};
-  static constexpr std::array<int64_t, 3> k_row_blocks{8, 4, 2};
+  static constexpr std::array<int64_t, 3> k_row_blocks{2, 4, 8};
   static const std::array all{
       declared(kernel_tunable::block, block_sizes,
                [](int64_t, const kernel_body&, const kernel_options&) { return true; }),

@@ -27,7 +27,8 @@ sys.path[:0] = [str(PYTHON), str(FILES)]
 import torch  # noqa: E402
 
 import naive_evaluator  # noqa: E402
-from submissions import bursts, calls, confinement, draws, eval_results, gates, places, ratios, readers  # noqa: E402
+from submissions import (bursts, calls, confinement, draws, eval_results, failed_builds, gates, places,  # noqa: E402
+                         ratios, readers)
 from submissions.referee import Referee  # noqa: E402
 from submissions.workers import Limits, MachineRefuses, Worker, Zygote  # noqa: E402
 
@@ -217,6 +218,35 @@ def get_inputs():
         "descriptors": str(sorted(os.readlink(f"/proc/self/fd/{f}").split(":")[0] for f in os.listdir("/proc/self/fd")
                                   if os.path.exists(f"/proc/self/fd/{f}")))}]
 """
+
+
+class FailedBuilds(unittest.TestCase):
+    def test_the_compilers_are_not_asked_again_until_the_sources_change(self):
+        from torch.utils import cpp_extension
+
+        run = cpp_extension._run_ninja_build
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "build.ninja").write_text(
+                "rule compile\n  command = echo asked >> asked; cat $in > $out; grep -q right $in\n"
+                "build main.o: compile main.cpp\n", encoding="utf-8")
+            source, asked = folder / "main.cpp", folder / "asked"
+
+            def build():
+                cpp_extension._run_ninja_build(str(folder), False, "Error building extension")
+
+            try:
+                failed_builds.keep_failures()
+                source.write_text("wrong", encoding="utf-8")
+                for _ in range(3):
+                    with self.assertRaisesRegex(RuntimeError, "Error building extension"):
+                        build()
+                self.assertEqual(asked.read_text(encoding="utf-8"), "asked\n")
+                source.write_text("right", encoding="utf-8")
+                build()
+                self.assertEqual(asked.read_text(encoding="utf-8"), "asked\nasked\n")
+            finally:
+                cpp_extension._run_ninja_build = run
 
 
 class Confinement(unittest.TestCase):

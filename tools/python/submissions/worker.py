@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from submissions import evidence
+from submissions import evidence, failed_builds
 from submissions.protocol import (DONE, FAILED, GO, READY, Arena, Broken, Line, copy_all, flattened, leaf_of,
                                   rebuilt)
 
@@ -82,6 +82,8 @@ class Served:
         initial = self.on_device(initial)
         made_by = self.problem.Model
         if request["submission"] is not None:
+            if "cpp_extension" in request["submission"]:
+                failed_builds.keep_failures()
             evidence.watch(SUBMISSION)
             names = {k: v for k, v in vars(self.problem).items() if not k.startswith("__")}
             set_seed(request["seed"])

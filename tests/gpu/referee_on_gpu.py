@@ -6,7 +6,7 @@
     machine   memory that two processes map, workers, and how long several take to start at once
     same      PyTorch's own code as a submission, for four problems: neither faster nor slower
     files     judgements of a few files
-    attacks   none of submissions/hacks may be accepted, none of submissions/honest refused
+    attacks   none of submissions/hacks may be accepted as faster, none of submissions/honest refused
 
 Exits with 1 if something is not as it is meant. Needs a Python with torch and numpy; for CUDA files nvcc and ninja.
 """
@@ -220,7 +220,8 @@ def attacks(referee, names):
             problem = HERE.joinpath("submissions", "problems", text.split("# problem: ")[1].split()[0] + ".py")
             begin = time.perf_counter()
             v = referee.judge(readers.Submission(f"{folder}/{path.stem}", text, problem.read_text(encoding="utf-8")))
-            wrong += shown(v, v.accepted == accepted, begin)
+            # A memo of whole inputs is right, and slower: it gains nothing.
+            wrong += shown(v, v.accepted == accepted or (not accepted and v.verdict == "slower"), begin)
     return wrong
 
 

@@ -175,7 +175,7 @@ class online_moments final : public paired_reductions {
 }  // namespace
 
 void paired_reductions::declare_vector() {
-  elements_ = b_->array("paired", f, tile::space::registers, {l_->width});
+  elements_ = b_->array("online", f, tile::space::registers, {l_->width});
 }
 
 void paired_reductions::set_element(const index_expr& lane, const std::string& inside) {

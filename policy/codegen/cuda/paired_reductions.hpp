@@ -22,7 +22,7 @@ class paired_reductions {
   virtual paired_work work() const = 0;
 
   virtual void begin() = 0;
-  // For each vector: `paired[width]`, then its elements, then what they add. `inside`: the condition that the element
+  // For each vector: `online[width]`, then its elements, then what they add. `inside`: the condition that the element
   // lies in the row, "" where it does.
   void declare_vector();
   virtual void set_element(const index_expr& lane, const std::string& inside);

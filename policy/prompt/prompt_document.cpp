@@ -1,12 +1,14 @@
 #include "policy/prompt/prompt_document.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "policy/prompt/counter_text.hpp"
 #include "policy/prompt/form_part.hpp"
 #include "sandbox/device/accuracy.hpp"
 #include "sandbox/program/input_spec.hpp"
@@ -145,6 +147,12 @@ expected<document_sources> gather_sources(const prompt& p, answer_form form, con
   CUDAL1_TRY(from.source, source_of(*p.what, blobs_folder));
   CUDAL1_TRY(from.device, find_device_data(p.where.model));
   from.library = std::move(library);
+  if (blobs_folder.empty()) return from;
+  const auto profiles = profile_folder(std::filesystem::path(blobs_folder).parent_path().string());
+  for (const auto& e : p.exemplars) {
+    CUDAL1_TRY(auto kept, kept_counters(profiles, e.id(), e.known.result.environment_id));
+    if (kept) from.counters.emplace(e.id(), std::move(*kept));
+  }
   return from;
 }
 
@@ -158,6 +166,8 @@ expected<prompt_document> build_document(const prompt& p, const document_sources
   d.bounds = bounds_of(t, from.device);
   d.bounds.reference_us = reference_time({&p.exemplars, &p.failed, &p.repair});
   d.exemplars = all_shown(p.exemplars, d.bounds.roof);
+  for (auto& v : d.exemplars)
+    if (const auto at = from.counters.find(v.id); at != from.counters.end()) v.counters = counter_lines(at->second);
   d.failed = all_shown(p.failed, d.bounds.roof);
   d.repair = all_shown(p.repair, d.bounds.roof);
   d.analysis = analyse(t, p.exemplars, p.failed, d.bounds);

@@ -53,8 +53,8 @@ std::vector<std::string> counter_lines(const counter_profile& p) {
                                              100 * longest.share, usage_text(longest))};
   const auto& advice =
       longest.near_roof.empty() && !longest.stalls.empty() ? longest.stalls.front().advice : longest.roof_advice;
-  if (!longest.stalls.empty())
-    lines.push_back(fmt::format("Its warps wait for: {}. To try: {}", stalls_text(longest), advice));
+  const auto waits = longest.stalls.empty() ? "" : fmt::format("Its warps wait for: {}. ", stalls_text(longest));
+  if (!advice.empty()) lines.push_back(waits + "To try: " + advice);
   return lines;
 }
 

@@ -129,6 +129,8 @@ def merged(launches: list[Launch], total: float) -> dict:
 
     def mean(values: list[float | None]) -> float | None:
         known = [(v, w) for v, w in zip(values, weights) if v is not None]
+        if len({v for v, _ in known}) == 1:
+            return known[0][0]
         weight = sum(w for _, w in known)
         return sum(v * w for v, w in known) / weight if weight > 0 else None
 

@@ -1,7 +1,6 @@
 #include "policy/prompt/prompt_document.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -147,13 +146,16 @@ expected<document_sources> gather_sources(const prompt& p, answer_form form, con
   CUDAL1_TRY(from.source, source_of(*p.what, blobs_folder));
   CUDAL1_TRY(from.device, find_device_data(p.where.model));
   from.library = std::move(library);
-  if (blobs_folder.empty()) return from;
-  const auto profiles = profile_folder(std::filesystem::path(blobs_folder).parent_path().string());
-  for (const auto& e : p.exemplars) {
-    CUDAL1_TRY(auto kept, kept_counters(profiles, e.id(), e.known.result.environment_id));
-    if (kept) from.counters.emplace(e.id(), std::move(*kept));
-  }
   return from;
+}
+
+expected<std::map<std::string, counter_profile>> counters_of(const prompt& p, const std::string& folder) {
+  std::map<std::string, counter_profile> found;
+  for (const auto& e : p.exemplars) {
+    CUDAL1_TRY(auto kept, kept_counters(folder, e.id(), e.known.result.environment_id));
+    if (kept) found.emplace(e.id(), std::move(*kept));
+  }
+  return found;
 }
 
 expected<prompt_document> build_document(const prompt& p, const document_sources& from) {

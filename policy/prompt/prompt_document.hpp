@@ -43,6 +43,9 @@ expected<std::optional<std::string>> source_of(const task& t, const std::string&
 // The sources of a prompt's document. Reads files: keep it for a task, and share the library between tasks.
 expected<document_sources> gather_sources(const prompt& p, answer_form form, const std::string& blobs_folder,
                                           std::shared_ptr<const example_library> library);
+// What was kept in a profile_folder() of the correct exemplars, each where its verdict was measured, by id. Errors of
+// kept_counters.
+expected<std::map<std::string, counter_profile>> counters_of(const prompt& p, const std::string& folder);
 
 struct shown_tensor {
   std::string role;  // "input", "weight", "output"

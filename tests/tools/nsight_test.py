@@ -166,6 +166,20 @@ sys.exit({code})
         self.install(BY_HAND.replace("1,500.25", "n/a").replace('"500"', '"n/a"'))
         self.assertIn("no times of kernels", self.refusal())
 
+    def test_one_that_hangs_is_ended_with_its_program(self):
+        named = self.install()
+        text = pathlib.Path(named).read_text(encoding="utf-8")
+        pathlib.Path(named).write_text(text.replace("sys.stderr.write", f"""import subprocess
+started = subprocess.Popen(["sleep", "60"])
+(here / "started").write_text(str(started.pid))
+started.wait()
+sys.stderr.write"""), encoding="utf-8")
+        with self.assertRaisesRegex(reading.NotRead, "more than 1 seconds"):
+            reading.read("auto", ["program"], most_seconds=1)
+        pid = int((self.folder / "started").read_text())
+        state = pathlib.Path(f"/proc/{pid}/stat")
+        self.assertTrue(not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX")
+
     def test_where_it_is_found(self):
         named = self.install(name="cuda/bin/ncu")
         self.assertEqual(reading.find(named), named)

@@ -17,6 +17,7 @@ import json
 import math
 import os
 import pathlib
+import signal
 import statistics
 import sys
 import textwrap
@@ -155,10 +156,13 @@ def counters_of(o: argparse.Namespace) -> tuple[Any, str]:
         return None, f"it reads GPUs, and this was measured on {o.device}"
     program = [sys.executable, str(pathlib.Path(__file__).resolve()), str(o.staging), "--library", str(o.library),
                "--runtime", str(o.runtime), "--device", o.device, "--one-call"]
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ncu and its program end, too
     try:
         return reading.read(o.ncu, program, o.ncu_csv), ""
     except reading.NotRead as e:
         return None, str(e)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def nsight_text(o: argparse.Namespace, read: Any, why_not: str) -> str:

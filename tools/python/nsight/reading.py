@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -112,7 +113,19 @@ def why(said: str, code: int) -> str:
     return f"it ended with exit code {code}: {' '.join(errors) or 'it said nothing'}"
 
 
-def read(wanted: str, program: list[str], kept: pathlib.Path | None = None) -> Read:
+def run(words: list[str], most_seconds: float) -> subprocess.CompletedProcess:
+    """Ends the tool together with the program under it, whatever ends this function."""
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          errors="replace", env=os.environ | {"LC_ALL": "C"}, start_new_session=True) as tool:
+        try:
+            out, err = tool.communicate(timeout=most_seconds)
+        except BaseException:
+            os.killpg(tool.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, tool.returncode, out, err)
+
+
+def read(wanted: str, program: list[str], kept: pathlib.Path | None = None, most_seconds: float = MOST_SECONDS) -> Read:
     """Runs `program` under it. What the tool printed is written to `kept`, also after an error."""
     ncu = find(wanted)
     try:
@@ -122,11 +135,9 @@ def read(wanted: str, program: list[str], kept: pathlib.Path | None = None) -> R
     with tempfile.TemporaryDirectory(prefix="cudal1-ncu-") as folder:
         log = pathlib.Path(folder) / "log.csv"
         try:
-            done = subprocess.run(command(ncu, str(log), program), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  errors="replace", timeout=MOST_SECONDS, check=False,
-                                  env=os.environ | {"LC_ALL": "C"})
+            done = run(command(ncu, str(log), program), most_seconds)
         except subprocess.TimeoutExpired as e:
-            raise NotRead(f"{ncu} took more than {MOST_SECONDS} seconds, and was ended") from e
+            raise NotRead(f"{ncu} took more than {most_seconds} seconds, and was ended") from e
         except OSError as e:
             raise NotRead(f"{ncu} does not run: {e}") from e
         printed = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""

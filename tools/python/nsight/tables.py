@@ -58,7 +58,8 @@ def table(kernels: list[dict], width: int, time_text: Callable[[float], str]) ->
         spills = "-" if k["spill_requests"] is None else f"{k['spill_requests']:.0f}"
         rows.append((short(k["kernel"]) + (f" x{k['launches']}" if k["launches"] > 1 else ""), time_text(k["us"]),
                      f"{k['share']:.1%}", occupancy(k), *(percent(k[n]) for n in ("dram_pct", "l2_pct", "tensor_pct", "fma_pct")),
-                     "-" if k["waves"] is None else f"{k['waves']:.3g}", "-" if k["registers"] is None else f"{k['registers']:.0f}",
+                     "-" if k["waves"] is None else f"{k['waves']:.3g}",
+                     "-" if k["registers"] is None else f"{k['registers']:.0f}",
                      spills))
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
     lines = []

@@ -132,7 +132,7 @@ void add_profile(CLI::App& app, context& c) {
       "kept: `cudal1 show`, reports and the prompts of language models have them.",
       "  0    printed\n"
       "  2    there is no such variant, or none of its measurements found it right\n"
-      "  3    it cannot run here: no such device, no Python with PyTorch, no compiler"));
+      "  3    it cannot run here: no such device, no Python with PyTorch, no compiler, no such ncu"));
   sub->callback([o, &c] { finish(c, profile(*o, c)); });
 }
 

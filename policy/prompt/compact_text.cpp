@@ -103,8 +103,12 @@ std::string compact_user_text(const prompt_document& d) {
     text += fmt::format("# A program of another task ({})\n\n{}\n", d.examples.front().task,
                         fenced(short_program(d.examples.front().program)));
   }
-  for (const auto& v : d.exemplars)
-    text += fmt::format("# Earlier variant, score {:.2f}\n\n", v.measured.score) + compact_work(v, d.form);
+  for (const auto& v : d.exemplars) {
+    text += fmt::format("# Earlier variant, score {:.2f}\n\n", v.measured.score);
+    for (const auto& line : v.counters)
+      text += line + "\n";
+    text += (v.counters.empty() ? "" : "\n") + compact_work(v, d.form);
+  }
   for (const auto& v : d.failed)
     text += "# Earlier variant that failed\n\n" + compact_problem(v) + "\n";
   const char* what = d.form == answer_form::program ? "program" : "schedule";

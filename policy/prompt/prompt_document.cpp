@@ -7,6 +7,7 @@
 
 #include "config/base/blob.hpp"
 #include "config/base/describe.hpp"
+#include "policy/prompt/counter_text.hpp"
 #include "policy/prompt/form_part.hpp"
 #include "sandbox/device/accuracy.hpp"
 #include "sandbox/program/input_spec.hpp"
@@ -148,6 +149,15 @@ expected<document_sources> gather_sources(const prompt& p, answer_form form, con
   return from;
 }
 
+expected<std::map<std::string, counter_profile>> counters_of(const prompt& p, const std::string& folder) {
+  std::map<std::string, counter_profile> found;
+  for (const auto& e : p.exemplars) {
+    CUDAL1_TRY(auto kept, kept_counters(folder, e.id(), e.known.result.environment_id));
+    if (kept) found.emplace(e.id(), std::move(*kept));
+  }
+  return found;
+}
+
 expected<prompt_document> build_document(const prompt& p, const document_sources& from) {
   const task& t = *p.what;
   CUDAL1_TRY(const auto* guide, guide_of(p.target->name()));
@@ -158,6 +168,8 @@ expected<prompt_document> build_document(const prompt& p, const document_sources
   d.bounds = bounds_of(t, from.device);
   d.bounds.reference_us = reference_time({&p.exemplars, &p.failed, &p.repair});
   d.exemplars = all_shown(p.exemplars, d.bounds.roof);
+  for (auto& v : d.exemplars)
+    if (const auto at = from.counters.find(v.id); at != from.counters.end()) v.counters = counter_lines(at->second);
   d.failed = all_shown(p.failed, d.bounds.roof);
   d.repair = all_shown(p.repair, d.bounds.roof);
   d.analysis = analyse(t, p.exemplars, p.failed, d.bounds);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "policy/prompt/performance_analysis.hpp"
 #include "policy/prompt/shown_variant.hpp"
 #include "policy/prompt/task_bounds.hpp"
+#include "store/counter_profile.hpp"
 
 namespace cudal1 {
 
@@ -28,10 +30,11 @@ BOOST_DEFINE_ENUM_CLASS(answer_form, program, schedule)
 // What a document is made from, besides the prompt itself.
 struct document_sources {
   answer_form form = answer_form::program;
-  std::optional<std::string> source;               // the task's PyTorch source, where it was imported (source_of)
-  std::optional<device_data> device;               // the specifications of the device's model, where they are known
-  std::shared_ptr<const example_library> library;  // of the task's profile; none: no examples
-  verification_options verification;               // the gates that the answer will meet
+  std::optional<std::string> source;                // the task's PyTorch source, where it was imported (source_of)
+  std::optional<device_data> device;                // the specifications of the device's model, where they are known
+  std::shared_ptr<const example_library> library;   // of the task's profile; none: no examples
+  verification_options verification;                // the gates that the answer will meet
+  std::map<std::string, counter_profile> counters;  // of correct exemplars that were profiled, by id
 };
 
 // The Python source that a task was imported from: the blob in `blobs_folder`. None if it was not imported, or if the
@@ -40,6 +43,9 @@ expected<std::optional<std::string>> source_of(const task& t, const std::string&
 // The sources of a prompt's document. Reads files: keep it for a task, and share the library between tasks.
 expected<document_sources> gather_sources(const prompt& p, answer_form form, const std::string& blobs_folder,
                                           std::shared_ptr<const example_library> library);
+// What was kept in a profile_folder() of the correct exemplars, each where its verdict was measured, by id. Errors of
+// kept_counters.
+expected<std::map<std::string, counter_profile>> counters_of(const prompt& p, const std::string& folder);
 
 struct shown_tensor {
   std::string role;  // "input", "weight", "output"

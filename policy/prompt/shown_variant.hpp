@@ -27,12 +27,13 @@ struct shown_variant {
   std::vector<std::string> failed_gates;  // "3 error: ...", with their numbers
   std::vector<std::string> worst;         // the worst element of each output that a gate refused, at most three
   std::vector<kernel_resources> resources;
-  std::vector<std::string> remarks;  // of the audit: what led to deeper checks, and notes
-  std::string compiler_log;          // its useful lines
+  std::vector<std::string> counters;  // of its longest kernel, by Nsight Compute: counter_lines()
+  std::vector<std::string> remarks;   // of the audit: what led to deeper checks, and notes
+  std::string compiler_log;           // its useful lines
 };
 BOOST_DESCRIBE_STRUCT(shown_variant, (),
                       (id, program, schedule, analysis, origin, similarity, result, reason, measured, confirmed,
-                       roof_share, failed_gates, worst, resources, remarks, compiler_log))
+                       roof_share, failed_gates, worst, resources, counters, remarks, compiler_log))
 
 // `roof`: of the task on the device that measured it.
 shown_variant shown(const exemplar& e, const std::optional<roofline>& roof);

@@ -41,6 +41,8 @@ std::string measurements(const shown_variant& v) {
       kernels.push_back(resources_text(k));
     text += fmt::format("- Compiled: {}.\n", fmt::join(kernels, "; "));
   }
+  for (const auto& line : v.counters)
+    text += "- " + line + "\n";
   for (const auto& remark : v.remarks)
     text += "- Remark of the audit: " + shortened(remark, longest_round) + "\n";
   return text;

@@ -1,6 +1,7 @@
 #include "policy/search/llm_prompt.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "config/base/describe.hpp"
 #include "policy/prompt/prompt_document.hpp"
@@ -35,6 +36,8 @@ expected<llm_request> llm_request_writer::write(const prompt& p, const std::opti
   const auto form = enum_value<answer_form>(options_.form).value_or(answer_form::program);
   CUDAL1_TRY(auto sources, gather_sources(p, form, blobs_folder_, library));
   sources.verification = gates_;
+  CUDAL1_TRY(sources.counters,
+             counters_of(p, profile_folder(std::filesystem::path(blobs_folder_).parent_path().string())));
   CUDAL1_TRY(auto document, build_document(p, sources));
   const int64_t most = room ? std::min(options_.prompt_tokens, room->most_tokens) : options_.prompt_tokens;
   CUDAL1_TRY(auto text, render(std::move(document), most, detail_of(options_.prompt, room.has_value()),

@@ -24,7 +24,7 @@ for test in cuda_session_tests cuda_runner_tests cuda_pool_tests honest_tests li
   ldd "$build/bin/$test" | awk '$3 ~ /^\/(usr\/)?lib/ {print $3}' |
     grep -E '/lib(gtest|gmock|boost|fmt|spdlog|capstone|xxhash|rocksdb|caf|seccomp|stdc)' | xargs -r cp -Lnt "$target/lib"
 done
-cp "$root"/tests/gpu/{accept.sh,compare_arms.sh,check_exports.sh,check_packages.sh,check_precision.py,check_resumed_export.sh,load_times.py} "$target/"
+cp "$root"/tests/gpu/{accept.sh,compare_arms.sh,check_exports.sh,check_counters.sh,check_packages.sh,check_precision.py,check_resumed_export.sh,load_times.py} "$target/"
 cp -r "$root/tools/bench/plans" "$target/"
 mkdir -p "$target/tests/tools" "$target/tools"
 for part in accept_exports operator_database exported_module_test.py torch_package_test.py serve_load.py served_node.py; do

@@ -854,6 +854,10 @@ class Profiles(unittest.TestCase):
         for said in ("chain_model.Chain_512x256, variant", "(launch chain)", "grid 8, block 64", "all "):
             self.assertIn(said, text)
         self.assertNotIn("alloc", text)
+        self.assertIn("Nsight Compute", text)  # what it read, or why it was not read
+        if DEVICE == "cpu":
+            self.assertIn("was not read: it reads GPUs", text)
+        self.assertNotIn("Nsight", run("profile", "chain_model.Chain_512x256", "--calls", "5", "--ncu", "off").stdout)
 
     def test_what_cannot_be_profiled(self):
         self.assertIn("no variant", run("profile", "chain_model.none", code=2).stderr)

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Where a variant's time goes, for `cudal1 profile`: its steps one by one, by PyTorch's profiler.
+"""Where a variant's time goes, for `cudal1 profile`: its steps one by one, by PyTorch's profiler, and on a GPU what Nsight
+Compute reads of the kernels of one call (folder nsight).
 
     profile_variant.py STAGING --library CPU_KERNELS.so --runtime RUNTIME.so [--device D] [--calls N] [--json] [--width N]
+        [--ncu auto|off|PATH] [--ncu-csv FILE] [--counters FILE] [--roof-us T --roof-limit memory|compute]
 
-STAGING is what tools/cli/commands/package_staging wrote, with one variant. Exit codes: 0 printed, 3 it cannot run here.
+STAGING is what tools/cli/commands/package_staging wrote, with one variant. --counters writes what Nsight Compute read (as
+store/counter_profile.hpp). Exit codes: 0 printed, 3 it cannot run here.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 import math
 import os
 import pathlib
+import signal
 import statistics
 import sys
 import textwrap
@@ -131,6 +135,48 @@ def profiled(torch: Any, variant: Variant, calls: int) -> list[dict[str, Any]]:
     return steps
 
 
+def one_call(torch: Any, variant: Variant) -> None:
+    """What runs under Nsight Compute: its kernels between start and stop are read."""
+    for _ in range(WARM_UP):
+        variant.call()
+    torch.cuda.synchronize(variant.device)
+    torch.cuda.profiler.start()
+    variant.call()
+    torch.cuda.synchronize(variant.device)
+    torch.cuda.profiler.stop()
+
+
+def counters_of(o: argparse.Namespace) -> tuple[Any, str]:
+    """What Nsight Compute reads, or why it was not read."""
+    from nsight import reading
+
+    if o.ncu == reading.NEVER:
+        return None, ""
+    if not o.device.startswith("cuda"):
+        return None, f"it reads GPUs, and this was measured on {o.device}"
+    program = [sys.executable, str(pathlib.Path(__file__).resolve()), str(o.staging), "--library", str(o.library),
+               "--runtime", str(o.runtime), "--device", o.device, "--one-call"]
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ncu and its program end, too
+    try:
+        return reading.read(o.ncu, program, o.ncu_csv), ""
+    except reading.NotRead as e:
+        return None, str(e)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def nsight_text(o: argparse.Namespace, read: Any, why_not: str) -> str:
+    from nsight import tables
+
+    if read is None:
+        return f"\nNsight Compute was not read: {why_not}.\n" if why_not else ""
+    width = o.width if o.width > 0 else 120
+    lines = [f"\nOne call by the counters of Nsight Compute {read.tool}, with empty caches and the clocks as they are; shares "
+             "of the GPU's peaks", "", tables.table(read.kernels, width, time_text), "",
+             *textwrap.wrap(tables.roof_line(read.kernels, o.roof_us, o.roof_limit, time_text), width)]
+    return "\n".join(lines + ([f"Note: {read.note}."] if read.note else [])) + "\n"
+
+
 def on_timing_core(work: Callable) -> Any:
     """In turns with nodes and referees, which time on the last core as well."""
     from core_turns import CoreTurns
@@ -210,11 +256,18 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--width", type=int, default=120)
+    parser.add_argument("--ncu", default="off", help="Nsight Compute: auto, off, or the path of ncu")
+    parser.add_argument("--ncu-csv", type=pathlib.Path, help="a file for what ncu prints")
+    parser.add_argument("--counters", type=pathlib.Path, help="a file for what was read")
+    parser.add_argument("--roof-us", type=float, default=0, help="the least device time of the task")
+    parser.add_argument("--roof-limit", default="", help="what limits that")
+    parser.add_argument("--one-call", action="store_true", help="run it as it is run under ncu")
     o = parser.parse_args()
     sys.path.insert(0, str(HERE))
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # not that there is no GPU
     import torch
 
+    from nsight.reading import NoSuchProgram
     from torch_package.runtime.program import PackageError
 
     if o.device.startswith("cuda") and int(o.device.partition(":")[2] or 0) >= torch.cuda.device_count():
@@ -223,20 +276,29 @@ def main() -> int:
     try:
         if o.device == "cpu":
             torch.set_num_threads(1)  # as it was measured
+        if o.one_call:
+            one_call(torch, Variant(torch, o))
+            return 0
+        read, why_not = counters_of(o)  # before this process uses the GPU
         variant = Variant(torch, o)
         steps = on_timing_core(lambda: profiled(torch, variant, o.calls)) if o.device == "cpu" else \
             profiled(torch, variant, o.calls)
-    except (Cannot, PackageError) as e:
+    except (Cannot, PackageError, NoSuchProgram) as e:
         print(f"cudal1: {e}", file=sys.stderr)
         return CANNOT
     name = torch.cuda.get_device_name(variant.device) if variant.device.type == "cuda" else "one thread"
+    if read is not None and o.counters:
+        o.counters.write_text(json.dumps({"model": name, "tool": read.tool, "kernels": read.kernels}), encoding="utf-8")
     if o.json:
         print(json.dumps({"task": variant.facts["task"], "variant": variant.facts["variant"], "device": o.device, "model": name,
-                          "calls": o.calls, "measured_us": variant.facts["variant_us"], "steps": steps}))
+                          "calls": o.calls, "measured_us": variant.facts["variant_us"], "steps": steps,
+                          "nsight": None if read is None else vars(read), "nsight_not_read": why_not,
+                          "roof_us": o.roof_us or None}))
         return 0
     print(f"{variant.facts['task']}, variant {variant.facts['variant'][:12]} on {o.device} ({name}); its call was measured as "
           f"{time_text(variant.facts['variant_us'])}\n")
     print(table(steps, o.width if o.width > 0 else 120))
+    print(nsight_text(o, read, why_not), end="")
     return 0
 
 

@@ -102,6 +102,29 @@ document_sources sources_for(const prompt& p, answer_form form) {
   return value_of(gather_sources(p, form, "", shared_library(p.what->profile)));
 }
 
+counter_profile profile_for(const exemplar& e, bool is_best) {
+  counter_profile made{e.id(), "e1", "NVIDIA H200", "2025.3.1.0", 0, {}};
+  kernel_counters k;
+  k.kernel = "k0";
+  k.us = is_best ? 195 : 410;
+  k.share = is_best ? 1 : 0.62;
+  k.occupancy_pct = is_best ? 92 : 47;
+  k.most_occupancy_pct = is_best ? 100 : 50;
+  if (!is_best) k.limited_by = {"registers"};
+  k.dram_pct = is_best ? 88 : 41;
+  k.l2_pct = 35;
+  k.fma_pct = 6;
+  k.waves = 15.5;
+  if (is_best) {
+    k.near_roof = "DRAM";
+    k.roof_advice = "move fewer bytes";
+  }
+  k.stalls = {{"long_scoreboard", "data from global or local memory", "load earlier", is_best ? 0.71 : 0.38},
+              {"barrier", "a barrier of its block", "smaller blocks", is_best ? 0.04 : 0.29}};
+  made.kernels = {k};
+  return made;
+}
+
 prompt contrastive_prompt(const std::string& name, const std::string& target) {
   auto p = prompt_for(name, target);
   const task& t = *p.what;

@@ -42,6 +42,8 @@ exemplar written(const task& t, const std::string& program, outcome result, cons
 prompt prompt_for(const std::string& name, const std::string& target);
 // The sources of its document.
 document_sources sources_for(const prompt& p, answer_form form);
+// What Nsight Compute might have read of an exemplar of `p`: of the best, or of a slower one.
+counter_profile profile_for(const exemplar& e, bool is_best);
 
 // As prompt_for, with two correct exemplars that moves made, and a wrong one.
 prompt contrastive_prompt(const std::string& name, const std::string& target);

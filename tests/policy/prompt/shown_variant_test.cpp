@@ -1,8 +1,11 @@
 #include "policy/prompt/shown_variant.hpp"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy/prompt/counter_text.hpp"
 #include "policy/prompt/quantities.hpp"
 #include "tests/policy/prompt/prompt_fixture.hpp"
 
@@ -30,6 +33,36 @@ TEST(shown_variant, has_its_share_of_the_roof_only_where_it_is_of_this_task) {
   EXPECT_NEAR(shown(e, roof).roof_share, roof->device_us() / 205, 1e-9);
   e.known.similarity = 0.5;
   EXPECT_EQ(shown(e, roof).roof_share, 0);
+}
+
+TEST(shown_variant, has_the_counters_that_were_kept_in_its_environment) {
+  auto p = contrastive_prompt("rms_norm", "cuda");
+  p.exemplars[0].known.result.environment_id = "e1";
+  p.exemplars[1].known.result.environment_id = "e2";
+  const auto data = std::filesystem::path(testing::TempDir()) / "shown_variant_counters";
+  std::filesystem::remove_all(data);
+  for (const auto& e : p.exemplars)
+    ASSERT_TRUE(holds(keep_counters(profile_folder(data.string()), profile_for(e, true))));
+  auto from = sources_for(p, answer_form::program);
+  from.counters = value_of(counters_of(p, profile_folder(data.string())));
+  std::filesystem::remove_all(data);
+  const auto document = build_document(p, from);
+  ASSERT_TRUE(holds(document));
+  ASSERT_THAT(document->exemplars[0].counters, SizeIs(2));
+  EXPECT_THAT(document->exemplars[0].counters[0], HasSubstr("occupancy 92% of 100%, DRAM 88%"));
+  EXPECT_THAT(document->exemplars[0].counters[1], HasSubstr("global or local memory 71%"));
+  EXPECT_THAT(document->exemplars[1].counters, SizeIs(0)) << "it was read in another environment";
+}
+
+TEST(counter_lines, leave_out_what_was_not_read) {
+  kernel_counters k;
+  k.kernel = "k0";
+  k.us = 3;
+  k.share = 1;
+  k.l2_pct = 12;
+  EXPECT_THAT(counter_lines({"", "", "", "", 0, {k}}),
+              testing::ElementsAre("Counters of k0 (3.00 us, 100% of its kernels' time): L2 12% of peak"));
+  EXPECT_THAT(counter_lines({}), SizeIs(0));
 }
 
 TEST(useful_log, keeps_the_lines_that_say_what_is_wrong) {

@@ -178,6 +178,7 @@ expected<int> show_prompt(const prompt_options& o, context& c) {
   CUDAL1_CHECK(put_exemplars(o, c, traits, p));
   CUDAL1_TRY(auto library, load_example_library(traits.profile));
   CUDAL1_TRY(auto sources, gather_sources(p, *enum_value<answer_form>(o.form), folder + "/blobs", std::move(library)));
+  CUDAL1_TRY(sources.counters, counters_of(p, profile_folder(c.data)));
   if (!sources.source) {
     CUDAL1_CHECK(fetch_task_blobs(c, {*p.what}));
     CUDAL1_TRY(sources.source, source_of(*p.what, blobs(c.data).folder()));

@@ -53,6 +53,10 @@ expected<int> write_page(const page_files& files, const std::string& experiment,
   CUDAL1_TRY(const auto reader, open_for_reading(c));
   CUDAL1_TRY(page_data page, read_page(*reader, experiment, against));
   page.version = CUDAL1_VERSION;
+  for (auto& t : page.tasks) {
+    if (!t.result) continue;
+    CUDAL1_TRY(t.counters, kept_counters(profile_folder(c.data), t.result->variant, t.result->environment_id));
+  }
   if (!files.evaluator.empty()) {
     CUDAL1_TRY(page.evaluator, read_evaluator_results(files.evaluator));
   }

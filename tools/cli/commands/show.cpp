@@ -1,12 +1,15 @@
 // cudal1 show: prints everything that the store has of one variant.
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "policy/prompt/counter_text.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "sandbox/program/task.hpp"
+#include "store/counter_profile.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/report/floors.hpp"
@@ -119,6 +122,39 @@ expected<void> print_verdicts(store& s, const expected<task_record>& record, con
   return {};
 }
 
+// What Nsight Compute read of it, in each environment where `cudal1 profile` ran.
+expected<std::vector<counter_profile>> profiles_of(const std::vector<verdict>& verdicts, const context& c) {
+  std::map<std::string, counter_profile> found;
+  for (const auto& v : verdicts) {
+    CUDAL1_TRY(auto kept, kept_counters(profile_folder(c.data), v.variant, v.environment_id));
+    if (kept) found.emplace(v.environment_id, std::move(*kept));
+  }
+  std::vector<counter_profile> all;
+  for (auto& [environment, profile] : found)
+    all.push_back(std::move(profile));
+  return all;
+}
+
+expected<void> print_profiles(store& s, const std::string& variant, const context& c) {
+  CUDAL1_TRY(const auto verdicts, s.verdicts_of_variant(variant));
+  CUDAL1_TRY(const auto profiles, profiles_of(verdicts, c));
+  for (const auto& p : profiles) {
+    std::string text;
+    for (const auto& k : p.kernels) {
+      text += wrap(fmt::format("{}: {}, {:.0f}% of its kernels' time; {}", k.kernel, format_time(k.us), 100 * k.share,
+                               usage_text(k)),
+                   c.out.width, 2) +
+              "\n";
+      if (!k.stalls.empty()) text += wrap("waits for " + stalls_text(k), c.out.width, 6) + "\n";
+      for (const auto& stall : k.stalls)
+        text += wrap(stall.words + ": " + stall.advice, c.out.width, 6) + "\n";
+    }
+    section(c.out, fmt::format("Kernels on {}, by Nsight Compute {}, {}", p.model, p.tool, format_date(p.time_unix_ms)),
+            text);
+  }
+  return {};
+}
+
 // `roofs`: one for each environment, null if its specifications are unknown.
 expected<int> show_json(store& s, const variant_record& v, const std::vector<verdict>& verdicts, const context& c) {
   json::array environments, roofs;
@@ -133,10 +169,12 @@ expected<int> show_json(store& s, const variant_record& v, const std::vector<ver
     environments.push_back(to_json(where));
     roofs.push_back(to_json(roof));
   }
+  CUDAL1_TRY(const auto profiles, profiles_of(verdicts, c));
   print_json(c, json::make_object({{"variant", to_json(v)},
                                    {"verdicts", to_json(verdicts)},
                                    {"environments", json(std::move(environments))},
-                                   {"roofs", json(std::move(roofs))}}));
+                                   {"roofs", json(std::move(roofs))},
+                                   {"profiles", to_json(profiles)}}));
   return exit_code::success;
 }
 
@@ -165,6 +203,7 @@ expected<int> show(const show_options& o, context& c) {
   section(c.out, "Schedule", print_moves(v, c.out));
   section(c.out, "Performance analysis", print_analysis(v, c.out));
   CUDAL1_CHECK(print_verdicts(*reader, task, v.id, c.out));
+  CUDAL1_CHECK(print_profiles(*reader, v.id, c));
   const auto parts = parts_of(v);
   section(c.out, "Program", parts.head);
   section(c.out, "CUDA source", parts.source);

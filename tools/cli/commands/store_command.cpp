@@ -75,9 +75,11 @@ expected<void> take_files(const std::string& from, const std::string& to) {
     if (!taken && !(is_state(name) && taken.error().code == errc::not_found)) return taken;
   }
   std::error_code problem;
-  if (const auto answers = from + "/answers"; fs::exists(answers, problem))
-    fs::copy(answers, to + "/answers", fs::copy_options::recursive, problem);
-  CUDAL1_CHECK(io(problem, from + "/answers"));
+  for (const auto* folder : {"/answers", "/profiles"}) {
+    if (const auto path = from + folder; fs::exists(path, problem))
+      fs::copy(path, to + folder, fs::copy_options::recursive, problem);
+    CUDAL1_CHECK(io(problem, from + folder));
+  }
   for (const auto* file : kept_files) {
     const auto path = from + "/" + file;
     if (!fs::exists(path, problem)) continue;

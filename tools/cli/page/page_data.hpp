@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "store/counter_profile.hpp"
 #include "tools/cli/evaluator_results.hpp"
 #include "tools/cli/report/hack_report.hpp"
 #include "tools/cli/report/lineage.hpp"
@@ -42,9 +43,10 @@ struct task_page {
   std::string variant_name = "best variant";  // in charts
   std::string summary, origin;
   std::vector<best_so_far> curve;
-  std::vector<named_curve> curves;        // in its place: one for each experiment
-  std::optional<variant_record> variant;  // the best one; else the one that was not confirmed
-  std::optional<verdict> result;          // its verdict, with details
+  std::vector<named_curve> curves;          // in its place: one for each experiment
+  std::optional<variant_record> variant;    // the best one; else the one that was not confirmed
+  std::optional<verdict> result;            // its verdict, with details
+  std::optional<counter_profile> counters;  // of `variant` where `result` was measured, if it was profiled
   std::vector<lineage_step> lineage;
   std::vector<baseline_record> baselines;  // the newest of each kind, in one environment
   std::map<std::string, int64_t> outcomes;

@@ -28,6 +28,8 @@ data_table lineage_table(const task_page& t, std::size_t number);
 data_table gate_table(const task_page& t, std::size_t number);
 // What a call of the best variant runs, step by step, with the resources of kernels.
 data_table step_table(const task_page& t, std::size_t number);
+// What Nsight Compute read of its kernels; empty where the page has nothing of it.
+data_table counter_table(const task_page& t, std::size_t number);
 
 // Those of the page that are not empty, for files.
 std::vector<data_table> tables_of(const page_data& page);

@@ -111,9 +111,13 @@ std::string variant_section(const task_page& t, std::size_t number, int level, s
     out += more("Performance analysis", "<pre tabindex=\"0\">" + escaped(t.variant->analysis) + "</pre>\n");
   if (t.lineage.size() > 1)
     out += more(fmt::format("How it came about, in {} steps", t.lineage.size()), html_of(lineage_table(t, number)));
-  if (const auto steps = step_table(t, number); !steps.empty())
-    out += heading(level, "What runs") + html_of(steps) +
-           paragraph("The store keeps times of whole calls; it has none of single kernels.", "note");
+  if (const auto steps = step_table(t, number); !steps.empty()) out += heading(level, "What runs") + html_of(steps);
+  if (const auto counters = counter_table(t, number); !counters.empty()) {
+    out += heading(level, "What limits its kernels") + html_of(counters) +
+           paragraph("By Nsight Compute " + t.counters->tool + " on " + t.counters->model + ".", "note");
+  } else {
+    out += paragraph("The store keeps times of whole calls; cudal1 profile shows those of single kernels.", "note");
+  }
   if (const auto gates = gate_table(t, number); !gates.empty()) out += heading(level, "Gates") + html_of(gates);
   if (t.result)
     for (const auto& note : t.result->notes)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "policy/prompt/counter_text.hpp"
 #include "sandbox/program/program.hpp"
 #include "tools/cli/format.hpp"
 #include "tools/cli/page/page_tables.hpp"
@@ -84,6 +85,22 @@ data_table step_table(const task_page& t, std::size_t number) {
     if (const auto* call = std::get_if<aten_step>(&s))
       out.rows.push_back({{call->op}, {"-"}, {"-"}, {"a library call"}});
   }
+  return out;
+}
+
+data_table counter_table(const task_page& t, std::size_t number) {
+  data_table out{
+      fmt::format("task-{}-counters", number),
+      "What the kernels of one call use, by Nsight Compute, with empty caches.",
+      {{"kernel", false, true}, {"time", true}, {"share", true}, {"uses", false, true}, {"waits for", false, true}},
+      {}};
+  if (!t.counters) return out;
+  for (const auto& k : t.counters->kernels)
+    out.rows.push_back({{k.kernel},
+                        {format_time(k.us), exact(k.us)},
+                        {fmt::format("{:.0f}%", 100 * k.share), exact(k.share)},
+                        {usage_text(k)},
+                        {k.stalls.empty() ? "-" : stalls_text(k)}});
   return out;
 }
 

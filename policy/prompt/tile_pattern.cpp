@@ -1,0 +1,283 @@
+#include "policy/prompt/tile_pattern.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "policy/prompt/number_patterns.hpp"
+#include "policy/prompt/source_pattern.hpp"
+#include "policy/tile/c_text.hpp"
+#include "sandbox/program/canonical.hpp"
+#include "sandbox/program/dialect.hpp"
+
+namespace cudal1 {
+
+namespace {
+
+using pattern = byte_pattern;
+
+constexpr int most_scalars = 3, most_tensors_between = 2;
+// Calls in calls of an expression that is stored, and of one that is summed or compared.
+constexpr int deep = 2, shallow = 1;
+constexpr double share_of_launches = 0.3;
+constexpr std::string_view loop = "for (int i = 0; i < N; ++i) ";
+
+pattern float_number() {
+  const auto digits = [](int most) { return pattern::times(pattern::any_of("0123456789"), 1, most); };
+  constexpr int before_point = 6, behind_point = 10, of_exponent = 2;
+  return pattern::sequence(
+      {digits(before_point), pattern::text("."), digits(behind_point),
+       pattern::choice({pattern::text(""), pattern::sequence({pattern::text("e-"), digits(of_exponent)})}),
+       pattern::text("f")});
+}
+
+pattern expression(const std::vector<std::string>& names, int depth);
+
+pattern operand(const std::vector<std::string>& names, int depth) {
+  std::vector<pattern> options{float_number()};
+  if (!names.empty()) options.push_back(pattern::one_of(names));
+  if (depth > 0) {
+    options.push_back(pattern::sequence(
+        {pattern::one_of({"(", "expf(", "logf(", "sqrtf(", "rsqrtf(", "tanhf(", "fabsf(", "erff(", "log1pf("}),
+         expression(names, depth - 1), pattern::text(")")}));
+    options.push_back(pattern::sequence({pattern::text("greater_or_nan("), expression(names, depth - 1),
+                                         pattern::text(", "), operand(names, 0), pattern::text(")")}));
+  }
+  return pattern::sequence({pattern::one_of({"", "-"}), pattern::choice(std::move(options))});
+}
+
+// Of float values by these names.
+pattern expression(const std::vector<std::string>& names, int depth) {
+  return pattern::sequence(
+      {operand(names, depth),
+       pattern::repeated(pattern::sequence({pattern::one_of({" + ", " - ", " * ", " / "}), operand(names, depth)}))});
+}
+
+std::string scalar_name(int i) {
+  return fmt::format("s{}", i);
+}
+
+// What is in scope behind `scalars` of them.
+std::vector<std::string> with_scalars(std::vector<std::string> names, int scalars) {
+  for (int i = 0; i < scalars; ++i)
+    names.push_back(scalar_name(i));
+  return names;
+}
+
+pattern assignment(const std::string& to, pattern value) {
+  return pattern::sequence({pattern::text(to), std::move(value), pattern::text(";\n")});
+}
+
+// The statements of a body of rows.
+class rows_body {
+ public:
+  explicit rows_body(const tile_frame& f) : frame_(f) {
+    for (const auto& t : f.read) {
+      per_element_.push_back(t.is_one_per_row ? t.name : t.name + "[i]");
+      (t.is_one_per_row ? per_row_ : rows_).push_back(t.name);
+    }
+  }
+
+  pattern all() const {
+    std::vector<pattern> parts;
+    for (const auto& t : frame_.read)
+      if (!t.is_one_per_row) parts.push_back(load(t));
+    parts.push_back(from_level(0));
+    return pattern::sequence(std::move(parts));
+  }
+
+ private:
+  static pattern load(const frame_tensor& t) {
+    return pattern::sequence({pattern::text(fmt::format("float {0}[N];\n{1}<THREADS>({0}, {0}_row, COLUMNS, ", t.name,
+                                                        load_function(t.type))),
+                              pattern::one_of({"0.0f", "-INFINITY"}), pattern::text(");\n")});
+  }
+
+  pattern element(int scalars, int depth) const { return expression(with_scalars(per_element_, scalars), depth); }
+
+  // Of each element of a row that is in registers.
+  pattern change(int scalars) const {
+    return pattern::sequence(
+        {pattern::text(loop), pattern::one_of(rows_), assignment("[i] = ", element(scalars, deep))});
+  }
+
+  pattern declare(int scalars) const {
+    const auto s = scalar_name(scalars);
+    std::vector<pattern> options;
+    options.push_back(
+        assignment(fmt::format("const float {} = ", s), expression(with_scalars(per_row_, scalars), deep)));
+    if (!rows_.empty()) {
+      options.push_back(pattern::sequence(
+          {assignment(fmt::format("float {} = 0.0f;\n{}{} += ", s, loop, s), element(scalars, shallow)),
+           pattern::text(fmt::format("{0} = sum_of_block<THREADS>({0}, scratch);\n", s))}));
+      options.push_back(pattern::sequence(
+          {pattern::text(fmt::format("float {0} = -INFINITY;\n{1}{0} = greater_or_nan({0}, ", s, loop)),
+           element(scalars, shallow),
+           pattern::text(fmt::format(");\n{0} = greatest_of_block<THREADS>({0}, scratch);\n", s))}));
+    }
+    return pattern::choice(std::move(options));
+  }
+
+  pattern store(const frame_tensor& t, int scalars) const {
+    if (t.is_one_per_row)
+      return pattern::sequence({pattern::text(fmt::format("if (threadIdx.x == 0) {}_out[row] = ", t.name)),
+                                pattern::text(stored_begin(t.type)), expression(with_scalars(per_row_, scalars), deep),
+                                pattern::text(t.type == dtype::float32 ? ";\n" : ");\n")});
+    return pattern::sequence(
+        {assignment(fmt::format("float {}[N];\n{}{}[i] = ", t.name, loop, t.name), element(scalars, deep)),
+         pattern::text(fmt::format("{1}<THREADS>({0}_row, {0}, COLUMNS);\n", t.name, store_function(t.type)))});
+  }
+
+  static std::string stored_begin(dtype t) {
+    return t == dtype::float32 ? "" : t == dtype::float16 ? "half_of_float(" : "bfloat16_of_float(";
+  }
+
+  pattern from_level(int scalars) const {
+    std::vector<pattern> last;
+    for (const auto& t : frame_.written)
+      last.push_back(store(t, scalars));
+    std::vector<pattern> rest{pattern::sequence(std::move(last))};
+    if (scalars < most_scalars) rest.push_back(pattern::sequence({declare(scalars), from_level(scalars + 1)}));
+    const auto changes = rows_.empty() ? pattern::text("") : pattern::repeated(change(scalars));
+    return pattern::sequence({changes, pattern::choice(std::move(rest))});
+  }
+
+  const tile_frame& frame_;
+  std::vector<std::string> rows_, per_row_, per_element_;
+};
+
+pattern product_body(const tile_frame& f) {
+  std::vector<std::string> names{"sum"};
+  for (const auto& t : f.read)
+    names.push_back(t.name + "(row, column)");
+  const auto statements = [&](auto&& self, int scalars) -> pattern {
+    const auto value = expression(with_scalars(names, scalars), deep);
+    std::vector<pattern> rest{assignment("  return ", value)};
+    if (scalars < most_scalars)
+      rest.push_back(pattern::sequence(
+          {assignment(fmt::format("  const float {} = ", scalar_name(scalars)), value), self(self, scalars + 1)}));
+    return pattern::choice(std::move(rest));
+  };
+  const std::vector<std::string> instructions = f.operand_type == dtype::float16 ? std::vector<std::string>{"mma_half"}
+                                                : f.operand_type == dtype::bfloat16
+                                                    ? std::vector<std::string>{"mma_bfloat16"}
+                                                    : std::vector<std::string>{"mma_tf32x3", "mma_float32", "mma_tf32"};
+  const auto& y = f.written.front().name;
+  return pattern::sequence(
+      {pattern::text("for_stages<STAGES>(TERMS / DEPTH, [&](int step, int stage) {\n"
+                     "  copy_to_tile<a_tile, 256>(a_of(stage), a_part(step));\n"
+                     "  copy_to_tile<b_tile, 256>(b_of(stage), b_part(step));\n}, [&](int step, int stage) {\n  "),
+       pattern::text(f.right_is_transposed ? "multiply_abt<" : "multiply_ab<"), pattern::one_of(instructions),
+       pattern::text(", a_tile, b_tile>(sums, a_of(stage), b_of(stage), warp_row, warp_column);\n});\n"
+                     "const auto result = [&](int row, int column, float sum) {\n"),
+       statements(statements, 0),
+       pattern::text(fmt::format(
+           "}};\nfor_each_pair(sums, first_row + warp_row, first_column + warp_column, [&](int row, int column, float "
+           "sum, float next) {{\n  store_pair_as<{}>({}_out + (long long)row * WIDTH + column, result(row, column, "
+           "sum), result(row, column + 1, next));\n}});\n",
+           instructions.front(), y))});
+}
+
+// ---- launches and free source -----------------------------------------------------------------------------------
+
+std::string tensor_between(int i) {
+  return fmt::format("t{}", i);
+}
+
+pattern tensor_line(const std::string& name) {
+  const auto more =
+      pattern::times(pattern::sequence({pattern::text(", "), positive_number()}), 0, most_written_dimensions - 1);
+  return pattern::sequence({pattern::text("tensor " + name + " "), pattern::one_of(dtype_names()), pattern::text("["),
+                            positive_number(), more, pattern::text("]\n")});
+}
+
+pattern launch_line(const std::string& kernel) {
+  std::vector<std::string> blocks;
+  for (const auto& [x, y] : block_shapes())
+    blocks.push_back(fmt::format("{},{},1", x, y));
+  return pattern::sequence({pattern::text("launch " + kernel + " grid="), positive_number(), pattern::text(","),
+                            short_extent(), pattern::text(","), short_extent(), pattern::text(" block="),
+                            pattern::one_of(blocks), pattern::text(" shared_bytes="), shared_bytes(),
+                            pattern::text("\n")});
+}
+
+// Pointers to tensors by their names.
+pattern tensor_parameters(const task& t, int between) {
+  std::vector<std::string> read, written;
+  const auto add = [](std::vector<std::string>& to, const std::string& type, const std::string& name, bool is_read) {
+    to.push_back(fmt::format("{}{}* __restrict__ {}_{}", is_read ? "const " : "", type, name, is_read ? "in" : "out"));
+  };
+  for (const auto* list : {&t.reference.text.inputs, &t.reference.text.weights})
+    for (const auto& d : *list)
+      add(read, memory_type(d.type.type), d.name, true);
+  for (const auto& name : t.reference.text.outputs)
+    for (const bool is_read : {true, false})
+      add(is_read ? read : written, memory_type(t.reference.types.at(name).type), name, is_read);
+  for (int i = 0; i < between; ++i)
+    for (const char* type : {"float", "unsigned short"})
+      for (const bool is_read : {true, false})
+        add(is_read ? read : written, type, tensor_between(i), is_read);
+  const auto list = [](const std::vector<std::string>& items) {
+    return pattern::sequence(
+        {pattern::one_of(items), pattern::repeated(pattern::sequence({pattern::text(", "), pattern::one_of(items)}))});
+  };
+  const auto inputs = read.empty()
+                          ? pattern::text("")
+                          : pattern::choice({pattern::text(""), pattern::sequence({list(read), pattern::text(", ")})});
+  return pattern::sequence({inputs, list(written), pattern::text(") {\n")});
+}
+
+// Free source with a statement that calls a function of the vocabulary, up to the end.
+pattern source_with_call(const std::string& end) {
+  std::vector<std::string> names;
+  for (const auto& part : dialect_parts())
+    if (part.of_tiles)
+      for (const auto* list : {&part.of_warps, &part.of_threads})
+        for (const auto name : *list)
+          names.emplace_back(name);
+  constexpr std::string_view word = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ []*&";
+  const auto assigned = pattern::sequence({pattern::repeated(pattern::any_of(word)), pattern::text("= ")});
+  return pattern::sequence({pattern::repeated(pattern::text_until("\n", not_in_source())),
+                            pattern::repeated(pattern::text(" ")), pattern::choice({pattern::text(""), assigned}),
+                            pattern::one_of(names), pattern::any_of("<("), pattern::text_until(end, not_in_source())});
+}
+
+pattern kernels_pattern(const task& t, const std::vector<std::string>& kernels, int between) {
+  std::vector<pattern> lines;
+  for (int i = 0; i < between; ++i)
+    lines.push_back(tensor_line(tensor_between(i)));
+  for (const auto& name : kernels)
+    lines.push_back(launch_line(name));
+  std::vector<pattern> parts{pattern::within(pattern::sequence(std::move(lines)), share_of_launches)};
+  const std::string declared = "__global__ void ";
+  const auto after_others = pattern::text_until("\n" + declared, not_in_source());
+  for (const auto& name : kernels) {
+    const bool is_first = &name == &kernels.front();
+    if (is_first) parts.push_back(pattern::choice({pattern::text(declared), after_others}));
+    parts.push_back(launch_bounds());
+    parts.push_back(pattern::text(name + "("));
+    parts.push_back(tensor_parameters(t, between));
+    if (&name != &kernels.back()) parts.push_back(after_others);
+  }
+  parts.push_back(source_with_call("\n```"));
+  return pattern::sequence(std::move(parts));
+}
+
+}  // namespace
+
+byte_pattern body_pattern(const tile_frame& frame) {
+  return pattern::sequence({pattern::text(frame.kind + " "), pattern::one_of(frame.choices), pattern::text("\n"),
+                            frame.kind == "rows" ? rows_body(frame).all() : product_body(frame)});
+}
+
+byte_pattern tile_pattern(const task& t) {
+  std::vector<pattern> options;
+  for (const auto& frame : frames_of(t))
+    options.push_back(pattern::sequence({body_pattern(frame), pattern::text("```")}));
+  for (const auto& kernels : kernels_of_answers())
+    for (int between = static_cast<int>(kernels.size()) - 1; between <= most_tensors_between; ++between)
+      options.push_back(kernels_pattern(t, kernels, between));
+  return pattern::choice(std::move(options));
+}
+
+}  // namespace cudal1

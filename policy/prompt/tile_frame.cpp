@@ -78,6 +78,11 @@ int64_t number_in(std::string_view choice, std::string_view name) {
   return out;
 }
 
+std::string row_offset(const frame_tensor& t, std::string_view columns) {
+  if (t.row == "0") return "";
+  return fmt::format(" + (long long){} * {}", t.row == "row" ? t.row : "(" + t.row + ")", columns);
+}
+
 const json* step_argument(const aten_step& s, std::string_view name) {
   const auto found = std::ranges::find(s.args, name, [](const auto& a) { return std::string_view(a.first); });
   return found == s.args.end() ? nullptr : &found->second;

@@ -67,6 +67,8 @@ framed_kernel product_kernel(const tile_frame& frame, const std::string& choice)
 // it is neither a row of them nor one element for each row. Shapes align from the last dimension, as in PyTorch.
 std::optional<frame_tensor> placed_in(const std::string& name, const tensor_type& type,
                                       const std::vector<int64_t>& domain, std::size_t row_dims);
+// From a tensor's first element to that of its row: " + (long long)row * COLUMNS", or "".
+std::string row_offset(const frame_tensor& t, std::string_view columns);
 // The argument of that name, or null.
 const json* step_argument(const aten_step& s, std::string_view name);
 // Whether its name may be a variable of a kernel beside those of the frame.

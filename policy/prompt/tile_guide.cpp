@@ -47,6 +47,25 @@ std::string first_word_of(const std::string& text) {
   return text.substr(0, text.find(' '));
 }
 
+// "threads=256, 128; ...": the values that each name has in the choices.
+std::string choice_values(const std::vector<std::string>& choices) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> names;
+  for (const auto& choice : choices)
+    for (std::size_t at = 0; at < choice.size();) {
+      const auto end = std::min(choice.find(' ', at), choice.size());
+      const auto equals = choice.find('=', at);
+      const auto name = choice.substr(at, equals - at), value = choice.substr(equals + 1, end - equals - 1);
+      auto known = std::ranges::find(names, name, [](const auto& n) { return n.first; });
+      if (known == names.end()) known = names.insert(names.end(), {name, {}});
+      if (std::ranges::count(known->second, value) == 0) known->second.push_back(value);
+      at = end + 1;
+    }
+  std::string text;
+  for (const auto& [name, values] : names)
+    text += fmt::format("{}{}={}", text.empty() ? "" : "; ", name, fmt::join(values, ", "));
+  return text;
+}
+
 bool has_frame(const prompt_document& d, std::string_view kind) {
   return std::ranges::any_of(d.frames, [&](const auto& f) { return first_word_of(f) == kind; });
 }
@@ -83,9 +102,8 @@ std::string frame_text(const tile_frame& frame) {
   const std::size_t first_line = kernel->begin.find('\n') + 1;  // a comment with the frame
   auto text = fmt::format("{} {}\n{}  // the body\n{}", frame.kind, frame.choices.front(),
                           kernel->begin.substr(first_line), kernel->end);
-  return text + fmt::format("// launched with grid {}, block {}; or: {}\n", fmt::join(kernel->launch.grid, ", "),
-                            fmt::join(kernel->launch.block, ", "),
-                            fmt::join(frame.choices.begin() + 1, frame.choices.end(), "; "));
+  return text + fmt::format("// launched with grid {}, block {}; there are {}\n", fmt::join(kernel->launch.grid, ", "),
+                            fmt::join(kernel->launch.block, ", "), choice_values(frame.choices));
 }
 
 std::string frames_text(const prompt_document& d) {

@@ -128,10 +128,10 @@ framed_kernel product_kernel(const tile_frame& f, const std::string& choice) {
                   f.right_is_transposed ? "(long long)first_column * TERMS + step * DEPTH, TERMS, COLUMNS, DEPTH"
                                         : "(long long)step * DEPTH * WIDTH + first_column, WIDTH, DEPTH, COLUMNS");
   for (const auto& t : f.read)
-    out.begin += fmt::format(
-        "  const auto {} = [&](int row, int column) {{ return {}; }};\n", t.name,
-        loaded(t.type, t.is_one_per_row ? fmt::format("{}_in[{}]", t.name, t.row)
-                                        : fmt::format("{}_in[(long long)({}) * WIDTH + column]", t.name, t.row)));
+    out.begin +=
+        fmt::format("  const auto {} = [&](int row, int column) {{ return {}; }};\n", t.name,
+                    loaded(t.type, t.is_one_per_row ? fmt::format("{}_in[{}]", t.name, t.row)
+                                                    : fmt::format("{}_in[column{}]", t.name, row_offset(t, "WIDTH"))));
   out.begin += "  float sums[ROWS / 32][COLUMNS / 32][4] = {};\n";
   out.end = "}\n";
   return out;

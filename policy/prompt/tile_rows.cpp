@@ -1,6 +1,7 @@
 // Frames of kernels that compute rows.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -165,14 +166,19 @@ std::optional<tile_frame> frame_by(const task& t, const row_facts& facts, const 
 
 // Threads of a block: with as many elements for each, if the row can be divided so.
 std::vector<std::string> thread_choices(int64_t columns) {
+  constexpr int64_t warp = 32, usual = 256, most_threads = 1024;
+  constexpr std::size_t most_choices = 6;
   std::vector<int64_t> even, uneven;
-  for (const int64_t threads : {256, 128, 512, 64, 1024, 32}) {
+  for (int64_t threads = warp; threads <= most_threads; threads += warp) {
     const int64_t each = elements_of_thread(columns, threads);
     if (each > most_of_thread || threads * 2 > columns) continue;
     (each * threads == columns ? even : uneven).push_back(threads);
   }
+  auto& chosen = even.empty() ? uneven : even;
+  std::ranges::stable_sort(chosen, {}, [](int64_t threads) { return std::abs(threads - usual); });
+  chosen.resize(std::min(chosen.size(), most_choices));
   std::vector<std::string> out;
-  for (const int64_t threads : even.empty() ? uneven : even)
+  for (const int64_t threads : chosen)
     out.push_back(fmt::format("threads={}", threads));
   if (out.empty()) out.emplace_back("threads=32");
   return out;
@@ -211,8 +217,8 @@ framed_kernel rows_kernel(const tile_frame& f, const std::string& choice) {
   for (const auto& t : f.read)
     out.begin += t.is_one_per_row ? fmt::format("  const float {} = {};\n", t.name,
                                                 loaded(t.type, fmt::format("{}_in[{}]", t.name, t.row)))
-                                  : fmt::format("  const {}* const {}_row = {}_in + (long long)({}) * COLUMNS;\n",
-                                                memory_type(t.type), t.name, t.name, t.row);
+                                  : fmt::format("  const {}* const {}_row = {}_in{};\n", memory_type(t.type), t.name,
+                                                t.name, row_offset(t, "COLUMNS"));
   for (const auto& t : f.written)
     if (!t.is_one_per_row)
       out.begin +=

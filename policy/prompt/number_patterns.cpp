@@ -46,6 +46,16 @@ byte_pattern shared_bytes() {
        pattern::sequence({pattern::text("4"), pattern::any_of("012345678"), pattern::times(digit, 3, 3)})});
 }
 
+byte_pattern shared_bytes_of_tiles() {
+  const auto digit = pattern::any_of(digits);
+  constexpr int most_digits = 5;
+  return pattern::choice(
+      {pattern::text("0"),
+       pattern::sequence({pattern::any_of(digits_but_zero), pattern::times(digit, 0, most_digits - 1)}),
+       pattern::sequence({pattern::text("1"), pattern::times(digit, most_digits, most_digits)}),
+       pattern::sequence({pattern::text("2"), pattern::any_of("012"), pattern::times(digit, 4, 4)})});
+}
+
 std::vector<std::pair<int, int>> block_shapes() {
   std::vector<std::pair<int, int>> out;
   for (const int x : {1,   2,   4,   8,   16,  32,  64,  96,  128, 160, 192, 224, 256, 288, 320,

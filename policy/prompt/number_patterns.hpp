@@ -19,6 +19,8 @@ byte_pattern real_number();
 byte_pattern short_extent();
 // Of a launch, up to 48 KiB.
 byte_pattern shared_bytes();
+// The same, nearly up to the 227 KiB that a launch may ask for: stages of tiles.
+byte_pattern shared_bytes_of_tiles();
 // Threads of a block in x and y: at most 1024 in all.
 std::vector<std::pair<int, int>> block_shapes();
 

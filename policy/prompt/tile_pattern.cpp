@@ -197,7 +197,7 @@ pattern launch_line(const std::string& kernel) {
     blocks.push_back(fmt::format("{},{},1", x, y));
   return pattern::sequence({pattern::text("launch " + kernel + " grid="), positive_number(), pattern::text(","),
                             short_extent(), pattern::text(","), short_extent(), pattern::text(" block="),
-                            pattern::one_of(blocks), pattern::text(" shared_bytes="), shared_bytes(),
+                            pattern::one_of(blocks), pattern::text(" shared_bytes="), shared_bytes_of_tiles(),
                             pattern::text("\n")});
 }
 
@@ -227,6 +227,13 @@ pattern tensor_parameters(const task& t, int between) {
   return pattern::sequence({inputs, list(written), pattern::text(") {\n")});
 }
 
+// Template arguments begin with no word that Markdown's reader takes for thoughts.
+pattern call_bracket() {
+  constexpr std::string_view but_t = "abcdefghijklmnopqrsuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  return pattern::choice(
+      {pattern::text("("), pattern::sequence({pattern::text("<"), pattern::any_of(but_t)}), pattern::text("<true")});
+}
+
 // Free source with a statement that calls a function of the vocabulary, up to the end.
 pattern source_with_call(const std::string& end) {
   std::vector<std::string> names;
@@ -239,7 +246,7 @@ pattern source_with_call(const std::string& end) {
   const auto assigned = pattern::sequence({pattern::repeated(pattern::any_of(word)), pattern::text("= ")});
   return pattern::sequence({pattern::repeated(pattern::text_until("\n", not_in_source())),
                             pattern::repeated(pattern::text(" ")), pattern::choice({pattern::text(""), assigned}),
-                            pattern::one_of(names), pattern::any_of("<("), pattern::text_until(end, not_in_source())});
+                            pattern::one_of(names), call_bracket(), pattern::text_until(end, not_in_source())});
 }
 
 pattern kernels_pattern(const task& t, const std::vector<std::string>& kernels, int between) {

@@ -15,17 +15,17 @@ namespace {
 // Variables, macros and words of C++ that kernels of frames have; tensors are variables by their own names.
 const std::set<std::string_view>& taken_names() {
   static const std::set<std::string_view> all = {
-      "row",         "column",   "i",      "s0",      "s1",       "s2",        "scratch",      "warp",    "warp_row",
-      "warp_column", "sum",      "next",   "sums",    "stages",   "step",      "stage",        "result",  "a_of",
-      "b_of",        "a_part",   "b_part", "a_tile",  "b_tile",   "kernel",    "THREADS",      "COLUMNS", "N",
-      "ROWS",        "DEPTH",    "STAGES", "TERMS",   "WIDTH",    "first_row", "first_column", "auto",    "bool",
-      "break",       "case",     "char",   "class",   "const",    "continue",  "default",      "delete",  "do",
-      "double",      "else",     "enum",   "extern",  "false",    "float",     "for",          "goto",    "if",
-      "inline",      "int",      "long",   "new",     "operator", "or",        "and",          "not",     "private",
-      "public",      "register", "return", "short",   "signed",   "sizeof",    "static",       "struct",  "switch",
-      "template",    "this",     "true",   "typedef", "union",    "unsigned",  "using",        "void",    "volatile",
-      "while",       "expf",     "logf",   "sqrtf",   "rsqrtf",   "tanhf",     "fabsf",        "erff",    "log1pf",
-      "INFINITY",    "NAN",      "min",    "max"};
+      "row",          "column",  "i",          "s0",       "s1",       "s2",     "scratch", "warp",     "warp_row",
+      "warp_column",  "sum",     "next",       "sums",     "stages",   "step",   "stage",   "result",   "kernel",
+      "THREADS",      "COLUMNS", "N",          "ROWS",     "DEPTH",    "STAGES", "TERMS",   "WIDTH",    "first_row",
+      "first_column", "auto",    "bool",       "break",    "case",     "char",   "class",   "const",    "continue",
+      "default",      "delete",  "do",         "double",   "else",     "enum",   "extern",  "false",    "float",
+      "for",          "goto",    "if",         "inline",   "int",      "long",   "new",     "operator", "or",
+      "and",          "not",     "private",    "public",   "register", "return", "short",   "signed",   "sizeof",
+      "static",       "struct",  "switch",     "template", "this",     "true",   "typedef", "union",    "unsigned",
+      "using",        "void",    "volatile",   "while",    "expf",     "logf",   "sqrtf",   "rsqrtf",   "tanhf",
+      "fabsf",        "erff",    "log1pf",     "INFINITY", "NAN",      "min",    "max",     "left",     "right",
+      "copy",         "own_row", "own_column", "LEFT",     "RIGHT"};
   return all;
 }
 

@@ -3,8 +3,8 @@
 //
 //   rows      a block computes a row of the results: its rows of the operands come into registers
 //             (load_row_of_block), sums and greatest values are over the block, results go back
-//   product   a block computes a tile of a product of two operands (copy_to_tile, for_stages, multiply_...), and what
-//             follows elementwise on the sums (for_each_pair)
+//   product   a block computes a tile of a product of two operands (for_stages, multiply_ab), and what follows
+//             elementwise on the sums (for_each_pair); the frame has the copies of its tiles
 #pragma once
 
 #include <optional>

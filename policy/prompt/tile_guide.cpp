@@ -133,18 +133,15 @@ store_row_of_block<THREADS>(q_row, q, COLUMNS);
       {"product", "sigmoid of the product with a transposed matrix, plus one number for each column",
        "a float32[256, 512]; w float32[384, 512]; c float32[384]", "q float32[256, 384]",
        R"(product rows=64 columns=64 depth=32 stages=3
-for_stages<STAGES>(TERMS / DEPTH, [&](int step, int stage) {
-  copy_to_tile<a_tile, 256>(a_of(stage), a_part(step));
-  copy_to_tile<b_tile, 256>(b_of(stage), b_part(step));
-}, [&](int step, int stage) {
-  multiply_abt<mma_tf32x3, a_tile, b_tile>(sums, a_of(stage), b_of(stage), warp_row, warp_column);
+for_stages<STAGES>(TERMS / DEPTH, copy, [&](int step, int stage) {
+  multiply_abt<mma_tf32x3, LEFT, RIGHT>(sums, left(stage), right(stage), warp_row, warp_column);
 });
 const auto result = [&](int row, int column, float sum) {
   const float s0 = sum + c(row, column);
   return 1.0f / (1.0f + expf(-s0));
 };
-for_each_pair(sums, first_row + warp_row, first_column + warp_column, [&](int row, int column, float sum, float next) {
-  store_pair_as<mma_tf32x3>(q_out + (long long)row * WIDTH + column, result(row, column, sum), result(row, column + 1, next));
+for_each_pair(sums, own_row, own_column, [&](int row, int column, float sum, float next) {
+  store_pair_as<mma_tf32x3>(q_at(row, column), result(row, column, sum), result(row, column + 1, next));
 });
 )"},
       {"launch", "the sum of the magnitudes of each row", "p float32[512, 1024]", "q float32[512]",

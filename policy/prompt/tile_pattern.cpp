@@ -164,18 +164,16 @@ pattern product_body(const tile_frame& f) {
                                                     : std::vector<std::string>{"mma_tf32x3", "mma_float32", "mma_tf32"};
   const auto& y = f.written.front().name;
   return pattern::sequence(
-      {pattern::text("for_stages<STAGES>(TERMS / DEPTH, [&](int step, int stage) {\n"
-                     "  copy_to_tile<a_tile, 256>(a_of(stage), a_part(step));\n"
-                     "  copy_to_tile<b_tile, 256>(b_of(stage), b_part(step));\n}, [&](int step, int stage) {\n  "),
+      {pattern::text("for_stages<STAGES>(TERMS / DEPTH, copy, [&](int step, int stage) {\n  "),
        pattern::text(f.right_is_transposed ? "multiply_abt<" : "multiply_ab<"), pattern::one_of(instructions),
-       pattern::text(", a_tile, b_tile>(sums, a_of(stage), b_of(stage), warp_row, warp_column);\n});\n"
+       pattern::text(", LEFT, RIGHT>(sums, left(stage), right(stage), warp_row, warp_column);\n});\n"
                      "const auto result = [&](int row, int column, float sum) {\n"),
        statements(statements, 0),
-       pattern::text(fmt::format(
-           "}};\nfor_each_pair(sums, first_row + warp_row, first_column + warp_column, [&](int row, int column, float "
-           "sum, float next) {{\n  store_pair_as<{}>({}_out + (long long)row * WIDTH + column, result(row, column, "
-           "sum), result(row, column + 1, next));\n}});\n",
-           instructions.front(), y))});
+       pattern::text(
+           fmt::format("}};\nfor_each_pair(sums, own_row, own_column, [&](int row, int column, float sum, float next) "
+                       "{{\n  store_pair_as<{}>({}_at(row, column), result(row, column, sum), result(row, column + 1, "
+                       "next));\n}});\n",
+                       instructions.front(), y))});
 }
 
 // ---- launches and free source -----------------------------------------------------------------------------------
@@ -201,30 +199,50 @@ pattern launch_line(const std::string& kernel) {
                             pattern::text("\n")});
 }
 
-// Pointers to tensors by their names.
-pattern tensor_parameters(const task& t, int between) {
-  std::vector<std::string> read, written;
-  const auto add = [](std::vector<std::string>& to, const std::string& type, const std::string& name, bool is_read) {
-    to.push_back(fmt::format("{}{}* __restrict__ {}_{}", is_read ? "const " : "", type, name, is_read ? "in" : "out"));
-  };
-  for (const auto* list : {&t.reference.text.inputs, &t.reference.text.weights})
-    for (const auto& d : *list)
-      add(read, memory_type(d.type.type), d.name, true);
-  for (const auto& name : t.reference.text.outputs)
-    for (const bool is_read : {true, false})
-      add(is_read ? read : written, memory_type(t.reference.types.at(name).type), name, is_read);
+pattern parameter(const std::string& type, const std::string& name, bool is_read) {
+  return pattern::text(
+      fmt::format("{}{}* __restrict__ {}_{}", is_read ? "const " : "", type, name, is_read ? "in" : "out"));
+}
+
+// Some of these in their order, each with a comma behind it.
+pattern some_of(const std::vector<pattern>& items) {
+  std::vector<pattern> parts;
+  for (const auto& item : items)
+    parts.push_back(pattern::choice({pattern::text(""), pattern::sequence({item, pattern::text(", ")})}));
+  return pattern::sequence(std::move(parts));
+}
+
+// What lies between kernels may be of several types.
+pattern between_parameter(int i, bool is_read) {
+  return pattern::choice(
+      {parameter("float", tensor_between(i), is_read), parameter("unsigned short", tensor_between(i), is_read)});
+}
+
+// Pointers to tensors by their names: some that are read, none twice, in the orders that kernels usually have them;
+// then those that are written: all outputs by the last kernel, what lies between by the first.
+pattern tensor_parameters(const task& t, int between, bool is_last) {
+  std::vector<pattern> inputs, weights, kept, written;
+  const auto& p = t.reference.text;
+  for (const auto& d : p.inputs)
+    inputs.push_back(parameter(memory_type(d.type.type), d.name, true));
+  for (const auto& d : p.weights)
+    weights.push_back(parameter(memory_type(d.type.type), d.name, true));
   for (int i = 0; i < between; ++i)
-    for (const char* type : {"float", "unsigned short"})
-      for (const bool is_read : {true, false})
-        add(is_read ? read : written, type, tensor_between(i), is_read);
-  const auto list = [](const std::vector<std::string>& items) {
-    return pattern::sequence(
-        {pattern::one_of(items), pattern::repeated(pattern::sequence({pattern::text(", "), pattern::one_of(items)}))});
-  };
-  const auto inputs = read.empty()
-                          ? pattern::text("")
-                          : pattern::choice({pattern::text(""), pattern::sequence({list(read), pattern::text(", ")})});
-  return pattern::sequence({inputs, list(written), pattern::text(") {\n")});
+    (is_last ? kept : written).push_back(between_parameter(i, is_last));
+  if (is_last)
+    for (const auto& name : p.outputs)
+      written.push_back(parameter(memory_type(t.reference.types.at(name).type), name, false));
+  const auto first = std::vector<pattern>(inputs.begin(), inputs.begin() + (inputs.empty() ? 0 : 1));
+  const auto others = std::vector<pattern>(inputs.begin() + std::ssize(first), inputs.end());
+  const auto read =
+      pattern::choice({pattern::sequence({some_of(kept), some_of(inputs), some_of(weights)}),
+                       pattern::sequence({some_of(inputs), some_of(kept), some_of(weights)}),
+                       pattern::sequence({some_of(first), some_of(kept), some_of(weights), some_of(others)})});
+  std::vector<pattern> parts{read};
+  for (std::size_t i = 0; i < written.size(); ++i)
+    parts.push_back(pattern::sequence({pattern::text(i > 0 ? ", " : ""), written[i]}));
+  parts.push_back(pattern::text(") {\n"));
+  return pattern::sequence(std::move(parts));
 }
 
 // Template arguments begin with no word that Markdown's reader takes for thoughts.
@@ -249,22 +267,28 @@ pattern source_with_call(const std::string& end) {
                             pattern::one_of(names), call_bracket(), pattern::text_until(end, not_in_source())});
 }
 
+// What stands before the first kernel may not be taken for a further launch.
+pattern up_to_first_kernel(const std::string& declared) {
+  auto forbidden = not_in_source();
+  forbidden.insert(forbidden.end(), {"launch ", "launch\t", "launch\n", "tensor ", "tensor\t", "tensor\n"});
+  return pattern::choice({pattern::text(declared), pattern::text_until("\n" + declared, std::move(forbidden))});
+}
+
 pattern kernels_pattern(const task& t, const std::vector<std::string>& kernels, int between) {
   std::vector<pattern> lines;
-  for (int i = 0; i < between; ++i)
-    lines.push_back(tensor_line(tensor_between(i)));
   for (const auto& name : kernels)
     lines.push_back(launch_line(name));
+  for (int i = 0; i < between; ++i)
+    lines.push_back(tensor_line(tensor_between(i)));
   std::vector<pattern> parts{pattern::within(pattern::sequence(std::move(lines)), share_of_launches)};
   const std::string declared = "__global__ void ";
-  const auto after_others = pattern::text_until("\n" + declared, not_in_source());
+  parts.push_back(up_to_first_kernel(declared));
   for (const auto& name : kernels) {
-    const bool is_first = &name == &kernels.front();
-    if (is_first) parts.push_back(pattern::choice({pattern::text(declared), after_others}));
+    const bool is_last = &name == &kernels.back();
     parts.push_back(launch_bounds());
     parts.push_back(pattern::text(name + "("));
-    parts.push_back(tensor_parameters(t, between));
-    if (&name != &kernels.back()) parts.push_back(after_others);
+    parts.push_back(tensor_parameters(t, between, is_last));
+    if (!is_last) parts.push_back(pattern::text_until("\n" + declared, not_in_source()));
   }
   parts.push_back(source_with_call("\n```"));
   return pattern::sequence(std::move(parts));
@@ -281,9 +305,11 @@ byte_pattern tile_pattern(const task& t) {
   std::vector<pattern> options;
   for (const auto& frame : frames_of(t))
     options.push_back(pattern::sequence({body_pattern(frame), pattern::text("```")}));
-  for (const auto& kernels : kernels_of_answers())
-    for (int between = static_cast<int>(kernels.size()) - 1; between <= most_tensors_between; ++between)
+  for (const auto& kernels : kernels_of_answers()) {
+    const bool has_between = kernels.size() > 1;
+    for (int between = has_between ? 1 : 0; between <= (has_between ? most_tensors_between : 0); ++between)
       options.push_back(kernels_pattern(t, kernels, between));
+  }
   return pattern::choice(std::move(options));
 }
 

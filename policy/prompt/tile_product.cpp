@@ -28,8 +28,7 @@ const tensor_declaration* given(const task& t, const aten_step& s, const char* a
 }
 
 bool is_operand(const tensor_declaration* d) {
-  return d != nullptr && d->type.is_contiguous() && (d->type.type == dtype::float32 || is_half(d->type.type)) &&
-         has_free_name(d->name);
+  return d != nullptr && d->type.is_contiguous() && (d->type.type == dtype::float32 || is_half(d->type.type));
 }
 
 // The product, its operands and sizes; none if there is none of them, or another one.
@@ -111,28 +110,34 @@ framed_kernel product_kernel(const tile_frame& f, const std::string& choice) {
   out.launch.args = arguments_of(f);
   out.begin = fmt::format(
       "// product {}\n#define ROWS {}\n#define COLUMNS {}\n#define DEPTH {}\n#define STAGES {}\n#define TERMS {}\n"
-      "#define WIDTH {}\nusing a_tile = shared_tile<{}, ROWS, DEPTH>;\nusing b_tile = shared_tile<{}, {}>;\n",
+      "#define WIDTH {}\nusing LEFT = shared_tile<{}, ROWS, DEPTH>;\nusing RIGHT = shared_tile<{}, {}>;\n",
       choice, rows, columns, depth, stages, f.terms, f.columns, type, type,
       f.right_is_transposed ? "COLUMNS, DEPTH" : "DEPTH, COLUMNS");
   out.begin += fmt::format(
       "__global__ void __launch_bounds__({}) kernel({}) {{\n  extern __shared__ {} stages[];\n"
-      "  const int first_row = blockIdx.y * ROWS, first_column = blockIdx.x * COLUMNS, warp = threadIdx.x / 32;\n"
-      "  const int warp_row = warp / 4 * (ROWS / 2), warp_column = warp % 4 * (COLUMNS / 4);\n"
-      "  const auto a_of = [&](int stage) {{ return stages + stage * (a_tile::elements + b_tile::elements); }};\n"
-      "  const auto b_of = [&](int stage) {{ return a_of(stage) + a_tile::elements; }};\n"
-      "  const auto a_part = [&](int step) {{\n    return part_of_matrix({}_in + (long long)first_row * TERMS + step * "
-      "DEPTH, TERMS, ROWS, DEPTH);\n  }};\n",
-      product_threads, parameters_of(f), type, f.left);
-  out.begin +=
-      fmt::format("  const auto b_part = [&](int step) {{\n    return part_of_matrix({}_in + {});\n  }};\n", f.right,
-                  f.right_is_transposed ? "(long long)first_column * TERMS + step * DEPTH, TERMS, COLUMNS, DEPTH"
-                                        : "(long long)step * DEPTH * WIDTH + first_column, WIDTH, DEPTH, COLUMNS");
+      "  const int warp = threadIdx.x / 32, warp_row = warp / 4 * (ROWS / 2), warp_column = warp % 4 * (COLUMNS / 4);\n"
+      "  const int first_row = blockIdx.y * ROWS, first_column = blockIdx.x * COLUMNS;\n"
+      "  const int own_row = first_row + warp_row, own_column = first_column + warp_column;\n"
+      "  const auto left = [&](int stage) {{ return stages + stage * (LEFT::elements + RIGHT::elements); }};\n"
+      "  const auto right = [&](int stage) {{ return left(stage) + LEFT::elements; }};\n",
+      product_threads, parameters_of(f), type);
+  out.begin += fmt::format(
+      "  const auto copy = [&](int step, int stage) {{\n"
+      "    copy_to_tile<LEFT, {0}>(left(stage), part_of_matrix({1}_in + (long long)first_row * TERMS + step * DEPTH, "
+      "TERMS, ROWS, DEPTH));\n    copy_to_tile<RIGHT, {0}>(right(stage), part_of_matrix({2}_in + {3}));\n  }};\n",
+      product_threads, f.left, f.right,
+      f.right_is_transposed ? "(long long)first_column * TERMS + step * DEPTH, TERMS, COLUMNS, DEPTH"
+                            : "(long long)step * DEPTH * WIDTH + first_column, WIDTH, DEPTH, COLUMNS");
   for (const auto& t : f.read)
     out.begin +=
         fmt::format("  const auto {} = [&](int row, int column) {{ return {}; }};\n", t.name,
                     loaded(t.type, t.is_one_per_row ? fmt::format("{}_in[{}]", t.name, t.row)
                                                     : fmt::format("{}_in[column{}]", t.name, row_offset(t, "WIDTH"))));
-  out.begin += "  float sums[ROWS / 32][COLUMNS / 32][4] = {};\n";
+  const auto& y = f.written.front().name;
+  out.begin += fmt::format(
+      "  const auto {0}_at = [&](int row, int column) {{ return {0}_out + (long long)row * WIDTH + column; }};\n"
+      "  float sums[ROWS / 32][COLUMNS / 32][4] = {{}};\n",
+      y);
   out.end = "}\n";
   return out;
 }

@@ -252,7 +252,7 @@ std::string launches_text(const program& p, const task& t) {
       launches += fmt::format("launch {} grid={} block={} shared_bytes={}\n", l->kernel, fmt::join(l->grid, ","),
                               fmt::join(l->block, ","), l->shared_bytes);
   }
-  return tensors + launches + p.source;
+  return launches + tensors + p.source;
 }
 
 // The same but for the order of allocations, and whether there is a graph.

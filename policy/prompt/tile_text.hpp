@@ -4,9 +4,10 @@
 //   float x[N];
 //   load_row_of_block<THREADS>(x, x_row, COLUMNS, 0.0f); ...
 //
-//   tensor t0 float32[256, 384]                          tensors between kernels, launches in their order, and the
-//   launch kernel grid=16,16,1 block=256,1,1 shared_bytes=98304                          source of all kernels
-//   __global__ void kernel(const float* __restrict__ x_in, float* __restrict__ t0_out) { ... }
+//   launch first_kernel grid=16,16,1 block=256,1,1 shared_bytes=98304      launches in their order,
+//   launch second_kernel grid=256,1,1 block=256,1,1 shared_bytes=0
+//   tensor t0 float32[256, 384]                                            what lies between the kernels,
+//   __global__ void first_kernel(const float* __restrict__ x_in, float* __restrict__ t0_out) { ... }    and the source
 //
 // Inputs, weights and outputs are the task's. A parameter is a tensor by its name with _in or _out behind it: what is
 // const is read, what is not is written, or written again. Steps are replayed as one CUDA graph.

@@ -116,9 +116,9 @@ TEST(tile_answers, of_a_frame_become_programs_and_texts_again) {
 
 TEST(tile_answers, with_launches_name_tensors_by_parameters) {
   const auto t = builtin_task("row_mean_square", "cpu");
-  const std::string code = R"(tensor t0 float32[4096, 1024]
-launch first_kernel grid=4096,1,1 block=256,1,1 shared_bytes=0
+  const std::string code = R"(launch first_kernel grid=4096,1,1 block=256,1,1 shared_bytes=0
 launch second_kernel grid=4096,1,1 block=256,1,1 shared_bytes=0
+tensor t0 float32[4096, 1024]
 __global__ void first_kernel(const float* __restrict__ x_in, float* __restrict__ t0_out) {
   for (int c = threadIdx.x; c < 1024; c += 256) t0_out[blockIdx.x * 1024 + c] = x_in[blockIdx.x * 1024 + c];
 }
@@ -144,6 +144,10 @@ __global__ void second_kernel(const float* __restrict__ t0_in, float* __restrict
   auto other = code;
   other.replace(other.find("x_in,"), 5, "z_in,");
   EXPECT_FALSE(shape.accepts(words + other + "```"));
+  // A line that would be read as a launch is none of the source.
+  auto further = code;
+  further.replace(further.find("__global__"), 0, "launch third_kernel grid=1\n");
+  EXPECT_FALSE(shape.accepts(words + further + "```"));
 }
 
 task example_task(const tile_example& e) {

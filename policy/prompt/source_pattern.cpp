@@ -29,8 +29,8 @@ const std::vector<std::string>& not_in_words() {
 const std::vector<std::string>& not_in_source() {
   static const auto all = [] {
     auto words = not_in_words();
-    words.insert(words.end(),
-                 {"\"", "'", "\\", "/*", "??", "%:", "__has_", "_Pragma", "__pragma", "#define _", "#define  "});
+    words.insert(words.end(), {"\"", "'", "\\", "/*", "??", "%:", "__has_", "_Pragma", "__pragma", "#define _",
+                               "#define  ", "@", "$", "`", "<%", "%>", "<:", ":>"});
     for (int byte = 0x80; byte < 0x100; ++byte)
       words.emplace_back(1, static_cast<char>(byte));
     allow_only({"#define ", "#pragma unroll"}, words);

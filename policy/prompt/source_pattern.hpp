@@ -12,7 +12,7 @@ namespace cudal1 {
 const std::vector<std::string>& not_in_words();
 // What a source may not have, so that every one is legal for the checks before a compiler sees it
 // (sandbox/program/source), without following its tokens: ASCII alone, no literals of characters and strings, no
-// comments over several lines, few directives.
+// comments over several lines, few directives, no characters or digraphs that mean nothing in C++.
 const std::vector<std::string>& not_in_source();
 // The kernels of an answer by their names, in the order of the source: what it launches stands there.
 const std::vector<std::vector<std::string>>& kernels_of_answers();

@@ -182,11 +182,25 @@ std::string tensor_between(int i) {
   return fmt::format("t{}", i);
 }
 
+// Of at most four dimensions, below 2^40 bytes in all.
+pattern shape_of_tensor() {
+  const auto extent = [](int digits) {
+    return pattern::sequence(
+        {pattern::any_of("123456789"), pattern::times(pattern::any_of("0123456789"), 0, digits - 1)});
+  };
+  std::vector<pattern> options;
+  for (const auto& digits : std::vector<std::vector<int>>{{9}, {6, 5}, {3, 4, 4}, {3, 3, 3, 2}}) {
+    std::vector<pattern> parts;
+    for (std::size_t i = 0; i < digits.size(); ++i)
+      parts.push_back(pattern::sequence({pattern::text(i > 0 ? ", " : ""), extent(digits[i])}));
+    options.push_back(pattern::sequence(std::move(parts)));
+  }
+  return pattern::choice(std::move(options));
+}
+
 pattern tensor_line(const std::string& name) {
-  const auto more =
-      pattern::times(pattern::sequence({pattern::text(", "), positive_number()}), 0, most_written_dimensions - 1);
   return pattern::sequence({pattern::text("tensor " + name + " "), pattern::one_of(dtype_names()), pattern::text("["),
-                            positive_number(), more, pattern::text("]\n")});
+                            shape_of_tensor(), pattern::text("]\n")});
 }
 
 pattern launch_line(const std::string& kernel) {

@@ -266,6 +266,12 @@ expected<int> make_chats(const chats_options& o, context& c) {
         "a local model with llm.constrained could write none of the {} answers: leave --writable out, or search "
         "shorter schedules",
         n.unwritable);
+  if (n.chats == 0 && n.unreadable > 0 && o.form == "tile")
+    return fail(
+        errc::not_found,
+        "none of {} variants is of kernels alone that call the tile vocabulary: answers of models in this form, "
+        "and products by product_kernel without operators beside them, are",
+        n.unreadable);
   if (n.chats == 0)
     return fail(errc::not_found,
                 "the store has no task with two correct variants of this form and device of which one is {} times as "

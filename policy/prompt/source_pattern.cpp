@@ -30,10 +30,16 @@ const std::vector<std::string>& not_in_source() {
   static const auto all = [] {
     auto words = not_in_words();
     words.insert(words.end(), {"\"", "'", "\\", "/*", "??", "%:", "__has_", "_Pragma", "__pragma", "#define _",
-                               "#define  ", "@", "$", "`", "<%", "%>", "<:", ":>"});
+                               "#define  ", "@", "$", "<%", "%>", "<:", ":>"});
     for (int byte = 0x80; byte < 0x100; ++byte)
       words.emplace_back(1, static_cast<char>(byte));
     allow_only({"#define ", "#pragma unroll"}, words);
+    // Of back quotes only the fence that ends it, on a line of its own.
+    for (char c = ' '; c < 0x7f; ++c)
+      if (c != '`') {
+        words.push_back(std::string(1, c) + "`");
+        words.push_back("`" + std::string(1, c));
+      }
     return words;
   }();
   return all;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "config/base/describe.hpp"
 #include "policy/prompt/number_patterns.hpp"
 #include "sandbox/program/canonical.hpp"
 #include "sandbox/program/operators/record.hpp"

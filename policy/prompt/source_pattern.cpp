@@ -1,6 +1,7 @@
 #include "policy/prompt/source_pattern.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 namespace cudal1 {
 
@@ -19,6 +20,13 @@ void allow_only(const std::vector<std::string>& wholes, std::vector<std::string>
       }
 }
 
+std::string printable() {
+  std::string all;
+  for (char c = ' '; c < 0x7f; ++c)
+    all += c;
+  return all;
+}
+
 }  // namespace
 
 const std::vector<std::string>& not_in_words() {
@@ -34,12 +42,13 @@ const std::vector<std::string>& not_in_source() {
     for (int byte = 0x80; byte < 0x100; ++byte)
       words.emplace_back(1, static_cast<char>(byte));
     allow_only({"#define ", "#pragma unroll"}, words);
-    // Of back quotes only the fence that ends it, on a line of its own.
-    for (char c = ' '; c < 0x7f; ++c)
-      if (c != '`') {
-        words.push_back(std::string(1, c) + "`");
-        words.push_back("`" + std::string(1, c));
-      }
+    // Of back quotes only the fence that ends it, on a line of its own; a pragma is a whole word.
+    for (const char c : std::string("\t\n") + printable()) {
+      if (c != '`' && c != '\n') words.push_back(std::string(1, c) + "`");
+      if (c != '`') words.push_back("`" + std::string(1, c));
+      if (c == '_' || std::isalnum(static_cast<unsigned char>(c)))
+        words.push_back("#pragma unroll" + std::string(1, c));
+    }
     return words;
   }();
   return all;

@@ -126,8 +126,7 @@ program of_task(const task& t) {
 std::string tensor_named(const std::string& parameter, const std::set<std::string>& known) {
   for (const char* suffix : {"_in", "_out"})
     if (parameter.ends_with(suffix))
-      if (const auto name = parameter.substr(0, parameter.size() - std::string_view(suffix).size());
-          known.contains(name))
+      if (auto name = parameter.substr(0, parameter.size() - std::string_view(suffix).size()); known.contains(name))
         return name;
   return known.contains(parameter) ? parameter : "";
 }
@@ -143,7 +142,7 @@ expected<void> bind_tensors(launch_step& launch, const kernel_signature& kernel,
   for (const auto& p : kernel.parameters) {
     const auto name = tensor_named(name_of(p), known);
     if (!p.is_pointer || name.empty())
-      return fail(errc::parse_error,
+      return fail(errc::invalid_program,
                   "kernel {} has the parameter \"{}\", which is no tensor: parameters are pointers to {}, with _in or "
                   "_out behind their names, such as const float* {}_in; sizes and constants stand in the source",
                   kernel.name, p.text, fmt::join(known, ", "), *known.begin());
@@ -189,8 +188,8 @@ expected<tile_code> read_launches(const std::vector<std::string>& lines, const t
   for (auto& launch : launches) {
     const auto kernel = std::ranges::find(kernels, launch.kernel, &kernel_signature::name);
     if (kernel == kernels.end())
-      return fail(errc::parse_error, "{} is launched, but the source has no \"__global__ void {}(...)\"", launch.kernel,
-                  launch.kernel);
+      return fail(errc::invalid_program, "{} is launched, but the source has no \"__global__ void {}(...)\"",
+                  launch.kernel, launch.kernel);
     CUDAL1_CHECK(bind_tensors(launch, *kernel, known, written));
     out.made.steps.emplace_back(std::move(launch));
   }

@@ -30,7 +30,8 @@ struct tile_code {
 
 // Whether a text begins as one of these.
 bool looks_like_tile(std::string_view text);
-// errc::parse_error with what to write instead.
+// errc::parse_error if its lines before body or source cannot be read; other errors of what they mean together, such as
+// errc::invalid_program for a kernel that the source lacks. Each says what to write instead.
 expected<tile_code> read_tile(std::string_view text, const task& t);
 // The text that means the program's kernels; none if it has other steps than allocations and launches of its steps,
 // arguments that are no tensors, or parameters that are not named after them.

@@ -126,7 +126,8 @@ TEST_F(constrained_answers, kernels_in_the_tile_vocabulary_can_be_read) {
     for (const auto& a : answers(*t, answer_form::tile, 20)) {
       EXPECT_EQ(a.finish_reason, "stop");
       const auto read = read_answer(a.text, {t.get(), nullptr, answer_form::tile, a.finish_reason});
-      ASSERT_TRUE(read_tile(read.code, *t)) << a.text;
+      const auto code = read_tile(read.code, *t);
+      ASSERT_TRUE(code || code.error().code != errc::parse_error) << a.text;
       ++parsed;
       legal += read.problem ? 0 : 1;
     }

@@ -37,7 +37,10 @@ bool has_form(const proposal& idea, const arm_answer& a, const task& what) {
   if (idea.problem.empty()) return true;
   if (a.finish_reason == "length") return false;
   if (a.form == answer_form::program) return read_program(idea.program).has_value();
-  if (a.form == answer_form::tile) return read_tile(idea.program, what).has_value();
+  if (a.form == answer_form::tile) {
+    const auto code = read_tile(idea.program, what);
+    return code || code.error().code != errc::parse_error;
+  }
   const auto plan = parse_schedule(idea.program);
   return plan && !plan->moves.empty();
 }

@@ -5,6 +5,7 @@
 
 #include "policy/graph/schedule.hpp"
 #include "policy/prompt/plain_json.hpp"
+#include "policy/prompt/tile_text.hpp"
 #include "sandbox/program/program.hpp"
 
 namespace cudal1 {
@@ -192,10 +193,43 @@ expected<std::string> find_schedule(const std::vector<markdown_section>& code,
       found.empty() ? "is no schedule" : fmt::format("are {} different schedules", found.size()));
 }
 
+// One block that begins as code of the form does; else a program of the format, which is as good.
+expected<std::string> find_tile(const std::vector<markdown_section>& code,
+                                const std::vector<markdown_section>& others) {
+  std::vector<std::string> found;
+  bool unclosed = false, has_source = false;
+  for (const auto* sections : {&code, &others}) {
+    for (const auto& s : *sections)
+      for (const auto& block : s.code) {
+        unclosed = unclosed || !block.closed;
+        has_source = has_source || kind_of(block) == block_kind::source;
+        if (looks_like_tile(block.text)) found.push_back(block.text);
+      }
+    if (!found.empty()) break;
+  }
+  keep_distinct(found);
+  if (unclosed)
+    return fail(errc::parse_error, "the last code block is not closed, so the code may be incomplete; end it with ```");
+  if (found.size() == 1) return std::move(found.front());
+  constexpr const char* how =
+      "write exactly one fenced block under \"## Code\" that begins with a frame of the task, such as `rows "
+      "threads=256`, and has the body of its kernel, or with `launch NAME grid=16,16,1 block=256,1,1 shared_bytes=0`, "
+      "and has the source";
+  if (found.size() > 1)
+    return fail(errc::parse_error, "there are {} different kernels in the answer, but one is asked for; {}",
+                found.size(), how);
+  if (auto program = find_program(code, others)) return program;
+  return fail(errc::parse_error, "{}; {}",
+              has_source ? "the code block has a kernel, but nothing that launches it"
+                         : "there is no code in the tile vocabulary in the answer",
+              how);
+}
+
 }  // namespace
 
 expected<std::string> find_code(const std::vector<markdown_section>& code, const std::vector<markdown_section>& others,
                                 answer_form form) {
+  if (form == answer_form::tile) return find_tile(code, others);
   return form == answer_form::program ? find_program(code, others) : find_schedule(code, others);
 }
 

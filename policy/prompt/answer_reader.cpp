@@ -6,6 +6,8 @@
 
 #include "policy/prompt/answer_code.hpp"
 #include "policy/prompt/markdown.hpp"
+#include "policy/prompt/tile_text.hpp"
+#include "sandbox/program/dialect.hpp"
 #include "sandbox/program/task_fit.hpp"
 
 namespace cudal1 {
@@ -60,7 +62,7 @@ answer_sections sections_of(const std::vector<markdown_section>& all) {
 
 error cut_off(const answer_request& r) {
   return {errc::parse_error,
-          r.form == answer_form::program
+          r.form != answer_form::schedule
               ? "the answer was cut off at its limit of tokens before the program was complete; write a much shorter "
                 "analysis and design, and a shorter program"
               : "the answer was cut off at its limit of tokens; write a much shorter analysis and design"};
@@ -69,6 +71,24 @@ error cut_off(const answer_request& r) {
 expected<void> read_program_code(const answer_request& r, answer& a) {
   CUDAL1_TRY(auto checked, check_program_text(a.code));
   CUDAL1_CHECK(check_fits(*r.what, checked));
+  a.program = std::move(checked);
+  return {};
+}
+
+expected<void> read_tile_code(const answer_request& r, answer& a) {
+  std::string own, text = a.code;
+  if (looks_like_tile(a.code)) {
+    CUDAL1_TRY(auto code, read_tile(a.code, *r.what));
+    own = std::move(code.own);
+    text = print_program(code.made);
+  }
+  CUDAL1_TRY(auto checked, check_program_text(text));
+  CUDAL1_CHECK(check_fits(*r.what, checked));
+  if (tile_functions_in(own.empty() ? checked.text.source : own).empty())
+    return fail(errc::invalid_program,
+                "the code calls no function of the tile vocabulary: write its kernels with functions such as "
+                "load_row_of_block, sum_of_block, copy_to_tile, for_stages, multiply_ab, for_each_pair in place of "
+                "loops of single threads");
   a.program = std::move(checked);
   return {};
 }
@@ -103,7 +123,9 @@ answer read_answer(std::string_view text, const answer_request& r) {
     a.problem = std::move(code).error();
     return a;
   }
-  const auto read = r.form == answer_form::program ? read_program_code(r, a) : read_schedule_code(r, a);
+  const auto read = r.form == answer_form::tile      ? read_tile_code(r, a)
+                    : r.form == answer_form::program ? read_program_code(r, a)
+                                                     : read_schedule_code(r, a);
   if (!read) a.problem = read.error();
   return a;
 }

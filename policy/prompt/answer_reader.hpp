@@ -25,8 +25,8 @@ struct answer_request {
 
 struct answer {
   std::string analysis, design;  // "" if there is no such section
-  // The code as it was found: head, ---, source, or the schedule; "" if there is none. What a variant that breaks a
-  // rule is stored with.
+  // The code as it was found: head, ---, source, or the schedule, or the text of the form `tile`; "" if there is none.
+  // What a variant that breaks a rule is stored with.
   std::string code;
   std::optional<schedule> plan;            // of the form `schedule`
   std::optional<checked_program> program;  // legal and of the task; the canonical text is print_program(program->text)

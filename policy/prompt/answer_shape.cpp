@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "policy/prompt/head_pattern.hpp"
+#include "policy/prompt/source_pattern.hpp"
+#include "policy/prompt/tile_pattern.hpp"
 
 namespace cudal1 {
 
@@ -12,38 +14,6 @@ using pattern = byte_pattern;
 
 // Shares of an answer's tokens.
 constexpr double share_of_thoughts = 0.4, share_of_words = 0.15, share_of_head = 0.4;
-
-// Markdown's reader takes fences for code, and leaves thoughts out.
-const std::vector<std::string>& not_in_words() {
-  static const std::vector<std::string> all = {"```", "~~~", "<think", "</think"};
-  return all;
-}
-
-// Whatever begins like one of these goes on as one of them.
-void allow_only(const std::vector<std::string>& wholes, std::vector<std::string>& forbidden) {
-  for (const auto& whole : wholes)
-    for (std::size_t size = 1; size < whole.size(); ++size)
-      for (int byte = 0; byte < 0x80; ++byte) {
-        const std::string begun = whole.substr(0, size) + static_cast<char>(byte);
-        if (std::ranges::none_of(wholes, [&](const auto& w) { return w.starts_with(begun); }))
-          forbidden.push_back(begun);
-      }
-}
-
-// So that every source is legal for the checks before a compiler sees it (sandbox/program/source), without following
-// its tokens: ASCII alone, no literals of characters and strings, no comments over several lines, few directives.
-const std::vector<std::string>& not_in_source() {
-  static const auto all = [] {
-    auto words = not_in_words();
-    words.insert(words.end(),
-                 {"\"", "'", "\\", "/*", "??", "%:", "__has_", "_Pragma", "__pragma", "#define _", "#define  "});
-    for (int byte = 0x80; byte < 0x100; ++byte)
-      words.emplace_back(1, static_cast<char>(byte));
-    allow_only({"#define ", "#pragma unroll"}, words);
-    return words;
-  }();
-  return all;
-}
 
 // What a model that thinks writes before its answer.
 pattern thoughts() {
@@ -61,21 +31,6 @@ pattern section(const std::string& next_heading) {
 pattern with_sections(pattern code) {
   return pattern::sequence({thoughts(), pattern::text("## Performance analysis\n"), section("Design"), section("Code"),
                             pattern::text("```\n"), std::move(code)});
-}
-
-// The kernels of an answer by their names, in the order of the source: what a head launches stands there.
-const std::vector<std::vector<std::string>>& kernels_of_answers() {
-  static const std::vector<std::vector<std::string>> all = {{"kernel"}, {"first_kernel", "second_kernel"}};
-  return all;
-}
-
-// As generated kernels have it before their names: what is shown and learned can be written.
-pattern launch_bounds() {
-  constexpr int most_digits = 4;
-  const auto number = pattern::times(pattern::any_of("0123456789"), 1, most_digits);
-  const auto blocks = pattern::choice({pattern::text(""), pattern::sequence({pattern::text(", "), number})});
-  return pattern::choice({pattern::text(""), pattern::sequence({pattern::text("__launch_bounds__("), number, blocks,
-                                                                pattern::text(") ")})});
 }
 
 // To the body of a kernel.
@@ -173,6 +128,7 @@ program with_answer_names(program p) {
 
 expected<byte_automaton> shape_of_answer(const task& t, const lowering_target& target, answer_form form) {
   if (form == answer_form::program) return byte_automaton::make(with_sections(program_pattern(t)));
+  if (form == answer_form::tile) return byte_automaton::make(with_sections(tile_pattern(t)));
   CUDAL1_TRY(auto moves, schedule_pattern(t, target));
   return byte_automaton::make(
       with_sections(pattern::sequence({pattern::within(std::move(moves), share_of_head), pattern::text("\n```")})));

@@ -4,6 +4,8 @@
 //              without strings, characters and /* */) that has the kernels which the head launches, each at the
 //              beginning of a line: `kernel`, or `first_kernel` and then `second_kernel`; or a head of `aten` steps
 //              alone. Names are bound before they are used: outputs, and t0, t1, ... for what lies between.
+//   tile:      a frame of the task and statements of its kernel's body, which always compile, or launches and free
+//              source whose kernels have tensors as parameters and call a function of the vocabulary (tile_pattern).
 //   schedule:  moves by the names and parameters that the task's program has on this target.
 //
 // Analysis, design and source are free text.

@@ -8,7 +8,10 @@
 #include "config/base/describe.hpp"
 #include "config/base/json.hpp"
 #include "policy/prompt/answer_shape.hpp"
+#include "policy/prompt/format_guide.hpp"
 #include "policy/prompt/quantities.hpp"
+#include "policy/prompt/tile_guide.hpp"
+#include "policy/prompt/tile_text.hpp"
 #include "policy/prompt/variant_text.hpp"
 #include "sandbox/program/program.hpp"
 
@@ -38,6 +41,31 @@ The source has `__global__ void` kernels without templates; no #include, no host
 {}
 )";
 
+constexpr const char* tile_system =
+    R"(You write a fast CUDA kernel for one task. It must give the task's results; its score is (time of the task's own program) / (time of yours). Answer with three sections:
+
+## Performance analysis
+One or two sentences: why the fastest variant shown is fast.
+
+## Design
+One or two sentences: what yours does better.
+
+## Code
+One fenced block with the code: {}
+
+Functions that the threads of a block call together:
+{}No #include, no host code, no std::. Sums in float; the maximum is subtracted before exponentials.
+{}
+)";
+
+constexpr const char* frame_code =
+    R"(the first line of a frame of the task, such as `rows threads=256`, and then the body of its kernel, line by line: what is read comes into registers or tiles, is computed, and every output is stored.
+)";
+
+constexpr const char* launch_code =
+    R"(a line `launch kernel grid=16,16,1 block=256,1,1 shared_bytes=0` for each launch, numbers only, a line `tensor t0 float32[256, 384]` for each tensor between kernels, and then the source of the kernels. Parameters are named after tensors: `const float* __restrict__ x_in` is read, `float* __restrict__ y_out` is written; there are no others.
+)";
+
 constexpr const char* schedule_system =
     R"(You write a schedule for one task: moves that make its program faster, such as fuse(steps=0..2); block(group=0, threads=256). Its score is (time of the task's own program) / (time with the schedule). Answer with three sections:
 
@@ -57,14 +85,15 @@ std::string hint_of(const device_guide& guide) {
 }
 
 // On few lines, with the names that an answer has.
-std::string short_program(const std::string& text) {
+std::string short_program(const std::string& text, answer_form form = answer_form::program) {
+  if (form == answer_form::tile && looks_like_tile(text)) return text;
   const auto read = read_program(text);
   return read ? print_program(with_answer_names(*read)) : text;
 }
 
 std::string compact_work(const shown_variant& v, answer_form form) {
   if (form == answer_form::schedule && !v.schedule.empty()) return v.schedule + "\n\n";
-  return v.program.empty() ? "\n" : fenced(short_program(v.program)) + "\n";
+  return v.program.empty() ? "\n" : fenced(short_program(v.program, form)) + "\n";
 }
 
 std::string compact_problem(const shown_variant& v) {
@@ -73,11 +102,21 @@ std::string compact_problem(const shown_variant& v) {
   return text;
 }
 
+std::string tensors_of(const prompt_task& w) {
+  std::string text;
+  for (const auto& t : w.tensors)
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : "; ", t.role, t.name, t.type);
+  return "Its tensors: " + text + ".\n\n";
+}
+
 std::string compact_task(const prompt_document& d) {
   const auto& w = d.what;
   auto text = fmt::format("# Task: {}\n\n", w.name);
   if (!w.summary.empty()) text += w.summary + ".\n\n";
   if (d.form == answer_form::schedule) return text + fenced(fmt::format("{}", fmt::join(w.steps, "\n"))) + "\n";
+  if (d.form == answer_form::tile)
+    return text + "Its steps in PyTorch:\n\n" + fenced(fmt::format("{}", fmt::join(w.steps, "\n"))) + "\n" +
+           tensors_of(w) + frames_text(d);
   return text + "Its own program:\n\n" + fenced(short_program(w.reference)) + "\n";
 }
 
@@ -92,6 +131,12 @@ std::string compact_moves(const prompt_document& d) {
 
 std::string compact_system_text(const prompt_document& d, const device_guide& guide) {
   if (d.form == answer_form::schedule) return schedule_system;
+  if (d.form == answer_form::tile) {
+    std::string functions;
+    for (const auto& sentence : tile_vocabulary(parts_for(d)))
+      functions += "- " + sentence + "\n";
+    return fmt::format(tile_system, d.frames.empty() ? launch_code : frame_code, functions, hint_of(guide));
+  }
   return fmt::format(program_system, hint_of(guide));
 }
 
@@ -99,6 +144,12 @@ std::string compact_user_text(const prompt_document& d) {
   auto text = compact_task(d);
   if (d.form == answer_form::schedule) {
     text += compact_moves(d);
+  } else if (d.form == answer_form::tile) {
+    text += tile_examples_text(d);
+    // Frames say what a kernel has; where there is none a whole one shows it.
+    if (d.frames.empty() && d.exemplars.empty() && !d.examples.empty())
+      text += fmt::format("The code for another task ({}):\n\n{}\n", d.examples.front().task,
+                          fenced(d.examples.front().program));
   } else if (d.exemplars.empty() && !d.examples.empty()) {
     text += fmt::format("# A program of another task ({})\n\n{}\n", d.examples.front().task,
                         fenced(short_program(d.examples.front().program)));
@@ -111,7 +162,7 @@ std::string compact_user_text(const prompt_document& d) {
   }
   for (const auto& v : d.failed)
     text += "# Earlier variant that failed\n\n" + compact_problem(v) + "\n";
-  const char* what = d.form == answer_form::program ? "program" : "schedule";
+  const char* what = word_for(d.form);
   if (d.repair.empty())
     return text + fmt::format("Write your answer: a correct {}, {}.\n", what,
                               d.exemplars.empty() ? "as fast as you can" : "faster than every variant above");

@@ -1,9 +1,12 @@
 #include "policy/prompt/document_text.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "policy/prompt/quantities.hpp"
+#include "policy/prompt/tile_guide.hpp"
 #include "policy/prompt/variant_text.hpp"
 
 namespace cudal1 {
@@ -95,6 +98,7 @@ std::string task_text(const prompt_document& d) {
   if (d.form == answer_form::schedule)
     return text + "Its program, step by step:\n\n" + fenced(fmt::format("{}", fmt::join(w.steps, "\n"))) + "\n";
   text += "Its own program, the reference (`aten` steps alone):\n\n" + fenced(w.reference) + "\n";
+  if (d.form == answer_form::tile) return text + frames_text(d);
   text += declarations_to_copy(w);
   if (!w.operators.empty()) text += "Schemas of its operators:\n\n" + list_text(w.operators) + "\n";
   return text;
@@ -155,15 +159,22 @@ std::string variants_text(const prompt_document& d) {
 
 std::string examples_text(const prompt_document& d) {
   if (d.form == answer_form::schedule) return moves_text(d);
+  const bool is_tile = d.form == answer_form::tile;
   std::string text;
-  if (!d.examples.empty()) text = "# The program format by example: good programs for other tasks\n\n";
+  if (is_tile) text = "# The form by example\n\n" + tile_examples_text(d);
+  if (!is_tile && !d.examples.empty()) text = "# The program format by example: good programs for other tasks\n\n";
   for (const auto& e : d.examples)
     text += fmt::format("For the task {} ({}):\n\n{}\n", e.task, e.family, fenced(e.program));
   return text + operators_text(d);
 }
 
-std::string dialect_text(const device_guide& guide) {
-  return "# The dialect of kernels\n\n" + list_text(common_dialect()) + list_text(guide.dialect) + "\n";
+std::string dialect_text(const device_guide& guide, answer_form form) {
+  auto text = "# The dialect of kernels\n\n" + list_text(common_dialect()) + list_text(guide.dialect);
+  // Of a form that asks for the vocabulary, whatever the device is.
+  if (form == answer_form::tile)
+    for (const auto& sentence : tile_vocabulary())
+      if (std::ranges::count(guide.dialect, sentence) == 0) text += "- " + sentence + "\n";
+  return text + "\n";
 }
 
 std::string performance_text(const device_guide& guide) {

@@ -13,7 +13,7 @@ std::string bounds_text(const prompt_document& d);    // what bounds it, and how
 std::string variants_text(const prompt_document& d);  // earlier variants, and their comparison
 std::string files_text(const prompt_document& d);     // kernels by others; "" if there are none
 std::string examples_text(const prompt_document& d);  // the format by example; operators, or moves
-std::string dialect_text(const device_guide& guide);
+std::string dialect_text(const device_guide& guide, answer_form form);
 std::string performance_text(const device_guide& guide);
 
 }  // namespace cudal1

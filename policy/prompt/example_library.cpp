@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "policy/prompt/tile_text.hpp"
+#include "sandbox/program/dialect.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -29,7 +32,9 @@ expected<std::shared_ptr<const example_library>> load_example_library(const std:
       return fail(errc::not_found, "the library's program {} is of the task {}, which is not among those in {}", p.name,
                   p.task, folder);
     CUDAL1_TRY(auto features, features_of(features_record(*of)));
-    library->push_back({std::move(p), of->name, of->family, std::move(features)});
+    const auto& text = p.program.text;
+    auto tile = tile_functions_in(text.source).empty() ? std::nullopt : tile_text_of(text, *of);
+    library->push_back({std::move(p), of->name, of->family, std::move(features), tile.value_or("")});
   }
   return std::shared_ptr<const example_library>(std::move(library));
 }

@@ -16,6 +16,7 @@ struct library_entry {
   library_program program;
   std::string task, family;
   task_features features;  // of its task
+  std::string tile_text;   // the same as code of the form `tile`; "" if that cannot say it
 };
 
 using example_library = std::vector<library_entry>;

@@ -8,6 +8,7 @@
 
 #include "config/base/describe.hpp"
 #include "policy/moves/move_registry.hpp"
+#include "policy/prompt/tile_guide.hpp"
 #include "sandbox/program/operators/convolution_chain.hpp"
 #include "sandbox/program/operators/record.hpp"
 
@@ -93,6 +94,19 @@ void add_examples(const task& t, const example_library& library, prompt_document
     if (!p.source.empty()) text += std::string(program_separator) + "\n" + p.source;
     d.examples.push_back({e->program.name, e->task, e->family, std::move(text)});
   }
+}
+
+void add_frames(const task& t, prompt_document& d) {
+  for (const auto& frame : frames_of(t))
+    d.frames.push_back(frame_text(frame));
+}
+
+void add_tile_examples(const task& t, const example_library& library, prompt_document& d) {
+  example_library written;
+  std::ranges::copy_if(library, std::back_inserter(written),
+                       [](const library_entry& e) { return !e.tile_text.empty(); });
+  for (const auto* e : choose_examples(t, written))
+    d.examples.push_back({e->program.name, e->task, e->family, e->tile_text});
 }
 
 void add_operators(const task& t, prompt_document& d) {

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "policy/prompt/tile_guide.hpp"
+
 namespace cudal1 {
 
 namespace {
@@ -126,11 +128,18 @@ std::string introduction(answer_form form) {
       "the highest score of a correct variant. Earlier variants with their measured scores are shown, if there are "
       "any: "
       "find out why the fast ones are fast, then write one that is faster than all of them.\n\n",
-      form == answer_form::program ? "CUDA programs" : "schedules (lists of program transformations)");
+      form == answer_form::program    ? "CUDA programs"
+      : form == answer_form::schedule ? "schedules (lists of program transformations)"
+                                      : "CUDA kernels from a vocabulary of device functions");
 }
 
 std::string answer_guide(answer_form form) {
+  if (form == answer_form::tile) return tile_answer_guide();
   return form == answer_form::program ? program_answer : schedule_answer;
+}
+
+const char* word_for(answer_form form) {
+  return form == answer_form::program ? "program" : form == answer_form::schedule ? "schedule" : "kernel";
 }
 
 std::string format_guide() {

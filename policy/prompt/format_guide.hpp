@@ -10,6 +10,8 @@ namespace cudal1 {
 
 // Who reads this and what is asked, in a paragraph.
 std::string introduction(answer_form form);
+// What is asked for, in a word: "program", "schedule", "kernel".
+const char* word_for(answer_form form);
 // The three sections of an answer, and what its code block holds.
 std::string answer_guide(answer_form form);
 // The format of programs, of its JSON head and of its steps.

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "config/base/describe.hpp"
+#include "policy/prompt/number_patterns.hpp"
 #include "sandbox/program/canonical.hpp"
 #include "sandbox/program/operators/record.hpp"
 #include "sandbox/program/task_fit.hpp"
@@ -19,8 +21,7 @@ namespace {
 
 using pattern = byte_pattern;
 
-constexpr int most_temporaries = 4, most_dimensions = 5;
-constexpr std::string_view digits = "0123456789", digits_but_zero = "123456789";
+constexpr int most_temporaries = 4;
 
 pattern blanks() {
   return pattern::repeated(pattern::any_of(" \n"));
@@ -31,26 +32,6 @@ pattern list_of(const pattern& item) {
   return pattern::sequence({item, pattern::repeated(pattern::sequence({json_pattern(","), item}))});
 }
 
-// Up to nine digits: within 32 bits.
-pattern positive() {
-  return pattern::sequence({pattern::any_of(digits_but_zero), pattern::times(pattern::any_of(digits), 0, 8)});
-}
-
-pattern integer() {
-  return pattern::choice({pattern::text("0"), pattern::sequence({pattern::one_of({"", "-"}), positive()})});
-}
-
-// Fits a float.
-pattern real() {
-  const auto fraction = pattern::sequence({pattern::text("."), pattern::times(pattern::any_of(digits), 1, 10)});
-  const auto exponent =
-      pattern::sequence({pattern::text("e"), pattern::one_of({"", "-"}),
-                         pattern::choice({pattern::any_of(digits_but_zero),
-                                          pattern::sequence({pattern::any_of("12"), pattern::any_of(digits)})})});
-  return pattern::sequence(
-      {integer(), pattern::choice({pattern::text(""), fraction}), pattern::choice({pattern::text(""), exponent})});
-}
-
 pattern string_of(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
   quoted.reserve(texts.size());
@@ -59,38 +40,12 @@ pattern string_of(const std::vector<std::string>& texts) {
   return pattern::one_of(quoted);
 }
 
-// Up to 65535, CUDA's limit.
-pattern short_extent() {
-  const auto digit = pattern::any_of(digits);
-  return pattern::choice(
-      {pattern::sequence({pattern::any_of(digits_but_zero), pattern::times(digit, 0, 3)}),
-       pattern::sequence({pattern::any_of("12345"), pattern::times(digit, 4, 4)}),
-       pattern::sequence({pattern::text("6"), pattern::any_of("01234"), pattern::times(digit, 3, 3)})});
-}
-
-// Threads of a block: at most 1024 in all.
+// Threads of a block.
 pattern block_extent() {
-  std::vector<std::string> texts;
-  for (const int x : {1,   2,   4,   8,   16,  32,  64,  96,  128, 160, 192, 224, 256, 288, 320,
-                      352, 384, 416, 448, 480, 512, 576, 640, 704, 768, 832, 896, 960, 1024})
-    texts.push_back(fmt::format("[{},1,1]", x));
-  for (int x = 1; x <= 512; x *= 2)
-    for (int y = 2; y <= 64 && x * y <= 1024; y *= 2)
-      texts.push_back(fmt::format("[{},{},1]", x, y));
   std::vector<pattern> options;
-  options.reserve(texts.size());
-  for (const auto& t : texts)
-    options.push_back(json_pattern(t));
+  for (const auto& [x, y] : block_shapes())
+    options.push_back(json_pattern(fmt::format("[{},{},1]", x, y)));
   return pattern::choice(std::move(options));
-}
-
-// Up to 48 KiB.
-pattern shared_bytes() {
-  const auto digit = pattern::any_of(digits);
-  return pattern::choice(
-      {pattern::text("0"), pattern::sequence({pattern::any_of(digits_but_zero), pattern::times(digit, 0, 3)}),
-       pattern::sequence({pattern::any_of("123"), pattern::times(digit, 4, 4)}),
-       pattern::sequence({pattern::text("4"), pattern::any_of("012345678"), pattern::times(digit, 3, 3)})});
 }
 
 // What is bound when a step is written.
@@ -101,13 +56,13 @@ struct bound_names {
 pattern launch(const bound_names& bound, const std::vector<std::string>& kernels) {
   std::vector<pattern> arguments{
       pattern::sequence({json_pattern("{\"in\":"), string_of(bound.readable), json_pattern("}")}),
-      pattern::sequence({json_pattern("{\"i32\":"), integer(), json_pattern("}")}),
-      pattern::sequence({json_pattern("{\"i64\":"), integer(), json_pattern("}")}),
-      pattern::sequence({json_pattern("{\"f32\":"), real(), json_pattern("}")})};
+      pattern::sequence({json_pattern("{\"i32\":"), integer_number(), json_pattern("}")}),
+      pattern::sequence({json_pattern("{\"i64\":"), integer_number(), json_pattern("}")}),
+      pattern::sequence({json_pattern("{\"f32\":"), real_number(), json_pattern("}")})};
   if (!bound.writable.empty())
     arguments.push_back(pattern::sequence({json_pattern("{"), pattern::one_of({"\"out\"", "\"inout\""}),
                                            json_pattern(":"), string_of(bound.writable), json_pattern("}")}));
-  const auto grid = pattern::sequence({json_pattern("["), positive(), json_pattern(","), short_extent(),
+  const auto grid = pattern::sequence({json_pattern("["), positive_number(), json_pattern(","), short_extent(),
                                        json_pattern(","), short_extent(), json_pattern("]")});
   return pattern::sequence({json_pattern("{\"launch\":"), string_of(kernels), json_pattern(",\"grid\":"), grid,
                             json_pattern(",\"block\":"), block_extent(), json_pattern(",\"shared_bytes\":"),
@@ -116,9 +71,10 @@ pattern launch(const bound_names& bound, const std::vector<std::string>& kernels
 }
 
 pattern allocation(const std::string& name) {
-  const auto more = pattern::times(pattern::sequence({json_pattern(","), positive()}), 0, most_dimensions - 1);
+  const auto more =
+      pattern::times(pattern::sequence({json_pattern(","), positive_number()}), 0, most_written_dimensions - 1);
   return pattern::sequence({json_pattern("{\"alloc\":" + json(name).text() + ",\"dtype\":"), string_of(dtype_names()),
-                            json_pattern(",\"shape\":["), positive(), more, json_pattern("]}")});
+                            json_pattern(",\"shape\":["), positive_number(), more, json_pattern("]}")});
 }
 
 pattern allocated_output(const task& t, const std::string& name) {
@@ -142,14 +98,14 @@ std::optional<pattern> argument_value(const schema_argument& a, const bound_name
     case schema_type::boolean:
       return pattern::one_of({"true", "false"});
     case schema_type::integer:
-      return integer();
+      return integer_number();
     case schema_type::real:
     case schema_type::scalar:
-      return real();
+      return real_number();
     case schema_type::dtype:
       return string_of(dtype_names());
     case schema_type::integer_list:
-      return list(integer());
+      return list(integer_number());
     default:
       return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include "config/base/describe.hpp"
 #include "policy/prompt/counter_text.hpp"
 #include "policy/prompt/form_part.hpp"
+#include "policy/prompt/tile_text.hpp"
 #include "sandbox/device/accuracy.hpp"
 #include "sandbox/program/input_spec.hpp"
 #include "sandbox/program/quantiles.hpp"
@@ -173,9 +174,17 @@ expected<prompt_document> build_document(const prompt& p, const document_sources
   d.failed = all_shown(p.failed, d.bounds.roof);
   d.repair = all_shown(p.repair, d.bounds.roof);
   d.analysis = analyse(t, p.exemplars, p.failed, d.bounds);
-  if (d.form == answer_form::program) {
+  if (d.form == answer_form::tile) {
+    add_frames(t, d);
+    if (from.library) add_tile_examples(t, *from.library, d);
+    for (auto* list : {&d.exemplars, &d.failed, &d.repair})
+      for (auto& v : *list)
+        v.program = as_tile_text(v.program, t);
+  } else if (d.form == answer_form::program) {
     if (from.library) add_examples(t, *from.library, d);
     add_operators(t, d);
+  }
+  if (d.form != answer_form::schedule) {
     for (const auto& f : p.files)
       d.files.push_back({f.name, f.language, f.source, f.speedup, f.speedup_interval});
   } else {

@@ -25,7 +25,10 @@
 namespace cudal1 {
 
 // What the answer is written as.
-BOOST_DEFINE_ENUM_CLASS(answer_form, program, schedule)
+//   program:   a whole program of the format
+//   schedule:  moves
+//   tile:      kernels that call the tile vocabulary (sandbox/program/dialect), of which a program is put together
+BOOST_DEFINE_ENUM_CLASS(answer_form, program, schedule, tile)
 
 // What a document is made from, besides the prompt itself.
 struct document_sources {
@@ -116,13 +119,14 @@ struct prompt_document {
   std::vector<library_example> examples;  // the most alike first, at most two
   std::vector<std::string> products;      // schemas of the operators that are worth calling: products and the like
   std::vector<std::string> operators;     // names of all others, by kind: "reduction: amax amin ..."
+  std::vector<std::string> frames;        // of the form `tile` only: kernels of which the body is to be written
   std::vector<legal_move> moves;          // of the form `schedule` only
   std::string first_moves;                // a legal schedule: the proofs, and the largest kernels
   // Requirements and prohibitions: those of the device's guide (device_guide.hpp) and of the gates.
 };
 BOOST_DESCRIBE_STRUCT(prompt_document, (),
                       (form, what, where, bounds, exemplars, failed, repair, files, analysis, examples, products,
-                       operators, moves, first_moves))
+                       operators, frames, moves, first_moves))
 
 // errc::unsupported for a target without a guide. The prompt's task, target and environment must be set.
 expected<prompt_document> build_document(const prompt& p, const document_sources& from);

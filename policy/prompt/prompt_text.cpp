@@ -10,6 +10,7 @@
 #include "policy/prompt/compact_text.hpp"
 #include "policy/prompt/document_text.hpp"
 #include "policy/prompt/format_guide.hpp"
+#include "policy/prompt/tile_guide.hpp"
 #include "policy/prompt/variant_text.hpp"
 
 namespace cudal1 {
@@ -19,16 +20,15 @@ namespace {
 std::string system_text(const prompt_document& d, const device_guide& guide) {
   auto text = introduction(d.form) + answer_guide(d.form);
   if (d.form == answer_form::schedule) return text + schedule_guide() + requirements_text(guide, d.what, d.form);
-  return text + format_guide() + dialect_text(guide) + requirements_text(guide, d.what, d.form) +
-         performance_text(guide);
+  return text + (d.form == answer_form::tile ? tile_guide() : format_guide()) + dialect_text(guide, d.form) +
+         requirements_text(guide, d.what, d.form) + performance_text(guide);
 }
 
 std::string user_text(const prompt_document& d) {
   auto text = task_text(d) + device_text(d) + bounds_text(d) + variants_text(d) + files_text(d) + examples_text(d);
   if (!d.repair.empty()) return text + repair_text(d.repair, d.form);
   const bool has_earlier = !d.exemplars.empty() || !d.failed.empty();
-  return text + fmt::format("Now write your answer: a correct {} that is {}.\n",
-                            d.form == answer_form::program ? "program" : "schedule",
+  return text + fmt::format("Now write your answer: a correct {} that is {}.\n", word_for(d.form),
                             has_earlier ? "faster than every variant above" : "as fast as you can make it");
 }
 
@@ -103,7 +103,7 @@ std::optional<std::string> drop_round(prompt_document& d) {
 }
 
 std::optional<std::string> drop_best_exemplar(prompt_document& d) {
-  const bool format_is_shown = !d.examples.empty() || !d.repair.empty() || d.form == answer_form::schedule;
+  const bool format_is_shown = !d.examples.empty() || !d.repair.empty() || d.form != answer_form::program;
   if (d.exemplars.empty() || !format_is_shown) return std::nullopt;
   auto name = name_of("exemplar", d.exemplars.back());
   d.exemplars.pop_back();

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "config/base/describe.hpp"
+#include "policy/prompt/format_guide.hpp"
 #include "policy/prompt/quantities.hpp"
 
 namespace cudal1 {
@@ -147,7 +148,7 @@ std::string repair_text(const std::vector<shown_variant>& rounds, answer_form fo
           work_of(last, form);
   return text + advice_for(last.result) +
          " Keep what was right about it, and answer in the same three sections with the complete, corrected " +
-         (form == answer_form::program ? "program" : "schedule") + ", not with a difference.\n";
+         word_for(form) + ", not with a difference.\n";
 }
 
 }  // namespace cudal1

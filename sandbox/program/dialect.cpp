@@ -1,7 +1,9 @@
 #include "sandbox/program/dialect.hpp"
 
 #include <algorithm>
+#include <set>
 
+#include "sandbox/program/scanner.hpp"
 #include "sandbox/program/source.hpp"
 
 namespace cudal1 {
@@ -23,6 +25,7 @@ std::vector<dialect_part> warp_parts() {
                     "load_matrix_x4", "load_matrix_x2_transposed", "load_matrix_x4_transposed", "copy_async",
                     "copy_async_commit", "copy_async_wait"},
        .of_threads = {"tf32_of_float", "tf32_even_of_float"},
+       .of_tiles = true,
        .guide = {"Tensor cores without headers, by a whole warp: `mma_m16n8k8_tf32(d, a, b)`, `mma_m16n8k16_half(d, "
                  "a, b)`, `mma_m16n8k16_bfloat16(d, a, b)`: d += a b with `float d[4]`, `unsigned a[4], b[2]`; "
                  "`tf32_of_float(v)` rounds an operand's bits (without it the low 13 bits are cut off).",
@@ -67,6 +70,7 @@ std::vector<dialect_part> hopper_parts() {
                     "warpgroup_mma_m64n16k8_quads",
                     "warpgroup_mma_m64n32k8_quads",
                     "warpgroup_mma_m64n64k8_quads"},
+       .of_tiles = true,
        .guide = {"Products of 4 warps from shared memory (wgmma; only compute capability 9.0): "
                  "`warpgroup_mma_m64nNk16_bfloat16(d, a, b, add)` and `_half`, N = 64, 128, 192, 256, with `float "
                  "d[N / 8][4]`: d = a b^T (+ d where `add`) of 64 and N rows of 16 elements, 128 bytes apart; tiles "
@@ -90,6 +94,7 @@ std::vector<dialect_part> hopper_parts() {
        .words = {"tensor_map", "transfer_", "load_tile", "store_tile"},
        .of_warps = {"transfer_init", "transfer_arrive", "transfer_expect", "transfer_wait", "load_tile", "store_tile",
                     "store_tile_commit", "store_tile_wait"},
+       .of_tiles = true,
        .guide = {"Tensor maps (TMA, compute capability 9.0): `{\"in\": \"a\", \"map\": {\"box\": [64, 64], "
                  "\"swizzle\": 128}}` passes `const __grid_constant__ tensor_map a`. One thread: "
                  "`transfer_init(&bar, 1)` of an `unsigned long long` in shared memory, a `__syncthreads()` of all, "
@@ -123,6 +128,7 @@ std::vector<dialect_part> row_parts() {
        .of_threads = {"no_rank", "rank_of_greater", "rank_of_smaller", "place_of_rank", "element_of_rank", "sort_ranks",
                       "merge_ranks", "keep_ranks", "merge_waiting_ranks", "merge_ranks_of_warps"},
        .in_dialect = true,
+       .of_tiles = true,
        .guide = {"The k greatest of a row, k up to 64: `rank_of_greater(x, place)` (`rank_of_smaller`) is a `long "
                  "long` that orders elements, of equal ones the first; `sort_ranks(r)` sorts one of each lane of a "
                  "warp, `merge_ranks(kept, r)` merges 32 sorted ones into `long long kept[N]`, rank q of lane l the "
@@ -136,6 +142,7 @@ std::vector<dialect_part> row_parts() {
        .of_threads = {"recurrent_sigmoid", "recurrent_state", "begin_recurrent", "read_recurrent", "multiply_recurrent",
                       "finish_recurrent", "recurrent_layers"},
        .in_dialect = true,
+       .of_tiles = true,
        .guide =
            {"LSTM, GRU and RNN layers by one cooperative launch: `recurrent_layers<CELL, LAYERS, DIRECTIONS, STEPS, "
             "BATCH, INPUT, HIDDEN, UNITS, ROWS, TERMS, BIASES, VECTORS>(x, x_step, x_batch, h0, c0, weights, out, "
@@ -149,6 +156,7 @@ std::vector<dialect_part> row_parts() {
                       "store_half_row_of_block", "store_bfloat16_row_of_block"},
        .needs = {"half"},
        .in_dialect = true,
+       .of_tiles = true,
        .guide = {"Rows in a block's registers (blocks of one dimension, of THREADS threads): "
                  "`load_row_of_block<THREADS>(v, row, columns, outside)` into `float v[N]`, N a "
                  "multiple of 4, THREADS * N at least `columns`, which is a multiple of 4; "
@@ -171,6 +179,7 @@ std::vector<dialect_part> tile_parts() {
                       "add_to_sums", "sums_of_rows", "greatest_of_rows", "store_pair_as"},
        .needs = {"half", "tensor_cores", "rows"},
        .in_dialect = true,
+       .of_tiles = true,
        .guide =
            {"Products by tiles of shared memory (compute capability 8.0; blocks of one dimension, of THREADS threads): "
             "`shared_tile<T, ROWS, COLUMNS>` is a swizzled layout, `::elements` its size, `::at(row, column)` a place; "
@@ -192,6 +201,7 @@ std::vector<dialect_part> tile_parts() {
        .of_threads = {"multiply_abt_by_warpgroup"},
        .needs = {"half", "tensor_cores", "rows", "shared_tiles", "warpgroups", "fence"},
        .in_dialect = true,
+       .of_tiles = true,
        .guide = {"On compute capability 9.0 `multiply_abt_by_warpgroup<MMA, A, B>(sums, a, b, row)` multiplies half "
                  "types by wgmma: 64 rows from `row` on by four warps, all columns of b, `float sums[1][columns / "
                  "8][4]`, tiles `shared_tile<unsigned short, N, 64>` at multiples of 1024 bytes (`extern __shared__ "
@@ -202,6 +212,7 @@ std::vector<dialect_part> tile_parts() {
        .of_threads = {"attention_mask", "attention_weights", "attention_values", "attention_rows"},
        .needs = {"shared_tiles"},
        .in_dialect = true,
+       .of_tiles = true,
        .guide = {
            "softmax(q k^T) v of float32 without the weights in memory (compute capability 8.0), by a block of 32 WARPS "
            "threads for as many rows of q: `typedef attention_sizes<DEPTH, WIDTH, KEYS, WARPS> S; "
@@ -232,6 +243,21 @@ bool needs_part(std::string_view source, const dialect_part& part) {
   return is_named || std::ranges::any_of(dialect_parts(), [&](const dialect_part& other) {
            return std::ranges::count(other.needs, part.name) > 0 && needs_part(source, other);
          });
+}
+
+std::vector<std::string_view> tile_functions_in(std::string_view source) {
+  auto tokens = scan(source, directive_form::words);
+  std::erase_if(tokens, [](const token& t) { return t.kind == token_kind::comment; });
+  std::set<std::string_view> called;
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i)
+    if (tokens[i + 1].is("(") || tokens[i + 1].is("<")) called.insert(tokens[i].text);
+  std::vector<std::string_view> out;
+  for (const auto& part : dialect_parts())
+    if (part.of_tiles)
+      for (const auto* list : {&part.of_warps, &part.of_threads})
+        for (const auto name : *list)
+          if (called.contains(name)) out.push_back(name);
+  return out;
 }
 
 }  // namespace cudal1

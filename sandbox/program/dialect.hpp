@@ -21,6 +21,8 @@ struct dialect_part {
   // Whether the text is in the dialect itself: then it is the same for all devices, and its functions need fibers if
   // what they call does (all are in `of_threads`). Others know the functions.
   bool in_dialect = false;
+  // Whether its functions are the tile vocabulary: fragments, tiles of shared memory, copies to them, rows in registers.
+  bool of_tiles = false;
   std::vector<std::string> guide = {};  // for prompts, a sentence or more each
 };
 
@@ -28,5 +30,8 @@ const std::vector<dialect_part>& dialect_parts();
 
 // Whether the source may call one of the part's functions, or of a part that needs it; errs on the side of yes.
 bool needs_part(std::string_view source, const dialect_part& part);
+
+// The functions of the tile vocabulary that the source calls, each once, in the order of the table.
+std::vector<std::string_view> tile_functions_in(std::string_view source);
 
 }  // namespace cudal1

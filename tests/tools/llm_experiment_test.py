@@ -233,6 +233,37 @@ class LlmExperiments(unittest.TestCase):
         self.assertIn("honest", audit.stdout)
         self.assertGreaterEqual(len(server.events("begin")), 4, "three answers and an opinion")
 
+    def test_kernels_in_the_tile_vocabulary_are_programs_of_the_task(self):
+        """A right body of a frame; one that calls nothing of the vocabulary, whose repair is a kernel with a launch."""
+        loads = "".join(f"float {x}[N];\nload_row_of_block<THREADS>({x}, {x}_row, COLUMNS, 0.0f);\n"
+                        for x in ("x", "bias"))
+        body = (f"rows threads=128\n{loads}float y[N];\nfor (int i = 0; i < N; ++i) y[i] = 0.125f * "
+                "greater_or_nan(x[i] + bias[i], 0.0f);\nstore_row_of_block<THREADS>(y_row, y, COLUMNS);\n")
+        plain = ("rows threads=128\nfor (int c = threadIdx.x; c < COLUMNS; c += THREADS) "
+                 "y_row[c] = 0.125f * fmaxf(x_row[c] + bias_row[c], 0.0f);\n")
+        kernel = ("launch kernel grid=2048,1,1 block=128,1,1 shared_bytes=0\n__global__ void kernel(const float* x_in, "
+                  "const float* bias_in, float* y_out) {\n  float v[4], b[4];\n"
+                  "  load_row_of_block<128>(v, x_in + blockIdx.x * 512, 512, 0.0f);\n"
+                  "  load_row_of_block<128>(b, bias_in, 512, 0.0f);\n"
+                  "  for (int i = 0; i < 4; ++i) v[i] = 0.125f * greater_or_nan(v[i] + b[i], 0.0f);\n"
+                  "  store_row_of_block<128>(y_out + blockIdx.x * 512, v, 512);\n}\n")
+        server = self.serve([{"match": "calls no function of the tile vocabulary", "answers": [{"text": answer(kernel)}]},
+                             {"match": of_task(TASKS[0]), "answers": [{"text": answer(plain)}, {"text": answer(body)}]}])
+        done = subprocess.run(
+            self.search("--policy", "llm", "--model", "good", "--evaluations", "8", "--task", TASKS[0], "--set",
+                        "llm.form=tile", "--set", "llm.mode=repair", "--set", "llm.parallel=1"), env=self.environment(), capture_output=True, text=True)
+        self.check(done)
+        model = self.report()["models"][0]
+        self.assertEqual(model["outcomes"], {"correct": 2, "invalid": 1}, done.stdout)
+        self.assertGreaterEqual(len(server.events("begin")), 2)
+        # What was measured, as chats to learn from, in the same form.
+        chats = self.run_cudal1("chats", str(self.folder / "chats.jsonl"), "--form", "tile", "--device", "cpu", "--better",
+                                "1", "--least", "0", "--detail", "compact")
+        self.check(chats)
+        text = json.loads((self.folder / "chats.jsonl").read_text().splitlines()[0])["messages"]
+        self.assertRegex(text[-1]["content"], r"```\n(rows threads=128|launch kernel)")
+        self.assertRegex(text[1]["content"], r"Earlier variant, score .*\n\n```\n(rows threads=128|launch kernel)")
+
     def test_a_budget_ends_the_experiment_and_keeps_everything(self):
         task = TASKS[0]
         answers = [{"text": answer(numbered(library(task), i))} for i in range(40)]

@@ -80,6 +80,18 @@ class TrainModel(unittest.TestCase):
         self.assertIn('class="c-curve s0"', (self.folder / "run/curves.svg").read_text())
         self.assertRegex(self.check(self.run_cudal1(*train, "--resume", "--rate", "0.5"), 2).stderr, "other options")
 
+    def test_kernels_in_the_tile_vocabulary_are_judged(self):
+        self.check(self.run_cudal1("run", "--device", "cpu", "--task", "bias_relu_twice", "--policy", "random",
+                                   "--evaluations", "2", *NODE))
+        none = self.run_cudal1("chats", "chats.jsonl", "--device", "cpu", "--better", "1", "--least", "0", "--form", "tile")
+        self.assertRegex(self.check(none, 2).stderr, "none of .* variants is of kernels alone that call the tile vocabulary")
+        self.check(self.run_cudal1("train", "--model", "tiny", "--task", "bias_relu_twice", "--measured-on", "cpu",
+                                   "--stages", "contrastive", "--steps", "1", "--group", "3", "--answer-tokens", "700",
+                                   "--out", "run", "--rank", "4", *NODE, "--set", "llm.form=tile", "--set",
+                                   "llm.prompt=compact", "--set", "llm.prompt_tokens=3390", "--set", "llm.exemplars=1"))
+        step = self.progress()[-1]
+        self.assertEqual((step["answers"], sum(step["outcomes"].values())), (3, 3))
+
     def test_what_does_not_fit_together_is_said(self):
         space = str(ROOT / "tests/tools/recorded/sample_space.jsonl")
         for arguments, says in ((("--out", "run"), "exactly one of SPACE .* and --model"),

@@ -9,6 +9,7 @@
 #include "config/base/readable.hpp"
 #include "policy/codegen/lowering_target.hpp"
 #include "policy/prompt/answer_reader.hpp"
+#include "policy/prompt/tile_text.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/hand_variants.hpp"
@@ -50,7 +51,10 @@ expected<std::string> text_of(const job_item& item, const task& what, const std:
   if (!item.schedule.empty()) return cli::lower_schedule_text(item.schedule, what, target);
   if (item.answer.empty()) return item.program;
   CUDAL1_TRY(const lowering_target* t, find_lowering_target(target));
-  const auto read = read_answer(item.answer, {&what, t, answer_form::program, ""});
+  auto read = read_answer(item.answer, {&what, t, answer_form::program, ""});
+  if (read.problem)
+    if (auto tile = read_answer(item.answer, {&what, t, answer_form::tile, ""}); looks_like_tile(tile.code))
+      read = std::move(tile);
   if (read.problem) return tl::unexpected<error>(*read.problem);
   return print_program(read.program->text);
 }

@@ -3,6 +3,7 @@
 #include "config/base/describe.hpp"
 #include "policy/prompt/device_guide.hpp"
 #include "policy/prompt/format_guide.hpp"
+#include "policy/prompt/tile_guide.hpp"
 #include "sandbox/device/device_type.hpp"
 #include "sandbox/program/program_library.hpp"
 #include "tools/cli/imported_tasks.hpp"
@@ -29,6 +30,7 @@ expected<json> guide_for(const std::string& device) {
        {"program", format_guide()},
        {"answer", answer_guide(answer_form::program)},
        {"schedule", schedule_guide()},
+       {"tile", tile_guide()},
        {"dialect", json::make_array({to_json(common_dialect()), to_json(guide->dialect)})},
        {"refused", json::make_array({refused_of(common_prohibitions()), refused_of(guide->refused)})},
        {"performance", to_json(guide->performance)}});

@@ -31,7 +31,8 @@ json::object variant_properties() {
   label.set("maxLength", 200);
   return {{"program", text("a JSON head, a line ---, CUDA C++ source: GET /v1/format")},
           {"schedule", text("moves on the task's program, as in row_kernel(steps=0)")},
-          {"answer", text("a language model's whole answer, in which the one program is found")},
+          {"answer",
+           text("a language model's whole answer, in which the one program, or code in the tile vocabulary, is found")},
           {"python", text("a Python file with ModelNew, as in KernelBench; its Model: GET /v1/tasks/{task}/python")},
           {"label", label}};
 }

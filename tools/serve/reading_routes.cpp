@@ -61,7 +61,7 @@ words prompt_words(const api_call& call) {
 std::vector<route_parameter> prompt_parameters() {
   return {task_value(),
           device_value(),
-          query_value("form", choice_schema({"program", "schedule"}), "of the answer"),
+          query_value("form", choice_schema({"program", "schedule", "tile"}), "of the answer"),
           query_value("experiment", pattern_schema(experiment_pattern), "show the variants of this search"),
           query_value("tokens", number_schema("integer", 1000, 1e6), "the budget"),
           query_value("detail", choice_schema({"auto", "full", "compact"}), "how much is explained"),

@@ -48,5 +48,27 @@ TEST_F(compact_prompt, leaves_smollm2_room_for_an_answer) {
   }
 }
 
+// The tile vocabulary is explained within the same room, beside whole kernels as earlier variants and examples.
+TEST_F(compact_prompt, of_the_form_tile_fits_too) {
+  const auto files = value_of(local_checkpoint::open(reference("smollm2/model.gguf")));
+  chat_model m;
+  m.max_answer_tokens = 8192;
+  const token_counter count = [&](const prompt_text& text) {
+    return files->tokens_of(std::vector<chat_message>{{"system", text.system}, {"user", text.user}});
+  };
+  for (const char* name : {"softmax", "linear_gelu", "conv2d_epilogue"}) {
+    const auto p = with_library_exemplars(name);
+    const auto d = value_of(build_document(p, sources_for(p, answer_form::tile)));
+    const auto compact = value_of(render(d, 1 << 20, prompt_detail::compact, count));
+    const auto chosen = value_of(render(d, files->longest_prompt(m), prompt_detail::fitting, count));
+    fmt::print("{}: {} tokens compact; chosen: {}\n", name, compact.tokens, chosen.tokens);
+    EXPECT_TRUE(chosen.compact);
+    EXPECT_LE(chosen.tokens, files->longest_prompt(m));
+    // Programs of the library that call the vocabulary are shown in the form.
+    EXPECT_THAT(chosen.user,
+                testing::HasSubstr(std::string_view(name) == "linear_gelu" ? "frame `product" : "\nlaunch "));
+  }
+}
+
 }  // namespace
 }  // namespace cudal1

@@ -8,6 +8,9 @@
 #include "policy/prompt/answer_code.hpp"
 #include "policy/prompt/answer_reader.hpp"
 #include "policy/prompt/answer_shape.hpp"
+#include "policy/prompt/tile_pattern.hpp"
+#include "policy/prompt/tile_text.hpp"
+#include "sandbox/cpu/compiler/host_compiler.hpp"
 #include "sandbox/program/task_fit.hpp"
 #include "tests/policy/model/tiny_model.hpp"
 #include "tests/policy/prompt/prompt_fixture.hpp"
@@ -28,8 +31,13 @@ class constrained_answers : public testing::Test {
 
   std::vector<chat_answer> answers(const task& t, answer_form form, std::size_t count,
                                    int64_t most_tokens = answer_tokens) {
-    const auto shape = std::make_shared<const byte_automaton>(
-        value_of(shape_of_answer(t, *value_of(find_lowering_target("cpu")), form)));
+    return answers_in(std::make_shared<const byte_automaton>(
+                          value_of(shape_of_answer(t, *value_of(find_lowering_target("cpu")), form))),
+                      count, most_tokens);
+  }
+
+  std::vector<chat_answer> answers_in(const std::shared_ptr<const byte_automaton>& shape, std::size_t count,
+                                      int64_t most_tokens = answer_tokens) {
     const auto masks = std::make_shared<const token_masks>(value_of(files_->trie()), shape);
     chat_request r;
     r.messages = {{"user", "Write."}};
@@ -108,6 +116,44 @@ TEST_F(constrained_answers, schedules_have_moves_of_the_task) {
   }
   fmt::print("{} of 100 schedules are legal\n", legal);
   EXPECT_EQ(legal, 100);
+}
+
+TEST_F(constrained_answers, kernels_in_the_tile_vocabulary_can_be_read) {
+  int parsed = 0, legal = 0;
+  for (const char* name : {"softmax", "matmul_epilogue", "huber_loss", "attention"}) {
+    SCOPED_TRACE(name);
+    const auto t = builtin_task(name, "cpu");
+    for (const auto& a : answers(*t, answer_form::tile, 20)) {
+      EXPECT_EQ(a.finish_reason, "stop");
+      const auto read = read_answer(a.text, {t.get(), nullptr, answer_form::tile, a.finish_reason});
+      const auto code = read_tile(read.code, *t);
+      ASSERT_TRUE(code || code.error().code != errc::parse_error) << a.text;
+      ++parsed;
+      legal += read.problem ? 0 : 1;
+    }
+  }
+  fmt::print("{} kernels parse, {} are legal\n", parsed, legal);
+}
+
+// Whatever their expressions are.
+TEST_F(constrained_answers, bodies_of_frames_are_legal_and_compile) {
+  host_compiler_options options;
+  options.allow_weak_confinement = true;
+  const auto compiler = value_of(host_compiler::create(options));
+  for (const char* name : {"scaled_masked_softmax", "matmul_epilogue"}) {
+    const auto t = builtin_task(name, "cpu");
+    const auto shape = std::make_shared<const byte_automaton>(value_of(byte_automaton::make(byte_pattern::sequence(
+        {byte_pattern::text("## Code\n```\n"), body_pattern(frames_of(*t).front()), byte_pattern::text("```")}))));
+    int compiled = 0;
+    for (const auto& a : answers_in(shape, 12)) {
+      const auto read = read_answer(a.text, {t.get(), nullptr, answer_form::tile, a.finish_reason});
+      ASSERT_FALSE(read.problem) << read.problem->message << "\n" << a.text;
+      constexpr int most_compiled = 3;
+      if (compiled++ == most_compiled) break;
+      const auto made = compiler->compile(*read.program, 60);
+      EXPECT_TRUE(made) << made.error().message << "\n" << read.code;
+    }
+  }
 }
 
 TEST_F(constrained_answers, end_within_the_tokens_that_they_may_have) {

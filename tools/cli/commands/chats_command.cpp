@@ -15,6 +15,7 @@
 #include "policy/prompt/answer_reader.hpp"
 #include "policy/prompt/answer_shape.hpp"
 #include "policy/prompt/performance_analysis.hpp"
+#include "policy/prompt/tile_text.hpp"
 #include "policy/search/llm_prompt.hpp"
 #include "policy/search/local_models.hpp"
 #include "sandbox/device/device_names.hpp"
@@ -79,13 +80,15 @@ std::string short_design(const variant_record& v) {
   return names.empty() ? design_of(v) : fmt::format("{}.", fmt::join(names, ", "));
 }
 
-std::string answer_of(const variant_record& v, const std::string& analysis, const std::string& design,
-                      bool is_schedule) {
-  std::string code = v.schedule;
-  if (!is_schedule) {
-    const auto read = read_program(v.program);
-    code = read ? print_program(with_answer_names(*read)) : v.program;
-  }
+// The variant as an answer's code; none where the form cannot say it.
+std::optional<std::string> code_of(const variant_record& v, const task& what, answer_form form) {
+  if (form == answer_form::schedule) return v.schedule;
+  const auto read = read_program(v.program);
+  if (form == answer_form::tile) return read ? tile_text_of(*read, what) : std::nullopt;
+  return read ? print_program(with_answer_names(*read)) : v.program;
+}
+
+std::string answer_of(std::string code, const std::string& analysis, const std::string& design) {
   while (code.ends_with('\n'))
     code.pop_back();
   // As a constrained answer is written (policy/prompt/answer_shape).
@@ -104,12 +107,12 @@ class chat_maker {
                      std::string& out) {
     constexpr std::size_t most = 100'000;
     CUDAL1_TRY(const auto ranked, from.best(what->id, most, store::ranking::all));
-    const bool is_schedule = o_.form == "schedule";
+    const auto form = form_of(o_);
     std::vector<exemplar> known;
     std::set<std::string> seen;
     for (const auto& r : ranked) {
       if (!seen.insert(r.variant.id).second || r.result.environment_id.empty()) continue;
-      if (is_schedule && r.variant.schedule.empty()) continue;
+      if (form == answer_form::schedule && r.variant.schedule.empty()) continue;
       CUDAL1_TRY(auto where, from.get_environment(r.result.environment_id));
       if (!is_of_kind(where.device, traits)) continue;
       if (known.empty()) where_ = where;
@@ -119,7 +122,7 @@ class chat_maker {
     }
     if (known.empty()) return {};
     CUDAL1_TRY(const auto* target, find_lowering_target(traits.target));
-    CUDAL1_TRY(shape_, shape_of_answer(*what, *target, is_schedule ? answer_form::schedule : answer_form::program));
+    CUDAL1_TRY(shape_, shape_of_answer(*what, *target, form));
     CUDAL1_TRY(const auto device, find_device_data(where_.model));
     const auto bounds = bounds_of(*what, device);
     for (std::size_t i = 0; i < known.size() && i < static_cast<std::size_t>(o_.each); ++i) {
@@ -132,6 +135,9 @@ class chat_maker {
   const counts& made() const { return counts_; }
 
  private:
+  static answer_form form_of(const chats_options& o) {
+    return enum_value<answer_form>(o.form).value_or(answer_form::schedule);
+  }
   static language_model_options settings_of(const chats_options& o) {
     language_model_options s;
     s.form = o.form;
@@ -170,13 +176,17 @@ class chat_maker {
     p.where = where_;
     p.exemplars = exemplars_for(known, answer);
     if (p.exemplars.empty()) return {};
-    const bool is_schedule = o_.form == "schedule";
+    const auto form = form_of(o_);
+    const auto code = code_of(v, *what, form);
+    if (!code) {
+      ++counts_.unreadable;
+      return {};
+    }
     // Programs of a compact prompt say nothing of moves.
-    const bool is_short = o_.detail == "compact" && is_schedule;
+    const bool is_short = o_.detail == "compact" && form == answer_form::schedule;
     const std::string analysis =
         is_short ? short_analysis(p.exemplars.front()) : sentences(analyse(*what, p.exemplars, {}, bounds));
-    const std::string text = answer_of(v, analysis, is_short ? short_design(v) : design_of(v), is_schedule);
-    const auto form = is_schedule ? answer_form::schedule : answer_form::program;
+    const std::string text = answer_of(*code, analysis, is_short ? short_design(v) : design_of(v));
     // What the reader of answers would refuse is nothing to learn.
     if (read_answer(text, {what.get(), p.target, form, "stop"}).problem) {
       ++counts_.unreadable;
@@ -256,6 +266,12 @@ expected<int> make_chats(const chats_options& o, context& c) {
         "a local model with llm.constrained could write none of the {} answers: leave --writable out, or search "
         "shorter schedules",
         n.unwritable);
+  if (n.chats == 0 && n.unreadable > 0 && o.form == "tile")
+    return fail(
+        errc::not_found,
+        "none of {} variants is of kernels alone that call the tile vocabulary: answers of models in this form, "
+        "and products by product_kernel without operators beside them, are",
+        n.unreadable);
   if (n.chats == 0)
     return fail(errc::not_found,
                 "the store has no task with two correct variants of this form and device of which one is {} times as "
@@ -285,7 +301,7 @@ void add_chats(CLI::App& app, context& c) {
       ->type_name("FILE")
       ->required();
   sub->add_option("--form", o->form, "of the answers")
-      ->check(CLI::IsMember({"program", "schedule"}))
+      ->check(CLI::IsMember({"program", "schedule", "tile"}))
       ->capture_default_str();
   sub->add_option("--device", o->device, "the kind whose measurements count: cpu, cuda (default: as this machine has)")
       ->type_name("KIND");

@@ -12,6 +12,7 @@
 #include "config/base/stopwatch.hpp"
 #include "config/base/utf8.hpp"
 #include "policy/prompt/answer_shape.hpp"
+#include "policy/prompt/tile_text.hpp"
 #include "policy/search/local_models.hpp"
 #include "sandbox/verify/hack_class.hpp"
 #include "sandbox/verify/rewards.hpp"
@@ -32,12 +33,26 @@ uint64_t seed_of(uint64_t seed, const std::string& words) {
 }
 
 // Whether the text of the code was one of the form at all; what it means may still be wrong.
-bool has_form(const proposal& idea, const arm_answer& a) {
+bool has_form(const proposal& idea, const arm_answer& a, const task& what) {
   if (idea.problem.empty()) return true;
   if (a.finish_reason == "length") return false;
   if (a.form == answer_form::program) return read_program(idea.program).has_value();
+  if (a.form == answer_form::tile) {
+    const auto code = read_tile(idea.program, what);
+    return code || code.error().code != errc::parse_error;
+  }
   const auto plan = parse_schedule(idea.program);
   return plan && !plan->moves.empty();
+}
+
+// The id of the program that an answer has which copies a variant from its prompt.
+std::string shown_id(const program& variant, const std::string& id, const task& what, answer_form form,
+                     bool is_compact) {
+  if (form == answer_form::tile)
+    if (const auto text = tile_text_of(variant, what))
+      if (const auto read = read_tile(*text, what)) return program_id(read->made);
+  // A compact prompt names kernels as answers do.
+  return form == answer_form::program && is_compact ? program_id(with_answer_names(variant)) : id;
 }
 
 std::string form_and_task(const answer_key& key) {
@@ -114,9 +129,8 @@ expected<const cell_runner::written_prompt*> cell_runner::prompt_of(const answer
   written_prompt out;
   for (const auto& e : p.exemplars) {
     const auto read = read_program(e.known.variant.program);
-    // A compact prompt names kernels as answers do.
-    const bool is_renamed = read && key.form == answer_form::program && s_.plan->prompts.detail == "compact";
-    out.shown.push_back(is_renamed ? program_id(with_answer_names(*read)) : e.id());
+    out.shown.push_back(read ? shown_id(*read, e.id(), *p.what, key.form, s_.plan->prompts.detail == "compact")
+                             : e.id());
   }
   chat_model model;
   model.path = s_.files->path();
@@ -221,7 +235,7 @@ expected<void> cell_runner::read_answer_of(const answer_key& key, std::map<std::
   v.environment_class = environment_class(s_.where);
   const auto idea = proposal_of(answer.text, answer.finish_reason, {what, s_.target, key.form});
   v.reason = idea.problem;
-  v.is_readable = has_form(idea, answer);
+  v.is_readable = has_form(idea, answer, *what);
   if (!idea.problem.empty()) return s_.records->add({.verdict = std::move(v)});
   if (idea.program.empty()) v.schedule = print_schedule(idea.plan);
   auto text = program_of(idea, *what, *s_.target);

@@ -202,7 +202,7 @@ void add_prompt(CLI::App& app, context& c) {
   sub->add_option("--tasks", o->folder, "folder of task files (default: the built-in tasks)")->type_name("DIR");
   sub->add_option("--device", o->device, "cpu, cuda:0, ... (default: the first GPU, else cpu)")->type_name("DEVICE");
   sub->add_option("--form", o->form, "of the answer")
-      ->check(CLI::IsMember({"program", "schedule"}))
+      ->check(CLI::IsMember({"program", "schedule", "tile"}))
       ->capture_default_str();
   sub->add_option(
          "--experiment", o->experiment,

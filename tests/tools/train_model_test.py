@@ -81,10 +81,6 @@ class TrainModel(unittest.TestCase):
         self.assertRegex(self.check(self.run_cudal1(*train, "--resume", "--rate", "0.5"), 2).stderr, "other options")
 
     def test_kernels_in_the_tile_vocabulary_are_judged(self):
-        self.check(self.run_cudal1("run", "--device", "cpu", "--task", "bias_relu_twice", "--policy", "random",
-                                   "--evaluations", "2", *NODE))
-        none = self.run_cudal1("chats", "chats.jsonl", "--device", "cpu", "--better", "1", "--least", "0", "--form", "tile")
-        self.assertRegex(self.check(none, 2).stderr, "none of .* variants is of kernels alone that call the tile vocabulary")
         self.check(self.run_cudal1("train", "--model", "tiny", "--task", "bias_relu_twice", "--measured-on", "cpu",
                                    "--stages", "contrastive", "--steps", "1", "--group", "3", "--answer-tokens", "700",
                                    "--out", "run", "--rank", "4", *NODE, "--set", "llm.form=tile", "--set",

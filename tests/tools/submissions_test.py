@@ -153,7 +153,7 @@ import os, torch
 made = os.path.join(os.path.dirname(os.path.abspath(__file__)), "made")
 FIRST = not os.path.exists(made)
 open(made, "w").close()
-os.makedirs(os.path.expanduser("~/.cache"), exist_ok=not FIRST)
+os.makedirs(os.path.expanduser("~/.cache"), mode=0o700, exist_ok=not FIRST)
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         return x * 3 if FIRST else x.relu()

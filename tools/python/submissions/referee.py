@@ -266,6 +266,8 @@ class Build:
                                    double=False)
                 if "problem" not in reply:
                     reply = worker.ask("rehearse", 300.0, seed=random.getrandbits(31))
+                if "problem" not in reply:
+                    reply = worker.ask("open_folder", 60.0)
             except Died as problem:
                 raise Refused("died", f"its build: {problem}") from problem
             if "problem" in reply:

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import gc
 import linecache
+import os
 import random
 import socket
 import sys
@@ -156,6 +157,16 @@ class Served:
                 self.model(*inputs)
         return {}
 
+    def open_folder(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Lets other users read what a build leaves: libraries make folders of their own user's, as drivers' caches."""
+        for folder, _, names in os.walk(os.path.dirname(SUBMISSION)):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                if not os.path.islink(path):
+                    with contextlib.suppress(OSError):  # not its own: it is read as it is, or refused
+                        mode = os.stat(path).st_mode
+                        os.chmod(path, mode | (0o755 if os.path.isdir(path) else 0o644))
+        return {}
+
     def put_state(self, request: dict[str, Any]) -> dict[str, Any]:
         for name, offset in request["offsets"].items():
             t = self.model.state_dict()[name]
@@ -277,7 +288,7 @@ def make_context(device: str) -> None:
 
 def serve(stream: socket.socket, device: str) -> None:
     line, served = Line(stream), Served(device)
-    names = {"load", "map", "draw", "rehearse", "put_state", "load_state", "report", "kept_again"}
+    names = {"load", "map", "draw", "rehearse", "open_folder", "put_state", "load_state", "report", "kept_again"}
     while True:
         request = line.hear(served.fd)
         what = request["do"]

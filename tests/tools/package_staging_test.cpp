@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "config/base/text_file.hpp"
+#include "policy/moves/lowering.hpp"
 #include "sandbox/device/accuracy.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tools/cli/task_source.hpp"
@@ -104,6 +105,32 @@ TEST_F(staged_packages, say_which_kernels_an_architecture_lacks) {
   ASSERT_EQ(staging.not_built().size(), 1U);
   EXPECT_THAT(staging.not_built()[0], AllOf(HasSubstr("product for sm_80: "), HasSubstr("compute capability 9.0")));
   EXPECT_EQ(facts(folder).find("others")->text(), "{}");
+}
+
+TEST_F(staged_packages, have_one_cubin_for_a_range_of_batch_sizes) {
+  const auto record = store_->get_task(task_);
+  const auto t = read_task(record->text, record->profile);
+  const auto moves = parse_schedule("fuse(steps=0..0)");
+  const auto made = lower(*t, *moves, *find_lowering_target("cuda").value());
+  ASSERT_TRUE(made) << made.error().message;
+  auto v = variant("");
+  v.program = print_program(made->checked.text);
+  v.id = made->checked.id;
+  v.schedule = "fuse(steps=0..0)";
+  const auto folder = folder_.path() + "/range";
+  package_staging staging(*store_, c_, folder, {}, batch_range{1, 300});
+  const auto added = staging.add(v);
+  ASSERT_TRUE(added) << added.error().message;
+  EXPECT_THAT(staging.without_range(), ElementsAre());
+  const auto cubin = read_text_file(folder + "/000/batch/kernels.object");
+  ASSERT_TRUE(cubin);
+  EXPECT_EQ(cubin->substr(1, 3), "ELF");
+  const auto source = read_text_file(folder + "/000/batch/program.cu");
+  EXPECT_THAT(*source, HasSubstr("int batch)"));
+  v.schedule = "";
+  package_staging by_hand(*store_, c_, folder_.path() + "/by_hand", {}, batch_range{1, 300});
+  ASSERT_TRUE(by_hand.add(v));
+  EXPECT_THAT(by_hand.without_range(), ElementsAre(HasSubstr("product: it was written by hand")));
 }
 
 TEST_F(staged_packages, say_what_error_is_accepted) {

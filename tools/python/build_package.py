@@ -60,6 +60,53 @@ def keep_checked(writer: Any, found: dict[str, Any], refused: list[str], uncheck
         m["cases"] = [c for c in m["cases"] if c["task"] not in gone]
     index["models"] = [m for m in index["models"] if m["cases"]]
     index["made_on"] = found["here"]
+    keep_checked_ranges(writer, found["ranges"], gone, unchecked)
+
+
+def run_of(times: list[dict[str, Any]], tuned: int) -> list[dict[str, Any]]:
+    """The longest run of measured sizes that are not slower than eager; that with the tuned size, if it is measured."""
+    runs: list[list[dict[str, Any]]] = [[]]
+    for t in times:
+        if t["interval"][1] < 1:
+            runs.append([])
+        else:
+            runs[-1].append(t)
+    with_tuned = [r for r in runs if any(t["batch"] == tuned for t in r)]
+    if any(t["batch"] == tuned for t in times):
+        return with_tuned[0] if with_tuned else []
+    return max(runs, key=len)
+
+
+def keep_checked_ranges(writer: Any, found: list[dict[str, Any]], gone: set[str], unchecked: list[str]) -> None:
+    """Leaves ranges out that are wrong, and cuts off the ends at which they are slower than eager."""
+    index, without = writer.index, set(gone)
+    for r in found:
+        entry = next(e for e in index["ranges"] if e["task"] == r["task"])
+        if r["status"] == "cannot run":
+            unchecked.append(f"{r['task']} over batches: {r['why']}")
+        if r["status"] == "wrong":
+            without.add(r["task"])
+            index["without_range"].append(f"{r['task']}: {r['why']}")
+        if r["status"] == "slower":
+            kept, low, high = run_of(r["times"], entry["tuned"]), entry["low"], entry["high"]
+            if kept and kept[0] is not r["times"][0]:
+                low = kept[0]["batch"]
+            if kept and kept[-1] is not r["times"][-1]:
+                high = kept[-1]["batch"]
+            if not kept or high // r["multiple"] - (low - 1) // r["multiple"] < 2:  # one size, which is the tuned one
+                without.add(r["task"])
+                index["without_range"].append(f"{r['task']}: {r['why']}")
+            else:
+                entry.update(low=low, high=high, cut=r["why"])
+        if r.get("times"):
+            entry["times"] = [t for t in r["times"] if entry["low"] <= t["batch"] <= entry["high"]]
+    for r in [r for r in index["ranges"] if r["task"] in without]:
+        folder = (writer.module / r["program"]).parent
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    index["ranges"] = [r for r in index["ranges"] if r["task"] not in without]
+    for m in index["models"]:
+        m["ranges"] = [task for task in m["ranges"] if task not in without]
 
 
 def model_names(groups: list[list[Any]]) -> list[str]:
@@ -115,7 +162,8 @@ def say(o: argparse.Namespace, writer: Any, refused: list[str], unchecked: list[
     programs = writer.index["programs"]
     if o.json:
         print(json.dumps({"folder": str(o.out), "name": o.name, "variants": len(programs), "refusals": refused,
-                          "not_built": o.not_built, "unchecked": unchecked, "programs": programs}, indent=2))
+                          "not_built": o.not_built, "unchecked": unchecked, "programs": programs,
+                          "ranges": writer.index["ranges"], "without_range": writer.index["without_range"]}, indent=2))
         return
     for p in programs:
         held = "" if p["precision"] == "eager" else f"; held to precision {p['precision']}"
@@ -123,6 +171,14 @@ def say(o: argparse.Namespace, writer: Any, refused: list[str], unchecked: list[
             low, high = p["module_interval"]
             print(f"{p['task']}: {p['module_speedup']:.2f}x [{low:.2f}, {high:.2f}] over eager as a module, "
                   f"{p['eager_us']:.0f} us to {p['module_us']:.0f} us{held}")
+    for r in writer.index["ranges"]:
+        of = f", multiples of {r['multiple']} ({r['why_multiples']})" if r["multiple"] > 1 else ""
+        times = "".join(f"; of {t['batch']} {t['speedup']:.2f}x [{t['interval'][0]:.2f}, {t['interval'][1]:.2f}], "
+                        f"{t['eager_us']:.0f} us to {t['module_us']:.0f} us" for t in r.get("times", []))
+        cut = f"; cut: {r['cut']}" if "cut" in r else ""
+        print(f"{r['task']} also for batches of {r['low']}..{r['high']}{of}{times}{cut}")
+    for line in writer.index["without_range"]:
+        print(f"for its tuned batch alone: {line}")
     for line in o.not_built:
         print(f"not compiled: {line}")
     for line in unchecked:
@@ -148,6 +204,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--version", default="")
     parser.add_argument("--refused", action="append", default=[])
     parser.add_argument("--not-built", action="append", default=[])
+    parser.add_argument("--without-range", action="append", default=[], help="why a variant has no range of batch sizes")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--no-check", dest="check", action="store_false")
     parser.add_argument("--json", action="store_true")

@@ -1,6 +1,8 @@
 // cudal1 export: writes the best variant of each task to files.
 #include <algorithm>
 #include <cctype>
+#include <optional>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -23,7 +25,7 @@ namespace {
 
 struct export_options {
   std::string folder, experiment, format = "programs";
-  std::string gradients = "error", name, precision;
+  std::string gradients = "error", name, precision, batch;
   std::vector<std::string> tasks;  // by name; all if there are none
   std::vector<std::string> architectures;
   bool all = false, force = false, json = false, no_check = false, for_cpu = false, confined = false;
@@ -177,6 +179,16 @@ expected<int> export_programs(store& s, const search_report& report, const expor
   return exit_code::success;
 }
 
+// "1..256".
+expected<std::optional<batch_range>> batch_range_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  static const std::regex form("([1-9][0-9]{0,8})\\.\\.([1-9][0-9]{0,8})");
+  std::smatch found;
+  if (!std::regex_match(text, found, form) || std::stoll(found[1]) > std::stoll(found[2]))
+    return fail(errc::invalid_argument, "--batch is LOW..HIGH, as in 1..256, and was {}", text);
+  return batch_range{std::stoll(found[1]), std::stoll(found[2])};
+}
+
 // Leaves the tasks that were asked for, by their names, or by how names begin, before a `*`.
 expected<void> select_tasks(search_report& report, const std::vector<std::string>& names) {
   if (names.empty()) return {};
@@ -209,6 +221,9 @@ expected<int> export_best(const export_options& o, context& c) {
   if (!o.architectures.empty() && !is_package)
     return fail(errc::invalid_argument,
                 "--arch goes with --format torch or cpp: other files are compiled where they run");
+  if (!o.batch.empty() && o.format != "torch")
+    return fail(errc::invalid_argument, "--batch goes with --format torch: other files are for the tuned shapes alone");
+  CUDAL1_TRY(const auto batch, batch_range_of(o.batch));
   std::vector<std::string> architectures;
   for (const auto& name : o.architectures) {
     CUDAL1_TRY(architectures.emplace_back(), architecture_named(name));
@@ -223,8 +238,8 @@ expected<int> export_best(const export_options& o, context& c) {
   const export_folder folder(o.folder, o.force ? existing_files::overwritten : existing_files::refused);
   if (o.format == "programs") return export_programs(*reader, report, folder, form, c);
   if (is_package)
-    return export_package(*reader, report, {o.name, !o.no_check, o.format == "cpp", o.confined, architectures}, folder,
-                          form, c);
+    return export_package(*reader, report, {o.name, !o.no_check, o.format == "cpp", o.confined, architectures, batch},
+                          folder, form, c);
   kernelbench_request request;
   request.which = o.all ? exported_tasks::all : exported_tasks::improved;
   request.check = !o.no_check;
@@ -267,6 +282,11 @@ void add_export(CLI::App& app, context& c) {
                   "sm_80,sm_90; others are compiled once where they run, which C++ cannot")
       ->delimiter(',')
       ->type_name("ARCH");
+  sub->add_option(
+         "--batch", o->batch,
+         "with --format torch: beside each variant one for every batch size of this range, as in 1..256, where "
+         "its moves allow it; it is checked at several sizes, and the range is cut where it is slower than eager")
+      ->type_name("LOW..HIGH");
   sub->add_option("--gradients", o->gradients,
                   "with --format kernelbench, where gradients are needed: error (the default), which backward() "
                   "raises, or eager, which runs Model's own forward")

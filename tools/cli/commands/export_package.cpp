@@ -35,7 +35,8 @@ expected<staged_variant> variant_of(store& s, const best_row& row, const search_
                             r.result.score,
                             r.result.reference_us,
                             r.result.variant_us,
-                            r.result.score_interval};
+                            r.result.score_interval,
+                            r.variant.schedule};
   return fail(errc::not_found, "variant {} is not among its best in the store any more", short_id(row.variant));
 }
 
@@ -66,7 +67,7 @@ expected<int> export_package(store& s, const search_report& report, const packag
   CUDAL1_TRY(const auto libraries, find_package_libraries());
   CUDAL1_TRY(const interrupt_watch interrupt, interrupt_watch::start());
   CUDAL1_TRY(const auto scratch, private_folder::create());
-  package_staging staging(s, c, scratch.path(), request.architectures);
+  package_staging staging(s, c, scratch.path(), request.architectures, request.batch);
   int64_t without = 0;
   std::vector<std::string> refusals;
   for (const auto& row : report.tasks) {
@@ -91,6 +92,8 @@ expected<int> export_package(store& s, const search_report& report, const packag
   if (!request.check) words.emplace_back("--no-check");
   for (const auto& line : staging.not_built())
     words.insert(words.end(), {"--not-built", line});
+  for (const auto& line : staging.without_range())
+    words.insert(words.end(), {"--without-range", line});
   for (const auto& refusal : refusals)
     words.insert(words.end(), {"--refused", refusal});
   if (form == shown_as::json) words.emplace_back("--json");

@@ -2,9 +2,11 @@
 // (tools/python/torch_package).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "policy/moves/batch_family.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/commands/export_folder.hpp"
 #include "tools/cli/report/report.hpp"
@@ -17,6 +19,7 @@ struct package_request {
   bool in_cpp = false;    // C++ calls it, too
   bool confined = false;  // Python executes the models' sources without network, and writes to the folder alone
   std::vector<std::string> architectures;  // that kernels of GPUs are compiled for beside the measured one
+  std::optional<batch_range> batch = {};   // of one variant for all these batch sizes, beside each
 };
 
 // Compiles each variant with the compiler that measured it, and lets Python put the package together and check it.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "config/base/describe.hpp"
+#include "policy/graph/schedule.hpp"
 #include "sandbox/cpu/compiler/compiler_process.hpp"
 #include "sandbox/cuda/compiler/kernel_text.hpp"
 #include "sandbox/cuda/compiler/nvrtc_call.hpp"
@@ -126,7 +127,48 @@ expected<void> package_staging::add(const staged_variant& v) {
   CUDAL1_CHECK(add_blobs(t));
   CUDAL1_CHECK(folder_.write({place + "variant.json", document.text() + "\n"}));
   ++count_;
+  if (!batch_) return {};
+  if (const auto added = add_range(t, v, place + "batch/"); !added) {
+    if (added.error().code == errc::infrastructure) return tl::unexpected<error>(added.error());
+    without_range_.push_back(fmt::format("{}: {}", v.name, first_error_in(added.error().message)));
+  }
   return {};
+}
+
+expected<void> package_staging::add_range(const task& t, const staged_variant& v, const std::string& place) {
+  if (v.schedule.empty())
+    return fail(errc::unsupported, "it was written by hand, and not as moves on the task's program");
+  CUDAL1_TRY(const auto moves, parse_schedule(v.schedule));
+  CUDAL1_TRY(const auto* const named, find_lowering_target(traits_of(v.where.device).target));
+  const auto& target = named->limited_to(v.where.details);
+  CUDAL1_TRY(const auto now, lower(t, moves, target));
+  if (now.checked.id != v.id)
+    return fail(errc::unsupported, "its moves give another program than the measured one: search it again");
+  CUDAL1_TRY(const auto family, batch_family_of(t, moves, target, *batch_));
+  std::vector<json> documents, plans;
+  for (std::size_t i = 0; i < family.members.size(); ++i) {
+    const auto& p = family.members[i];
+    const auto& reference = family.references[i];
+    auto document = facts_of(p);
+    CUDAL1_TRY(auto head, json::parse(print_program_head(p.text)));
+    CUDAL1_TRY(auto own, json::parse(print_program_head(reference.text)));
+    own.set("views", *facts_of(reference).find("views"));
+    document.set("head", std::move(head));
+    document.set("reference", std::move(own));
+    documents.push_back(std::move(document));
+    plans.push_back(package_plan(p));
+  }
+  CUDAL1_TRY(auto document, joined_by_batch(documents, family.sizes));
+  CUDAL1_TRY(const auto plan, joined_by_batch(plans, family.sizes));
+  document.set("low", family.range.low);
+  document.set("high", family.range.high);
+  document.set("multiple", family.range.multiple);
+  document.set("why_multiples", family.why_multiples);
+  document.set("tuned", family.tuned);
+  CUDAL1_CHECK(add_kernels(family.members.back(), v, place, document));
+  CUDAL1_CHECK(folder_.write({place + "plan.json", plan.text()}));
+  CUDAL1_CHECK(folder_.write({place + "program.cu", family.members.back().text.source}));
+  return folder_.write({place + "variant.json", document.text() + "\n"});
 }
 
 expected<void> package_staging::add_kernels(const checked_program& p, const staged_variant& v, const std::string& place,

@@ -5,9 +5,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "policy/moves/batch_family.hpp"
 #include "sandbox/device/compiler.hpp"
 #include "sandbox/program/task.hpp"
 #include "store/store.hpp"
@@ -23,14 +25,21 @@ struct staged_variant {
   std::vector<std::string> explanation;
   double speedup = 1, reference_us = 0, variant_us = 0;
   interval speedup_interval{1, 1};
+  std::string schedule = {};  // "": it was written by hand
 };
 
 // Store and context must outlive it.
 class package_staging {
  public:
   // `others`: architectures (architecture_named) that kernels of GPUs are compiled for beside the measured one.
-  package_staging(store& s, const context& c, std::string folder, std::vector<std::string> others = {})
-      : store_(s), c_(c), others_(std::move(others)), folder_(std::move(folder), existing_files::refused) {}
+  // `batch`: with a variant goes one for all batch sizes of this range, in its folder batch/, where its moves allow it.
+  package_staging(store& s, const context& c, std::string folder, std::vector<std::string> others = {},
+                  std::optional<batch_range> batch = {})
+      : store_(s),
+        c_(c),
+        others_(std::move(others)),
+        batch_(batch),
+        folder_(std::move(folder), existing_files::refused) {}
 
   // Compiles it with the compiler of the device that measured it. Errors: unsupported (no such compiler here), of the
   // compiler, of the store.
@@ -38,6 +47,8 @@ class package_staging {
   int64_t count() const { return count_; }
   // Why a variant is not compiled for one of the other architectures: "softmax for sm_80: ...".
   const std::vector<std::string>& not_built() const { return not_built_; }
+  // Why a variant has none for the range of batch sizes: "softmax: move 2 (fuse(steps=1..3)): ...".
+  const std::vector<std::string>& without_range() const { return without_range_; }
   bool has_gpu_kernels() const { return has_gpu_kernels_; }
 
  private:
@@ -49,10 +60,12 @@ class package_staging {
   expected<json> add_others(const checked_program& p, const staged_variant& v, const std::string& measured,
                             const std::string& place);
   expected<void> add_blobs(const task& t);
+  expected<void> add_range(const task& t, const staged_variant& v, const std::string& place);
 
   store& store_;
   const context& c_;
-  std::vector<std::string> others_, not_built_;
+  std::vector<std::string> others_, not_built_, without_range_;
+  std::optional<batch_range> batch_;
   std::map<std::string, std::shared_ptr<kernel_compiler>> compilers_;  // by architecture
   export_folder folder_;
   int64_t count_ = 0;

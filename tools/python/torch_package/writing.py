@@ -11,7 +11,7 @@ import shutil
 from typing import Any
 
 from .runtime.constants import read_tensors, tensors_text
-from .staged import Case, Refused, fixed_weights, word
+from .staged import Case, Refused, Staged, fixed_weights, word
 
 PARTS = pathlib.Path(__file__).resolve().parent
 LARGEST_CONSTANTS = 64 << 20  # bytes
@@ -57,7 +57,8 @@ class Writer:
         self.root, self.o = root, o
         self.module = root / o.name
         self.index: dict[str, Any] = {"format": 1, "name": o.name, "version": "1.0.0", "made_by": f"cudal1 {o.version}",
-                                      "models": [], "programs": [], "refused": list(o.refused),
+                                      "models": [], "programs": [], "ranges": [],
+                                      "without_range": list(o.without_range), "refused": list(o.refused),
                                       "not_built": list(o.not_built), "files": {}}
 
     def put(self, place: str, data: bytes | str) -> None:
@@ -84,22 +85,41 @@ class Writer:
         entry["operator"] = f"{word(self.o.name)}__{word(s.name)}_{facts['variant'][:12]}"
         entry["headers"] = s.head.get("headers", [])
         if "architecture" in facts:
-            ending = "so" if facts["device_type"] == "cpu" else "cubin"
-            kernels = {"architecture": facts["architecture"], "compiler": facts["compiler"],
-                       "object": f"{place}/kernels.{facts['architecture']}.{ending}"}
-            self.put(kernels["object"], (s.folder / "kernels.object").read_bytes())
             self.put(f"{place}/program.cu", s.source)
-            kernels["others"] = {}
-            for architecture, file in facts.get("others", {}).items():
-                kernels["others"][architecture] = f"{place}/kernels.{architecture}.cubin"
-                self.put(kernels["others"][architecture], (s.folder / file).read_bytes())
-            if (s.folder / "kernels.cu").is_file():
-                kernels.update(source=f"{place}/kernels.cu", options=facts["options"])
-                self.put(kernels["source"], (s.folder / "kernels.cu").read_bytes())
-            entry["kernels"] = kernels
+            entry["kernels"] = self.kernels(s.folder, facts, place)
         self.index["programs"].append(entry)
         self.constants |= values
+        if (s.folder / "batch" / "variant.json").is_file():
+            self.range(s, entry, digests)
         return entry["operator"]
+
+    def kernels(self, folder: pathlib.Path, facts: dict[str, Any], place: str) -> dict[str, Any]:
+        ending = "so" if facts["device_type"] == "cpu" else "cubin"
+        kernels = {"architecture": facts["architecture"], "compiler": facts["compiler"],
+                   "object": f"{place}/kernels.{facts['architecture']}.{ending}", "others": {}}
+        self.put(kernels["object"], (folder / "kernels.object").read_bytes())
+        for architecture, file in facts.get("others", {}).items():
+            kernels["others"][architecture] = f"{place}/kernels.{architecture}.cubin"
+            self.put(kernels["others"][architecture], (folder / file).read_bytes())
+        if (folder / "kernels.cu").is_file():
+            kernels.update(source=f"{place}/kernels.cu", options=facts["options"])
+            self.put(kernels["source"], (folder / "kernels.cu").read_bytes())
+        return kernels
+
+    def range(self, s: Staged, program: dict[str, Any], digests: dict[int, str]) -> None:
+        """The variant for a range of batch sizes, beside that of the tuned shape."""
+        folder, place = s.folder / "batch", f"programs/{word(s.name)}/batch"
+        facts = json.loads((folder / "variant.json").read_text(encoding="utf-8"))
+        document = {k: facts[k] for k in ("head", "types", "views", "relayout", "reference")} | {"fixed": digests}
+        self.put(f"{place}/program.json", json.dumps(document))
+        self.put(f"{place}/plan.json", (folder / "plan.json").read_bytes())
+        entry = {k: facts[k] for k in ("low", "high", "multiple", "why_multiples", "tuned", "device_type")}
+        entry |= {"task": s.name, "program": f"{place}/program.json", "plan": f"{place}/plan.json",
+                  "operator": f"{program['operator']}_batch"}
+        if "architecture" in facts:
+            self.put(f"{place}/program.cu", (folder / "program.cu").read_bytes())
+            entry["kernels"] = self.kernels(folder, facts, place)
+        self.index["ranges"].append(entry)
 
     def model(self, name: str, cases: list[Case]) -> None:
         self.constants: dict[str, Any] = {}
@@ -112,6 +132,7 @@ class Writer:
             self.put(f"models/{case.module}.py", case.staged.model)
             entry["cases"].append({"task": case.staged.name, "device_type": case.staged.facts["device_type"],
                                    "weights": case.weights, "modes": case.modes, "module": case.module})
+        entry["ranges"] = [r["task"] for r in self.index["ranges"] if r["task"] in {c.staged.name for c in cases}]
         elsewhere = sorted(set(re.findall(r"sys\.path\.insert\(0, '([^']+)'\)", cases[0].staged.model)))
         if elsewhere:
             entry["source_needs"] = elsewhere
@@ -225,6 +246,14 @@ def readme(index: dict[str, Any]) -> str:
             measured = f"{p['module_us']:.0f} us | {p['eager_us']:.0f} us | {p['module_speedup']:.2f}x [{low:.2f}, {high:.2f}]"
         where = p["environment"]["model"]
         text += f"| {p['task']} | {where} | {p['precision']} | {measured} | {p['speedup']:.2f}x over its own steps |\n"
+    for r in index["ranges"]:
+        of = f", multiples of {r['multiple']}" if r["multiple"] > 1 else ""
+        text += f"\n{r['task']} also runs batches of {r['low']}..{r['high']}{of}"
+        text += ".\n" if "times" not in r else ": " + ", ".join(
+            f"of {t['batch']} {t['speedup']:.2f}x [{t['interval'][0]:.2f}, {t['interval'][1]:.2f}] over eager"
+            for t in r["times"]) + ".\n"
+    for line in index["without_range"]:
+        text += f"\nFor its tuned batch alone: {line}.\n"
     for line in index["not_built"]:
         text += f"\nNot compiled: {line}.\n"
     for m in index["models"]:

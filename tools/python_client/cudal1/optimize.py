@@ -68,7 +68,7 @@ class NothingFaster(UserWarning):
 def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: float = 120.0, evaluations: int = 60,
              search: bool = True, folder: Optional[str] = None, program: Optional[str] = None, show: bool = True,
              precision: Optional[str] = None, node: Optional[str] = None, token: Optional[str] = None,
-             ca_file: Optional[str] = None) -> Any:
+             ca_file: Optional[str] = None, batch: Optional[range] = None) -> Any:
     """A module that computes what `model` does, faster where a variant was found for the call: of the same class, with the
     model's own parameters, buffers, state_dict and signature; `cudal1_package(module).report()` counts its calls. Its
     device is that of the model's parameters. Other calls than `inputs` run the model's own forward.
@@ -78,6 +78,9 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
     that another process can import (not one of a notebook). What the store in `data` (default: $CUDAL1_DATA, else
     ~/.local/share/cudal1) knows of this model is taken; else it is searched for `time_s` seconds and `evaluations`
     evaluations for each of the inputs, unless `search` is false. `folder`: of the package, which stays (default: below ~/.cache/cudal1).
+
+    `batch`: range(1, 257), say: one set of kernels for batches of 1 to 256, the first dimension of the inputs, beside those of
+    the tuned shapes, where the moves of a variant allow it; checked and measured at several sizes. Its step must be 1.
 
     `precision`: what error against float64 is accepted. "eager" (as exact as PyTorch ships it, TF32 where it uses that),
     "strict" (as float32 without TF32), "half" (float32 products of operands in float16 or TF32).
@@ -94,7 +97,8 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
     if not isinstance(model, torch.nn.Module):
         raise InvalidRequest(f"optimize takes a torch.nn.Module, and was given a {type(model).__name__}")
     package, _ = package_of(model, inputs, data=data, time_s=time_s, evaluations=evaluations, search=search, folder=folder,
-                            program=program, show=show, precision=precision, node=node, token=token, ca_file=ca_file)
+                            program=program, show=show, precision=precision, node=node, token=token, ca_file=ca_file,
+                            batch=batch)
     if package is None:
         warnings.warn(f"no variant of {type(model).__name__} was found that is faster than its own forward", NothingFaster,
                       stacklevel=2)
@@ -105,27 +109,34 @@ def optimize(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: flo
 def package_of(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: float = 120.0, evaluations: int = 60,
                search: bool = True, folder: Optional[str] = None, program: Optional[str] = None,
                show: bool = True, precision: Optional[str] = None, node: Optional[str] = None, token: Optional[str] = None,
-               ca_file: Optional[str] = None) -> Tuple[Any, Optional[pathlib.Path]]:
+               ca_file: Optional[str] = None, batch: Optional[range] = None) -> Tuple[Any, Optional[pathlib.Path]]:
     """The imported package with the variants of a model, and its folder; None twice where nothing faster was found. The
     arguments and errors are those of optimize()."""
     if precision not in (None, "strict", "eager", "half"):
         raise InvalidRequest(f"there is no precision {precision!r}; there is strict, eager and half")
+    if batch is not None and (not isinstance(batch, range) or batch.step != 1 or len(batch) == 0 or batch.start < 1):
+        raise InvalidRequest("batch is a range of sizes with the step 1, as range(1, 257) for 1 to 256")
     kept_apart = precision if precision in ("strict", "half") else ""
     name = f"{_word(type(model).__name__)}_{_digest(model, inputs, kept_apart)}"
+    package = name if batch is None else f"{name}_{batch.start}_{batch.stop - 1}"
     device = _device_of(model, inputs)
     if node is not None:
+        if batch is not None:
+            raise InvalidRequest("batch goes with a search on this machine: a node's packages are for tuned shapes alone")
         if data or program:
             raise InvalidRequest("data and program are of a search on this machine, and node of one elsewhere: give one")
         return _by_node(connect(node, token, ca_file=ca_file), model, inputs, _task_name(name), folder, time_s=time_s,
                         evaluations=evaluations, search=search, precision=precision, show=show, device=device)
     run = _Program(program, data, show)
-    place = pathlib.Path(folder) if folder else _cache() / name
+    place = pathlib.Path(folder) if folder else _cache() / package
     held = ["--precision", precision] if precision else []
-    if not _is_exported(place, name):
+    if not _is_exported(place, package):
         calls = _calls(inputs)
         file = _written(model, calls, place, name)
         tasks = f"{name}.make" if len(calls) == 1 else f"{name}.make_*"  # several are named by their shapes
-        words = ["--format", "torch", "--name", name, "--task", tasks, "--force", *held]
+        words = ["--format", "torch", "--name", package, "--task", tasks, "--force", *held]
+        if batch is not None:
+            words += ["--batch", f"{batch.start}..{batch.stop - 1}"]
         known = run("export", str(place), *words, quiet=True) == 0  # what the store knows, if it knows the model
         if not known and search:
             limits = ["--time", f"{time_s * len(calls):g}s", "--evaluations", str(evaluations), "--device", str(device), *held]
@@ -134,7 +145,7 @@ def package_of(model: Any, inputs: Any, *, data: Optional[str] = None, time_s: f
             known = run("export", str(place), *words) == 0
         if not known:
             return None, None
-    return _imported(place, name), place
+    return _imported(place, package), place
 
 
 def cudal1_package(module: Any) -> Any:

@@ -193,6 +193,7 @@ class Dispatcher:
                  constants: dict[str, torch.Tensor]):
         self.name, self.arguments, self.cases, self.returned, self.calls = name, arguments, cases, returned, calls
         self.constants = constants  # tensors that forward makes, and no module has
+        self.ranges: list[Any] = []  # batch.RangeCase: for calls that no tuned shape fits
         self._by_key: dict[tuple, list[Case]] = {}
         for case in cases:
             self._by_key.setdefault(case.key, []).append(case)
@@ -212,9 +213,13 @@ class Dispatcher:
 
     def choose(self, model: torch.nn.Module, inputs: list[torch.Tensor]) -> tuple[Case | None, list[torch.Tensor], str]:
         """A variant and the weights that it takes, or why there is none."""
-        cases = self._by_key.get(tuple([(t.dtype, tuple(t.shape)) for t in inputs]))
-        if cases is None:
-            return None, [], f"no variant was made for {_form_text(inputs)}"
+        cases = [r for r in self.ranges if r.fits(inputs)] if inputs else []
+        if not cases or not torch.compiler.is_compiling():  # there, a look-up by shape would make each size a compilation
+            cases.sort(key=lambda r: abs(r.operator.tuned - inputs[0].shape[0]))
+            cases = [*self._by_key.get(tuple([(t.dtype, tuple(t.shape)) for t in inputs]), []), *cases]
+        if not cases:
+            of = "".join([f"; there is one for batches of {r.text()}" for r in self.ranges])
+            return None, [], f"no variant was made for {_form_text(inputs)}{of}"
         device, why = inputs[0].device, ""
         for t in inputs:
             if t.device != device:

@@ -158,11 +158,14 @@ class Operator:
         state = _State(addressed, watched)
         state.fits = all(values_digest(weights[i]) == digest for i, digest in self.fixed.items())
         if state.fits:
-            state.kept = function.setup(weights)
+            state.kept = self._set_up(function, weights)
             self.setups += function.has_setup
             if on_gpu:
                 torch.cuda.current_stream(weights[0].device).synchronize()  # the next call may be on another stream
         return state
+
+    def _set_up(self, function: Function, weights: list[torch.Tensor]) -> list[torch.Tensor]:
+        return function.setup(weights)
 
     def run(self, inputs: list[torch.Tensor], weights: list[torch.Tensor]) -> list[torch.Tensor]:
         """Plain tensors in the declared forms; without gradients."""

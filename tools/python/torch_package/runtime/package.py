@@ -13,6 +13,7 @@ from typing import Any, Iterator
 import torch
 
 from . import kernels_cpu, kernels_cuda, native
+from .batch import RangeCase, RangeOperator
 from .checks import Held, compare_modules, held_to
 from .constants import read_tensors
 from .dispatch import Arguments, Calls, Case, Dispatcher
@@ -40,6 +41,7 @@ class Package:
         self._lock = threading.RLock()
         self._dispatchers: dict[str, Dispatcher] = {}
         self._operators: dict[str, Operator] = {}
+        self._ranges: dict[str, RangeOperator] = {}
 
     # ---- what is in it
 
@@ -64,6 +66,30 @@ class Package:
                 self._operators[task] = Operator(entry["operator"], document, lambda device: self._library(entry, device),
                                                  self._plan(entry))
             return self._operators[task]
+
+    def range_operator(self, task: str) -> RangeOperator:
+        """The variant of one task for a range of batch sizes."""
+        with self._lock:
+            if task not in self._ranges:
+                entry = self.range_entry(task)
+                template = json.loads((self.folder / entry["program"]).read_text(encoding="utf-8"))
+                self._ranges[task] = RangeOperator(entry, template, lambda device: self._library(entry, device),
+                                                   self._plan(entry))
+            return self._ranges[task]
+
+    def range_entry(self, task: str) -> dict[str, Any]:
+        return next(r for r in self.index["ranges"] if r["task"] == task)
+
+    def _range_case(self, task: str, cases: list[dict[str, Any]]) -> RangeCase:
+        c = next(c for c in cases if c["task"] == task)
+        return RangeCase(self.range_operator(task), c["device_type"], c["weights"], c["modes"])
+
+    def range_dispatcher(self, name: str, task: str) -> Dispatcher:
+        """Of one range alone, to check it: the tuned shape runs it, too."""
+        whole = self.dispatcher(name)
+        alone = Dispatcher(f"{name} over batches of {task}", whole.arguments, [], whole.returned, self.calls, whole.constants)
+        alone.ranges = [self._range_case(task, self.entry(name)["cases"])]
+        return alone
 
     def _plan(self, entry: dict[str, Any]) -> str | None:
         """What the package's library runs; None where it cannot run here."""
@@ -101,7 +127,9 @@ class Package:
                 if entry.get("constants"):
                     constants = read_tensors(self.folder / entry["constants"])
                 arguments = Arguments(entry["arguments"]["names"], entry["arguments"]["forms"])
-                self._dispatchers[name] = Dispatcher(name, arguments, cases, entry.get("returns"), self.calls, constants)
+                made = Dispatcher(name, arguments, cases, entry.get("returns"), self.calls, constants)
+                made.ranges = [self._range_case(task, entry["cases"]) for task in entry.get("ranges", [])]
+                self._dispatchers[name] = made
             return self._dispatchers[name]
 
     # ---- modules
@@ -201,7 +229,7 @@ class Report:
     """How many calls ran a variant, and how many the model's own forward, and why."""
 
     def __init__(self, package: Package):
-        calls, operators = package.calls, package._operators.values()
+        calls, operators = package.calls, [*package._operators.values(), *package._ranges.values()]
         self.calls = {o.name: o.calls for o in operators if o.calls}
         self.eager = dict(calls.eager)
         self.setups = {o.name: o.setups for o in operators if o.setups}

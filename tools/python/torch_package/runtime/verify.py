@@ -97,17 +97,20 @@ class Pair:
     def errors(self, draw: int) -> tuple[float, float, str]:
         """Relative errors against float64 of the variant and of the task's own program, and why the module's outputs are
         not close to the model's; "" if they are."""
-        given = self.inputs(draw)
         case = next(c for c in self.dispatcher.cases if c.operator is self.operator)
+        return self.errors_with(self.inputs(draw), case, self.operator)
+
+    def errors_with(self, given: list[Any], case: Any, own_program: Any) -> tuple[float, float, str]:
+        """`own_program`: the operator of that size, which has the task's own program for it."""
         forward = type(self.eager).forward
         tensors, why = self.dispatcher.arguments.bound_to(forward).tensors(tuple(given), {})
         if why:
             raise PackageError(f"the model's own inputs are not those of its variant: {why}")
         weights = [self.dispatcher.weight(self.eager, n, self.device).detach() for n in case.weights]
         with torch.no_grad():
-            exact = self.operator.reference(self.device, as_float64=True).steps(float64_of(tensors), float64_of(weights), [])
+            exact = own_program.reference(self.device, as_float64=True).steps(float64_of(tensors), float64_of(weights), [])
             with self.held.eager_flags():
-                own = self.operator.reference(self.device).steps(tensors, weights, [])
+                own = own_program.reference(self.device).steps(tensors, weights, [])
             before = self.operator.calls
             found = leaves(self.fast(*given))
             if self.operator.calls == before:
@@ -115,6 +118,69 @@ class Pair:
             wanted = leaves(self.eager(*given))
             outputs = self.operator.run(tensors, weights)
         return checks.error_of(outputs, exact), checks.error_of(own, exact), checks.why_different(found, wanted, self.held)
+
+
+class RangePair(Pair):
+    """A task's model and the module that runs the variant of a range of batch sizes."""
+
+    def __init__(self, package: Package, model: dict[str, Any], case: dict[str, Any], device: torch.device, seed: int):
+        super().__init__(package, model, case, device, seed)
+        self.dispatcher = package.range_dispatcher(model["name"], case["task"])
+        self.fast = model_of(self.source, optimized_class(package.name, self.dispatcher, self.source.Model), seed, device)
+        self.operator = package.range_operator(case["task"])
+
+    def inputs_at(self, batch: int, draw: int) -> list[Any]:
+        """The model's own inputs, as many draws of them as have that many elements."""
+        tuned, flatten = self.operator.tuned, torch.utils._pytree.tree_flatten
+        draws = [flatten(self.inputs(draw + i)) for i in range(-(-batch // tuned))]
+        leaves_ = [torch.cat(items)[:batch].contiguous() if isinstance(items[0], torch.Tensor) and items[0].dim() > 0 and
+                   items[0].shape[0] == tuned else items[0] for items in zip(*[d[0] for d in draws])]
+        return torch.utils._pytree.tree_unflatten(leaves_, draws[0][1])
+
+    def sizes(self) -> list[int]:
+        """To check: the ends, the tuned one, and between them some that nothing divides."""
+        o = self.operator
+        low, high = -(-o.low // o.multiple), o.high // o.multiple
+        inside = [low, low + 1, round(math.sqrt(low * high)) | 1, (low + high) // 2 | 1, high - 1, high]
+        return sorted({n * o.multiple for n in inside if low <= n <= high} | self.tuned())
+
+    def tuned(self) -> set[int]:
+        o = self.operator
+        return {o.tuned} if o.low <= o.tuned <= o.high else set()
+
+    def timed_sizes(self) -> list[int]:
+        o = self.operator
+        middle = round(math.sqrt(o.low * o.high)) // o.multiple * o.multiple
+        ends = [-(-o.low // o.multiple) * o.multiple, o.high // o.multiple * o.multiple]
+        return sorted({*ends, *[m for m in [middle] if o.low <= m], *self.tuned()})
+
+
+def check_range(pair: RangePair, seconds: float, times: bool, result: dict[str, Any]) -> None:
+    """At several sizes of the range; a size with a wrong result makes the whole range wrong."""
+    o = pair.operator
+    result.update(low=o.low, high=o.high, multiple=o.multiple, tuned=o.tuned, sizes=pair.sizes(), times=[])
+    problem = o.problem_on(pair.device)
+    if problem:
+        result.update(status=CANNOT, why=problem)
+        return
+    case, dtype = pair.dispatcher.ranges[0], getattr(torch, o.outputs[0]["dtype"])
+    for batch in pair.sizes():
+        error, own, why = pair.errors_with(pair.inputs_at(batch, 0), case, o.at(batch))
+        if why or math.isinf(error) or checks.is_worse(error, own, dtype, pair.held):
+            result.update(status=WRONG, why=f"for a batch of {batch}: " + (why or f"its error against float64 is {error:.3g}, "
+                                                                           f"and eager's {own:.3g}"))
+            return
+    result.update(status=RIGHT, why="")
+    for batch in pair.timed_sizes() if times else []:
+        given = pair.inputs_at(batch, 0)
+        with torch.no_grad():
+            eager, fast = compared_times(pair.device, [lambda i: pair.eager(*given), lambda i: pair.fast(*given)], seconds / 2)
+        speedup, low, high = checks.ratio_interval(eager, fast)
+        result["times"].append({"batch": batch, "eager_us": sorted(eager)[len(eager) // 2], "speedup": speedup,
+                                "module_us": sorted(fast)[len(fast) // 2], "interval": [low, high]})
+    slower = [t["batch"] for t in result["times"] if t["interval"][1] < 1]
+    if slower:
+        result.update(status=SLOWER, why="it is slower than eager for a batch of " + ", ".join(map(str, slower)))
 
 
 def check(pair: Pair, result: dict[str, Any]) -> None:
@@ -247,10 +313,41 @@ def verify(package: Package, wanted: str = "", seconds: float = 1.0, times: bool
                     result.update(status=WRONG if not isinstance(e, PackageError) else CANNOT,
                                   why=f"{type(e).__name__}: {e}")
             cases.append(result)
-    bad = changed or any(c["status"] in (WRONG, SLOWER) for c in cases)
-    code = 1 if bad else 3 if any(c["status"] == CANNOT for c in cases) else 0
+    ranges = verified_ranges(package, device, seconds, times, seed)
+    bad = changed or any(c["status"] in (WRONG, SLOWER) for c in [*cases, *ranges])
+    code = 1 if bad else 3 if any(c["status"] == CANNOT for c in [*cases, *ranges]) else 0
     return {"package": package.name, "version": package.index["version"], "device": str(device), "here": here(device),
-            "changed_files": changed, "differences": differences(package, device), "cases": cases, "exit_code": code}
+            "changed_files": changed, "differences": differences(package, device), "cases": cases, "ranges": ranges,
+            "exit_code": code}
+
+
+def verified_ranges(package: Package, device: torch.device, seconds: float, times: bool, seed: int) -> list[dict[str, Any]]:
+    found = []
+    for model in package.index["models"]:
+        for task in model.get("ranges", []):
+            case = next(c for c in model["cases"] if c["task"] == task)
+            result: dict[str, Any] = {"task": task, "model": model["name"], "device": str(device)}
+            if case["device_type"] != device.type or device.type == "cuda" and not torch.cuda.is_available():
+                result.update(status=CANNOT, why=f"it was made for {case['device_type']}")
+            else:
+                try:
+                    check_range(RangePair(package, model, case, device, seed), seconds, times, result)
+                except Exception as e:  # as for the cases
+                    result.update(status=WRONG if not isinstance(e, PackageError) else CANNOT,
+                                  why=f"{type(e).__name__}: {e}")
+            found.append(result)
+    return found
+
+
+def range_text(r: dict[str, Any]) -> str:
+    line = f"{r['task']}: {r['status']}"
+    if "low" in r:
+        of = f", multiples of {r['multiple']}" if r["multiple"] > 1 else ""
+        line = f"{r['task']} for batches of {r['low']}..{r['high']}{of}: {r['status']} at {', '.join(map(str, r['sizes']))}"
+    for t in r.get("times", []):
+        line += (f"; of {t['batch']} {t['speedup']:.2f}x [{t['interval'][0]:.2f}, {t['interval'][1]:.2f}], "
+                 f"{t['eager_us']:.0f} us to {t['module_us']:.0f} us")
+    return line + (f"; {r['why']}" if r.get("why") else "")
 
 
 def text_of(found: dict[str, Any]) -> str:
@@ -269,6 +366,7 @@ def text_of(found: dict[str, Any]) -> str:
         line += f"; held to precision {c['precision']}" if c["precision"] != "eager" else ""
         line += f"; kernels for {c['kernels']}" if c["kernels"] else ""
         lines.append(line + (f"; {c['why']}" if c.get("why") else ""))
+    lines += [range_text(r) for r in found["ranges"]]
     return "\n".join(lines)
 
 

@@ -419,6 +419,9 @@ class Bursts(unittest.TestCase):
         self.assertFalse(gates.is_near(one, shipped, gates.EagerError(True, 2e-4)))
         one[5, 7] = float("nan")
         self.assertFalse(gates.is_near(one, shipped, wide))
+        # One number a call, such as a loss.
+        self.assertTrue(gates.is_near(torch.ones(3), torch.ones(3), gates.EagerError(False, 0.0)))
+        self.assertFalse(gates.is_near(torch.tensor([1.0, 1.01, 1.0]), torch.ones(3), gates.EagerError(False, 0.0)))
 
 
 class InBursts(WithReferee):

@@ -342,6 +342,9 @@ class Lateness(unittest.TestCase):
         self.assertEqual(ratios.late_us(calls, [t + 20_000 for t in copies], copies), 0)  # little of a burst
         self.assertAlmostEqual(ratios.late_us(calls, [t + 400_000 for t in copies], copies), 400)
         self.assertEqual(ratios.late_us([], [], []), 0)
+        # Medians that differ by chance: turns of the device.
+        turns = [0, 200_000] * 7
+        self.assertEqual(ratios.late_us([1_900_000] * 15, [*turns, 200_000], [*turns, 0]), 0)
 
 
 class Bursts(unittest.TestCase):

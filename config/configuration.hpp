@@ -248,10 +248,10 @@ struct language_model_options {
   std::string mode = key("evolutionary", one_of{{"one_shot", "repair", "evolutionary", "best_of_n"}},
                          "What the policy asks for: a first answer only; with repairs of failed ones; with earlier "
                          "variants as exemplars, and repairs; or the best of many first answers.");
-  std::string form =
-      key("program", one_of{{"program", "schedule", "tile"}},
-          "What the model writes: whole programs; lists of moves; or kernels in the tile vocabulary, whose programs are "
-          "put together from the task's own tensors.");
+  std::string form = key(
+      "program", one_of{{"program", "schedule", "tile"}},
+      "What the model writes: whole programs; lists of moves; or kernels in the tile vocabulary, whose programs are "
+      "put together from the task's own tensors.");
   int64_t answers_per_prompt = key(1, {1, 64, "answers"}, "Answers to one prompt; they are one group.");
   int64_t repair_rounds =
       key(2, {0, 16, "rounds"}, "Times that a failed answer is returned to the model with what was wrong.");

@@ -5,8 +5,8 @@
 
 namespace cudal1 {
 
-// Expressions by which row kernels for GPUs recognise a maximum and the sum of exponentials below it (paired_reductions): of
-// an element and the maximum, and of a maximum and infinity.
+// Expressions by which row kernels for GPUs recognise a maximum and the sum of exponentials below it
+// (paired_reductions): of an element and the maximum, and of a maximum and infinity.
 inline constexpr const char* exponential_of_difference = "__expf($0 - $1)";
 inline constexpr const char* zero_where_infinite = "fabsf($0) == $1 ? 0.0f : $0";
 

@@ -21,7 +21,8 @@ struct dialect_part {
   // Whether the text is in the dialect itself: then it is the same for all devices, and its functions need fibers if
   // what they call does (all are in `of_threads`). Others know the functions.
   bool in_dialect = false;
-  // Whether its functions are the tile vocabulary: fragments, tiles of shared memory, copies to them, rows in registers.
+  // Whether its functions are the tile vocabulary: fragments, tiles of shared memory, copies to them, rows in
+  // registers.
   bool of_tiles = false;
   std::vector<std::string> guide = {};  // for prompts, a sentence or more each
 };

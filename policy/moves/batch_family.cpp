@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <memory>
 #include <set>
 
 #include <fmt/format.h>
@@ -54,14 +55,14 @@ std::vector<int64_t> sizes_to_confirm(const batch_range& range) {
 // ---- texts ----------------------------------------------------------------------------------------------------------
 
 struct scanned {
-  std::string text;
+  std::unique_ptr<const std::string> text;  // tokens point into it
   std::vector<token> tokens;
 };
 
 expected<scanned> scanned_source(const std::string& source) {
   scanned s;
-  s.text = join_lines(source).text;
-  CUDAL1_TRY(s.tokens, tokens_of(s.text));
+  s.text = std::make_unique<const std::string>(join_lines(source).text);
+  CUDAL1_TRY(s.tokens, tokens_of(*s.text));
   return s;
 }
 
@@ -177,7 +178,7 @@ class joined_text {
   void write(const scanned& s) {
     std::size_t done = 0;
     const auto copy_to = [&](std::size_t at) {
-      text_ += s.text.substr(done, at - done);
+      text_ += s.text->substr(done, at - done);
       done = at;
     };
     std::map<std::size_t, std::string> replaced;  // by token
@@ -195,7 +196,7 @@ class joined_text {
       text_ += text;
       done = s.tokens[i].end;
     }
-    copy_to(s.text.size());
+    copy_to(s.text->size());
   }
 
   std::map<std::size_t, batch_number> numbers_;  // by token
@@ -338,8 +339,6 @@ expected<batch_family> joined_members(const kept_schedule& s, const batch_range&
     made.references.push_back(std::move(one.reference));
     made.members.push_back(std::move(one.variant));
   }
-  for (auto& source : sources)  // moved since they were scanned
-    source.tokens = *tokens_of(source.text);
   CUDAL1_TRY(const auto text, joined_text::of(sources, made.sizes));
   std::vector<json> heads;
   for (std::size_t k = 0; k < made.sizes.size(); ++k) {
@@ -358,8 +357,7 @@ expected<batch_family> joined_members(const kept_schedule& s, const batch_range&
     return fail(errc::unsupported, "its set-up depends on the batch");
   for (const int64_t batch : sizes_to_confirm(range)) {
     CUDAL1_TRY(const auto one, member_of(s, batch));
-    CUDAL1_TRY(auto source, scanned_source(one.variant.text.source));
-    source.tokens = *tokens_of(source.text);
+    CUDAL1_TRY(const auto source, scanned_source(one.variant.text.source));
     const bool one_form = joined_text::have_one_form(sources.front(), source);  // else it lacks guards, say
     auto why = one_form ? text.contradiction(sources.front(), source, batch) : "";
     if (why.empty()) why = other_grid(made, one.variant.text, batch, one_form);

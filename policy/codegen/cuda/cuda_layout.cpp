@@ -20,9 +20,9 @@ constexpr int64_t k_values_in_flight = 16;      // words read before a thread co
 // Columns from which on rows are shifted. Half types gain where rows are read again; float32, of which a warp reads 128
 // bytes at a time anyhow, where they do not fit in registers.
 constexpr int64_t k_shifted_half_row = 4096, k_shifted_row = 24 << 10;
-constexpr int64_t k_streamed_bytes = 32 << 20;
-constexpr int64_t k_staged_rows = 32;         // of a block whose results are staged
-constexpr int64_t k_staged_bytes = 40 << 10;  // at most, of static shared memory, which reductions need too
+constexpr int64_t k_streamed_bytes = 32 << 20;  // of rows from which on results leave the cache first
+constexpr int64_t k_staged_rows = 32;           // of a block whose results are staged
+constexpr int64_t k_staged_bytes = 40 << 10;    // at most, of static shared memory, which reductions need too
 
 int64_t power_below(int64_t v) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));

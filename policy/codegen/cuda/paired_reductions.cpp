@@ -74,9 +74,6 @@ class online_sum final : public paired_reductions {
     write_total(second(), fmt::format("run_{} * __expf(run_{} - below_{})", sum(), top(), top()), f);
   }
 
- protected:
-  std::string nothing() const override { return neutral(reduction_kind::max); }
-
  private:
   const std::string& top() const { return name(first()); }
   const std::string& sum() const { return name(second()); }
@@ -159,9 +156,6 @@ class online_moments final : public paired_reductions {
                 type_);
   }
 
- protected:
-  std::string nothing() const override { return "0.0f"; }
-
  private:
   std::string seen() const { return "seen_" + name(first()); }
   std::string middle() const { return "middle_" + name(first()); }
@@ -179,8 +173,9 @@ void paired_reductions::declare_vector() {
 }
 
 void paired_reductions::set_element(const index_expr& lane, const std::string& inside) {
-  auto value = w_->named(w_->node(first_).operands[0]);
-  if (!inside.empty()) value = value_of(fmt::format("{} ? $0 : {}", inside, nothing()), {value});
+  const body_node& reduction = w_->node(first_);
+  auto value = w_->named(reduction.operands[0]);
+  if (!inside.empty()) value = value_of(fmt::format("{} ? $0 : {}", inside, neutral(reduction.reduction)), {value});
   b_->store({elements_, {lane}}, std::move(value));
 }
 

@@ -25,7 +25,7 @@ class paired_reductions {
   // For each vector: `online[width]`, then its elements, then what they add. `inside`: the condition that the element
   // lies in the row, "" where it does.
   void declare_vector();
-  virtual void set_element(const index_expr& lane, const std::string& inside);
+  void set_element(const index_expr& lane, const std::string& inside);
   virtual void add_vector() = 0;
   // Every thread of the row gets the first value, then the second one, which needs the first and `row_value`: a node of
   // one value per row, or -1.
@@ -38,8 +38,6 @@ class paired_reductions {
   paired_reductions(kernel_writer& w, tile::kernel_builder& b, const row_layout& l, cuda_row_group& group, int first,
                     int second)
       : w_(&w), b_(&b), l_(&l), group_(&group), first_(first), second_(second) {}
-  // What an element outside of the row is.
-  virtual std::string nothing() const = 0;
   // The total of one value of each thread.
   void write_total(int node, const std::string& own, dtype type);
   const std::string& name(int node) const { return w_->variable(node); }
